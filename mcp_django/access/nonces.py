@@ -1,0 +1,27 @@
+"""What may be used once, in whatever process it comes back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import IntegrityError, router, transaction
+from django.utils import timezone
+
+from mcp_django.clearing import clear_away
+
+#: Clocks of two machines differ by less.
+_CLOCK_SKEW = timedelta(minutes=5)
+
+
+def redeem(nonce: str, seconds: float) -> bool:
+    """Whether this is the first use of ``nonce``, which must be invalid ``seconds`` from now, by anybody's clock."""
+    from mcp_django.models import UsedNonce
+
+    now = timezone.now()
+    clear_away(UsedNonce.objects.filter(expires_at__lte=now))
+    try:
+        with transaction.atomic(using=router.db_for_write(UsedNonce)):
+            UsedNonce.objects.create(nonce=nonce, expires_at=now + timedelta(seconds=seconds) + _CLOCK_SKEW)
+    except IntegrityError:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""The Django request that the project's hooks are given, made the same way for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django.contrib.auth.models import AnonymousUser
+from django.contrib.messages.storage.base import BaseStorage, Message
+from django.http import HttpRequest
+
+from mcp_django.conf import get_conf
+
+if TYPE_CHECKING:
+    from mcp_django.access.principals import Principal
+    from mcp_django.protocol.exchange import Exchange
+
+#: Attributes of a request that belong to one HTTP exchange and are not carried over from it.
+_OWN = frozenset(
+    {
+        *vars(HttpRequest()),
+        "session",
+        "user",
+        "auser",
+        "environ",
+        "scope",
+        "resolver_match",
+        "body_receive_timeout",
+        "exchange",
+    }
+)
+
+
+class MessageList(BaseStorage):
+    """Keeps what an action says by ``message_user``, so that it can be told to the agent; stores nothing."""
+
+    def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:
+        return [], True
+
+    def _store(self, messages: Iterable[Message], response: Any, *args: Any, **kwargs: Any) -> list[Message]:
+        return []
+
+    def texts(self) -> list[str]:
+        return [str(message.message) for message in self._queued_messages]  # type: ignore[attr-defined]
+
+
+class MCPRequest(HttpRequest):
+    """A POST request as a ModelAdmin knows it: a user, messages, empty GET and POST, and no session, on purpose."""
+
+    mcp: Principal
+    #: What is being answered, while a handler runs: the means to tell and to ask the client.
+    exchange: Exchange
+    _messages: MessageList
+
+    def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.__dict__.update(attributes)
+        self.method = "POST"
+        self.path = self.path_info = path
+        self.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", **meta}
+        self._mcp_scheme = scheme
+        self.user = AnonymousUser()
+        self._messages = MessageList(self)
+        # The body was read by the transport.
+        self._read_started = True
+        self._body = b""
+
+    def _get_scheme(self) -> str:
+        return self._mcp_scheme
+
+    def for_principal(self, principal: Principal) -> MCPRequest:
+        """The request as this principal's; what was found out for another one is forgotten."""
+        self.__dict__.pop("_mcp_rights", None)
+        self.user = principal.user  # type: ignore[assignment]
+        self.auth = principal.auth
+        self.mcp = principal
+        return self
+
+    def copy(self) -> MCPRequest:
+        """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
+        attributes = {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
+        return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=attributes)
+
+
+def from_view(request: HttpRequest) -> MCPRequest:
+    """From the request of a Django view: what the project's middleware set on it is kept (a tenant, say)."""
+    attributes = {key: value for key, value in vars(request).items() if key not in _OWN and not key.startswith("_")}
+    return MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
+
+
+def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
+    """From an ASGI scope of type http or websocket; ``ws`` counts as ``http`` and ``wss`` as ``https``."""
+    scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme") or "http", scope.get("scheme") or "http")
+    meta: dict[str, Any] = {"QUERY_STRING": scope.get("query_string", b"").decode("latin-1")}
+    if scope.get("client"):
+        meta["REMOTE_ADDR"] = meta["REMOTE_HOST"] = scope["client"][0]
+    if scope.get("server"):
+        meta["SERVER_NAME"] = scope["server"][0]
+        meta["SERVER_PORT"] = str(scope["server"][1] or 0)
+    for raw_name, raw_value in scope.get("headers", ()):
+        name = raw_name.decode("latin-1").upper().replace("-", "_")
+        if "_" in raw_name.decode("latin-1"):
+            continue  # As Django's own handler: such a header could pose as another.
+        key = name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+        value = raw_value.decode("latin-1")
+        separator = "; " if name == "COOKIE" else ","
+        meta[key] = f"{meta[key]}{separator}{value}" if key in meta else value
+    return MCPRequest(path=scope["path"], scheme=scheme, meta=meta, attributes={})
+
+
+def from_settings() -> MCPRequest:
+    """Where no request came in: from ``MCP["BASE_URL"]``."""
+    url = urlsplit(get_conf().BASE_URL)
+    meta = {
+        "HTTP_HOST": url.netloc,
+        "SERVER_NAME": url.hostname or "localhost",
+        "SERVER_PORT": str(url.port or (443 if url.scheme == "https" else 80)),
+    }
+    return MCPRequest(path=url.path or "/", scheme=url.scheme or "http", meta=meta, attributes={})

@@ -1,0 +1,119 @@
+"""What administrators say of tools and prompts: on or off, described otherwise, for the members of some groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.db import router
+
+from mcp_django.conf import get_conf
+from mcp_django.push.changes import watch
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.models import Switched
+    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.sites import MCPSite
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """What an administrator said of one tool or prompt."""
+
+    enabled: bool
+    title: str = ""
+    description: str = ""
+    #: The template that a prompt is, where an administrator wrote it.
+    text: str = ""
+    #: Only members of ``groups`` may use it; nobody, where they are all gone.
+    restricted: bool = False
+    groups: frozenset[int] = frozenset()
+
+    def is_for(self, request: MCPRequest) -> bool:
+        """Whether it is on, and for the request's user."""
+        if not self.enabled or not self.restricted:
+            return self.enabled
+        memberships = getattr(request.user, "groups", None)
+        return memberships is not None and memberships.filter(pk__in=self.groups).exists()
+
+
+class Switches:
+    """The rows of a model of switches, read at most once in TOKEN_CACHE_SECONDS."""
+
+    def __init__(self, model_name: str, *more_fields: str) -> None:
+        self._model_name = model_name
+        self._fields = ("name", "enabled", "description", "restricted", *more_fields)
+        self._read: dict[str, tuple[float, Mapping[str, Switch]]] = {}
+        self._lock = Lock()
+        #: Counts what was cleared: what was read before is not kept after.
+        self._generation = 0
+
+    def of(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Switch]:
+        """The switches of the exchange's site by name.
+
+        Without push this is a process that nobody tells of what others changed: it always reads the database.
+        """
+        site, seconds = exchange.site, get_conf().TOKEN_CACHE_SECONDS
+        fresh = fresh or not seconds or not exchange.connection.push
+        kept = self._read.get(site.name)
+        if kept is None or fresh or kept[0] <= time.monotonic():
+            generation = self._generation
+            kept = (time.monotonic() + seconds, self._load(site))
+            with self._lock:
+                if generation == self._generation:
+                    self._read[site.name] = kept
+        return kept[1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._generation += 1
+            self._read.clear()
+
+    def _load(self, site: MCPSite) -> Mapping[str, Switch]:
+        model: Any = apps.get_model("mcp_django", self._model_name)
+        owner = model._meta.model_name
+        groups: dict[int, set[int]] = {}
+        memberships = model.groups.through.objects.filter(**{f"{owner}__site": site.name})
+        for key, group in memberships.values_list(owner, "group"):
+            groups.setdefault(key, set()).add(group)
+        found: dict[str, Switch] = {}
+        for key, name, *values in model.objects.filter(site=site.name).values_list("pk", *self._fields):
+            said = dict(zip(self._fields[1:], values, strict=True))
+            found[name] = Switch(**said, groups=frozenset(groups.get(key, ())))
+        return found
+
+
+tools = Switches("Tool")
+prompts = Switches("Prompt", "title", "text")
+
+
+def forget() -> None:
+    """Drop what this process remembers of all switches."""
+    tools.clear()
+    prompts.clear()
+
+
+def add_missing(model: type[Switched], using: str, declared: Callable[[MCPSite], Mapping[str, bool]]) -> int:
+    """Add the rows that are missing of sites that are served; returns how many they were.
+
+    ``declared`` gives the names that a site declares, and whether each is on where nobody has said anything. Rows of
+    what is gone stay: what comes back finds the administrator's word on it.
+    """
+    manager: Any = model._default_manager.using(using)
+    missing = []
+    if router.allow_migrate_model(using, model):
+        for site in watch.all_sites():
+            names = declared(site) if site.is_served else {}
+            there = set(manager.filter(site=site.name).values_list("name", flat=True))
+            missing += [
+                model(site=site.name, name=name, enabled=enabled)
+                for name, enabled in names.items()
+                if name not in there
+            ]
+    manager.bulk_create(missing, ignore_conflicts=True)
+    return len(missing)

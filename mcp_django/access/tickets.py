@@ -1,0 +1,68 @@
+"""Tickets: what stands for an access token in the URL of a socket, once and not for long.
+
+A browser, and some clients, can set no header on a WebSocket. A URL is kept in histories and logs, so that no access
+token belongs into one; a ticket that was used is worth nothing there.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import timedelta
+from urllib.parse import unquote_plus
+
+from django.utils import timezone
+
+from mcp_django.access.authentication import CHALLENGE
+from mcp_django.access.principals import Principal, Source
+from mcp_django.access.requests import MCPRequest
+from mcp_django.models import Ticket, digest
+from mcp_django.protocol.errors import Forbidden, Unauthenticated
+
+SECONDS = 30
+#: Those that one token may have open; the oldest give way.
+_MAX_OPEN = 100
+_PARAMETER = "ticket"
+
+
+def issue(principal: Principal) -> str:
+    """A new ticket, which is nowhere stored. Raises Unauthenticated and Forbidden where there is no access token."""
+    if principal.token_id is None:
+        if not principal.user.is_authenticated:
+            raise Unauthenticated("A ticket needs a token: send Authorization: Bearer <token>.", CHALLENGE)
+        raise Forbidden("A ticket stands for an access token of this site, and these credentials are none.")
+    now = timezone.now()
+    Ticket.objects.filter(expires_at__lte=now).delete()
+    plain = secrets.token_urlsafe(32)
+    Ticket.objects.create(hash=digest(plain), token_id=principal.token_id, expires_at=now + timedelta(seconds=SECONDS))
+    surplus = (
+        Ticket.objects.filter(token=principal.token_id).order_by("-expires_at", "-pk").values_list("pk", flat=True)
+    )
+    Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
+    return plain
+
+
+def redeem(plain: str) -> Principal:
+    """The principal that a ticket stands for. Raises Unauthenticated: no second one gets it, in whatever process."""
+    now = timezone.now()
+    found = Ticket.objects.select_related("token__user").filter(hash=digest(plain), expires_at__gt=now).first()
+    # Who deletes it has it.
+    if found is None or not Ticket.objects.filter(pk=found.pk).delete()[0] or not found.token.is_valid():
+        raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
+    token = found.token
+    token.touch()
+    return Principal(token.user, frozenset(token.scopes), token, token.pk, Source.TICKET)
+
+
+def take(request: MCPRequest) -> str | None:
+    """The ticket in the request's URL, which is in it no longer: nobody who is given the request can tell of it."""
+    found: list[str] = []
+    others: list[str] = []
+    for pair in str(request.META.get("QUERY_STRING", "")).split("&"):
+        name, _, value = pair.partition("=")
+        if unquote_plus(name) == _PARAMETER:
+            found.append(unquote_plus(value))
+        else:
+            others.append(pair)
+    request.META["QUERY_STRING"] = "&".join(others)
+    # Two are none.
+    return None if not found else found[0] if len(found) == 1 else ""

@@ -1,0 +1,149 @@
+"""Content blocks: what a tool returns and a prompt's message holds, beside plain text.
+
+Each block is written in the shape of the newest revision (2026-07-28 server/tools#tool-result); older clients are given
+what their revision knows in its place (``protocol.projection``).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+JSON = dict[str, Any]
+Role = Literal["user", "assistant"]
+
+_ROLES = frozenset({"user", "assistant"})
+#: A scheme and something after it; a client that cannot read one URI refuses the whole result.
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Annotated(ABC):
+    """What every block may say of itself. Raises ValueError for a value that no client could read."""
+
+    #: Whom the block is for.
+    audience: Sequence[Role] = ()
+    #: From 0 (may be left out) to 1 (must be read).
+    priority: float | None = None
+    #: Naive datetimes are in the time zone of the process, as Django sets it.
+    last_modified: datetime | None = None
+    #: The block's ``_meta``.
+    meta: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.audience, str) or not _ROLES.issuperset(self.audience):
+            raise ValueError(f'audience must be a list of "user" and "assistant", not {self.audience!r}.')
+        if self.priority is not None and not 0 <= self.priority <= 1:
+            raise ValueError(f"priority must be a number from 0 to 1, not {self.priority!r}.")
+        uri = getattr(self, "uri", None)
+        if uri is not None and not _URI.fullmatch(uri):
+            raise ValueError(f"{uri!r} is not an absolute URI: scheme:path, percent-encoded.")
+
+    def to_json(self) -> JSON:
+        """The block as JSON, in the shape of the newest revision."""
+        block = self._block()
+        annotations: JSON = {}
+        if self.audience:
+            annotations["audience"] = list(self.audience)
+        if self.priority is not None:
+            annotations["priority"] = self.priority
+        if self.last_modified is not None:
+            annotations["lastModified"] = self.last_modified.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        if annotations:
+            block["annotations"] = annotations
+        if self.meta is not None:
+            block["_meta"] = dict(self.meta)
+        return block
+
+    @abstractmethod
+    def _block(self) -> JSON:
+        """The block without annotations and ``_meta``."""
+
+
+@dataclass(frozen=True)
+class Text(_Annotated):
+    text: str
+
+    def _block(self) -> JSON:
+        # A lazy translation is text only once it is asked.
+        return {"type": "text", "text": str(self.text)}
+
+
+@dataclass(frozen=True)
+class Image(_Annotated):
+    data: bytes
+    mime_type: str
+
+    def _block(self) -> JSON:
+        return {"type": "image", "data": _base64(self.data), "mimeType": self.mime_type}
+
+
+@dataclass(frozen=True)
+class Audio(_Annotated):
+    """A sound. Clients of 2024-11-05, which knows none, are given it as an embedded resource."""
+
+    data: bytes
+    mime_type: str
+
+    def _block(self) -> JSON:
+        return {"type": "audio", "data": _base64(self.data), "mimeType": self.mime_type}
+
+
+@dataclass(frozen=True)
+class EmbeddedText(_Annotated):
+    """A resource that is text, with its content. ``uri`` need not be one that the server lists."""
+
+    uri: str
+    text: str
+    mime_type: str = "text/plain"
+
+    def _block(self) -> JSON:
+        return {"type": "resource", "resource": {"uri": self.uri, "mimeType": self.mime_type, "text": self.text}}
+
+
+@dataclass(frozen=True)
+class EmbeddedBlob(_Annotated):
+    """A resource of any bytes, with its content. ``uri`` need not be one that the server lists."""
+
+    uri: str
+    data: bytes
+    mime_type: str = "application/octet-stream"
+
+    def _block(self) -> JSON:
+        blob = _base64(self.data)
+        return {"type": "resource", "resource": {"uri": self.uri, "mimeType": self.mime_type, "blob": blob}}
+
+
+@dataclass(frozen=True)
+class ResourceLink(_Annotated):
+    """A resource by its URI, to be read if it is wanted. Clients older than 2025-06-18 are given the URI as text."""
+
+    uri: str
+    name: str
+    title: str = ""
+    description: str = ""
+    mime_type: str = ""
+    #: Bytes of the content before any encoding.
+    size: int | None = None
+
+    def _block(self) -> JSON:
+        block: JSON = {"type": "resource_link", "uri": self.uri, "name": str(self.name)}
+        for key, value in (("title", self.title), ("description", self.description), ("mimeType", self.mime_type)):
+            if value:
+                block[key] = str(value)
+        if self.size is not None:
+            block["size"] = self.size
+        return block
+
+
+Block = Text | Image | Audio | EmbeddedText | EmbeddedBlob | ResourceLink
+
+
+def _base64(data: bytes) -> str:
+    """The standard alphabet with padding (RFC 4648 §4), in which the schemas of every revision want bytes."""
+    return base64.b64encode(data).decode("ascii")

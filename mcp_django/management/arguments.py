@@ -1,0 +1,36 @@
+"""What several commands are told in the same words: for which user, and with which scopes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
+
+from mcp_django.access import scopes
+
+
+def find_user(username: str) -> Any:
+    """The active user of that name. Raises CommandError."""
+    user_model = get_user_model()
+    try:
+        user = user_model._default_manager.get_by_natural_key(username)
+    except user_model.DoesNotExist:
+        raise CommandError(f"There is no user {username!r}. Make one with: manage.py createsuperuser") from None
+    if not user.is_active:
+        raise CommandError(f"The user {username!r} is inactive, and an agent would be refused.")
+    return user
+
+
+def parse_scopes(names: str) -> list[str]:
+    """The scopes that the option ``--scopes`` names, separated by commas. Raises CommandError."""
+    try:
+        wanted = scopes.parse(names.split(","))
+    except ValueError as error:
+        raise CommandError(f"--scopes: {error}.") from None
+    if not wanted:
+        raise CommandError(f"--scopes: name at least one of {', '.join(scopes.SCOPES)}.")
+    return wanted
+
+
+SCOPES_HELP = f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ}."

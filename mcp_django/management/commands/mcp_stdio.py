@@ -1,0 +1,101 @@
+"""``manage.py mcp_stdio --user NAME``: MCP over standard input and output, for a client that starts the process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections
+
+from mcp_django.access import scopes
+from mcp_django.access.principals import Principal, Source
+from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
+from mcp_django.middleware import socket_problem
+from mcp_django.push.bus import LocalBus, get_bus
+from mcp_django.push.changes import watch
+from mcp_django.push.publisher import flush
+from mcp_django.resources.policy import nearest
+from mcp_django.sites import MCPSite
+from mcp_django.transports.stdio.server import StdioServer
+from mcp_django.transports.stdio.standard import Standard, claim
+from mcp_django.workers import close_workers
+
+logger = logging.getLogger("mcp_django")
+
+#: How long calls that nobody waits for any more may go on before the process ends without them.
+_WORKERS_SECONDS = 0.5
+
+
+class Command(BaseCommand):
+    help = "Serve MCP on standard input and output, to one client and as one user. Logs go to standard error."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, metavar="NAME", help="The agent may do what this user may.")
+        parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
+        parser.add_argument("--site", metavar="NAME", help="Of several sites, the one to serve.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        principal = Principal(
+            find_user(options["user"]), frozenset(parse_scopes(options["scopes"])), source=Source.COMMAND
+        )
+        site = _find_site(options["site"])
+        problem = socket_problem(site, "stdio")
+        if problem is not None:
+            raise CommandError(f"{problem[0].upper()}{problem[1:]}")
+        if isinstance(get_bus(), LocalBus):
+            logger.warning("There is no CHANNEL_LAYERS that reaches other processes: their changes are not told here.")
+        standard = claim()
+        # The loop's thread asks the database nothing from now on.
+        connections.close_all()
+        refused = asyncio.run(_serve(site, principal, standard))
+        if refused:
+            self.stderr.write(f"The user {options['user']!r} may no longer be here: inactive or deleted.")
+        _end(int(refused))
+
+
+async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> bool:
+    """Whether the principal was no longer let in at the end."""
+    loop = asyncio.get_running_loop()
+    server = StdioServer(site, principal, *standard)
+
+    def close(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(lambda: server.close(going_away=True))
+
+    # Not by the loop, which on Windows can not.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, close)
+    await server.serve()
+    return server.refused
+
+
+def _find_site(name: str | None) -> MCPSite:
+    """The site of that name; without a name, the one that the URLconf serves. Raises CommandError."""
+    sites = {site.name: site for site in watch.all_sites()}
+    if name is not None:
+        if name not in sites:
+            raise CommandError(f"--site: there is no site {name!r}.{nearest(name, sites)}")
+        return sites[name]
+    served = [site for site in sites.values() if site.is_served] or list(sites.values())
+    if len(served) > 1:
+        raise CommandError(f"--site: say which, of {', '.join(sorted(site.name for site in served))}.")
+    return served[0]
+
+
+def _end(code: int) -> None:
+    """End the process, at once where a call cannot be stopped: Python itself would wait for its thread."""
+    ending = threading.Thread(target=close_workers, daemon=True)
+    ending.start()
+    ending.join(_WORKERS_SECONDS)
+    if not ending.is_alive():
+        raise SystemExit(code)
+    flush()
+    logging.shutdown()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,67 @@
+"""What the doors that do not pass MIDDLEWARE would lose by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from mcp_django.conf import get_conf
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
+
+#: Middleware that serves browsers: pages, cookies, compression, redirects. An agent's call loses nothing without it.
+HARMLESS = frozenset(
+    {
+        "allauth.account.middleware.AccountMiddleware",
+        "corsheaders.middleware.CorsMiddleware",
+        "csp.middleware.CSPMiddleware",
+        "debug_toolbar.middleware.DebugToolbarMiddleware",
+        "django.contrib.auth.middleware.AuthenticationMiddleware",
+        "django.contrib.auth.middleware.LoginRequiredMiddleware",
+        "django.contrib.flatpages.middleware.FlatpageFallbackMiddleware",
+        "django.contrib.messages.middleware.MessageMiddleware",
+        "django.contrib.redirects.middleware.RedirectFallbackMiddleware",
+        "django.contrib.sessions.middleware.SessionMiddleware",
+        "django.contrib.sites.middleware.CurrentSiteMiddleware",
+        "django.middleware.clickjacking.XFrameOptionsMiddleware",
+        "django.middleware.common.BrokenLinkEmailsMiddleware",
+        "django.middleware.common.CommonMiddleware",
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "django.middleware.gzip.GZipMiddleware",
+        "django.middleware.http.ConditionalGetMiddleware",
+        "django.middleware.locale.LocaleMiddleware",
+        "django.middleware.security.SecurityMiddleware",
+        "django_browser_reload.middleware.BrowserReloadMiddleware",
+        "django_htmx.middleware.HtmxMiddleware",
+        "whitenoise.middleware.WhiteNoiseMiddleware",
+    }
+)
+
+
+def unknown_middleware() -> list[str]:
+    """The entries of MIDDLEWARE that may matter to an agent's call: a tenant, a database role, a list of addresses."""
+    return [name for name in settings.MIDDLEWARE if name not in HARMLESS]
+
+
+def skips_middleware() -> bool:
+    """Whether HTTP may be answered ahead of Django."""
+    return get_conf().ASGI_DOOR or not unknown_middleware()
+
+
+def has_call_context(site: MCPSite) -> bool:
+    from mcp_django.sites import MCPSite
+
+    return type(site).call_context is not MCPSite.call_context
+
+
+def socket_problem(site: MCPSite, door: str = "a socket") -> str | None:
+    """Why a ``door`` that never passes MIDDLEWARE may not be opened, in words; None if it may."""
+    unknown = unknown_middleware()
+    if not unknown or get_conf().ASGI_DOOR or has_call_context(site):
+        return None
+    return (
+        f"{door} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "
+        "MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it."
+    )

@@ -1,0 +1,156 @@
+"""Functions of the project as prompts: texts in, messages out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticUndefined, to_json
+
+from mcp_django.completion import NOTHING, Completion, Function, among, asked
+from mcp_django.prompts.base import Argument, BasePrompt
+from mcp_django.prompts.messages import messages_of
+from mcp_django.resources.completion import complete_key
+from mcp_django.resources.policy import Rights
+from mcp_django.signatures import InvalidArguments, Signature, named
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+
+class FunctionPrompt(BasePrompt):
+    """A function ``f(request, **arguments)`` whose parameters are the arguments and whose docstring is the description.
+
+    The values come as texts and are read as the annotations say. Raises ImproperlyConfigured where the function cannot
+    be a prompt.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        title: str = "",
+        permission: str = "",
+        complete: Mapping[str, Function] | None = None,
+    ) -> None:
+        self.name, self._description = named("prompt", function, name)
+        self.title = title
+        self.permission = permission
+        self._completers = dict(complete or {})
+        self._signature = Signature(f"prompt {self.name}", function)
+        #: The values that are known of an argument, as somebody would type them.
+        self._known: dict[str, list[str]] = {}
+        self._schema = self._signature.arguments.model_json_schema(by_alias=False)
+        fields = self._signature.arguments.model_fields
+        self.arguments = [self._argument(name, field) for name, field in fields.items()]
+        if unknown := sorted(self._completers.keys() - fields.keys()):
+            raise ImproperlyConfigured(
+                f"complete= of the prompt {self.name} names {unknown[0]!r}, which it does not take."
+            )
+
+    def _argument(self, name: str, field: FieldInfo) -> Argument:
+        if field.validation_alias or not _can_be_text(self._schema, self._schema["properties"][name]):
+            raise ImproperlyConfigured(
+                f"The argument {name} of the prompt {self.name} comes as a text of that name, which cannot be read as "
+                "its annotation. pydantic.Json[...] reads JSON."
+            )
+        hint = self._signature.hints[name]
+        self._known[name], all_known = _known_values(hint)
+        if wrong := next((value for value in self._known[name] if not _can_be_read(hint, value)), None):
+            raise ImproperlyConfigured(
+                f"The argument {name} of the prompt {self.name} comes as text, and the text {wrong!r} is none of its "
+                "choices. Let them be texts, or an IntEnum."
+            )
+        said = [field.description or ""]
+        if all_known:
+            said.append(f"One of: {', '.join(self._known[name])}.")
+        if not field.is_required() and (default := _default_of(field)):
+            said.append(f"Default: {default}.")
+        return Argument(name, field.is_required(), field.title or "", " ".join(part for part in said if part))
+
+    def get_description(self) -> str:
+        return self._description
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return not self.permission or request.user.has_perm(self.permission)
+
+    def get_messages(self, exchange: Exchange, arguments: Mapping[str, str]) -> list[JSON]:
+        return messages_of(self._signature.call(exchange.request, self._read(exchange, arguments)))
+
+    def _read(self, exchange: Exchange, arguments: Mapping[str, str]) -> JSON:
+        try:
+            return self._signature.parse(exchange, arguments, strings=True)
+        except InvalidArguments as error:
+            # A form sends what was left blank, too.
+            optional = {argument.name for argument in self.arguments if not argument.required}
+            blank = {entry["field"].partition(".")[0] for entry in error.errors} & optional
+            said = {name: value for name, value in arguments.items() if value or name not in blank}
+            if len(said) == len(arguments):
+                raise
+        return self._read(exchange, said)
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        if name in self._completers:
+            what = f"{name} of the prompt {self.name}"
+            return asked(self._completers[name], exchange.request, typed, arguments, what)
+        model = self._signature.models.get(name)
+        if model is not None:
+            rights = Rights.of(exchange.site, exchange.request).of_model(model)
+            return NOTHING if rights is None else complete_key(rights, typed, search=True)
+        return among(self._known[name], typed)
+
+
+def _known_values(hint: Any) -> tuple[list[str], bool]:
+    """The values of an annotation that can be listed, and whether it has no others."""
+    origin = get_origin(hint)
+    if origin is Annotated:
+        return _known_values(get_args(hint)[0])
+    if origin in (Union, UnionType):
+        options = [_known_values(option) for option in get_args(hint) if option is not NoneType]
+        return [value for values, _ in options for value in values], all(closed for _, closed in options)
+    if origin is Literal:
+        return [_typed(value) for value in get_args(hint) if value is not None], True
+    if hint is bool:
+        return ["true", "false"], True
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return [_typed(member.value) for member in hint], True
+    return [], False
+
+
+def _can_be_read(hint: Any, value: str) -> bool:
+    try:
+        TypeAdapter(hint).validate_strings(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def _default_of(field: FieldInfo) -> str:
+    """The default as it would be typed; empty for none, and for one that is made anew each time."""
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    if default is None or default is PydanticUndefined:
+        return ""
+    return default if isinstance(default, str) else to_json(default, fallback=str).decode().strip('"')
+
+
+def _typed(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _can_be_text(root: JSON, schema: JSON) -> bool:
+    """Whether a text may be a value of the schema, or be read as one."""
+    if "$ref" in schema:
+        return _can_be_text(root, root["$defs"][schema["$ref"].removeprefix("#/$defs/")])
+    if "anyOf" in schema:
+        return any(_can_be_text(root, option) for option in schema["anyOf"])
+    return schema.get("type") not in ("array", "object", "null")

@@ -1,0 +1,55 @@
+"""Several messages in one, as old revisions have them (2025-03-26 basic#batching)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.envelope import claims_modern
+from mcp_django.protocol.errors import InvalidRequest, LimitExceeded
+from mcp_django.protocol.jsonrpc import RequestId, encode, error_message
+from mcp_django.protocol.revisions import BATCH_REVISIONS, LEGACY
+
+
+def check_batch(members: list[Any], revision: str | None) -> None:
+    """Whether a batch may be answered in the revision of its session. Raises InvalidRequest and LimitExceeded."""
+    limit = get_conf().MAX_BATCH
+    if revision not in BATCH_REVISIONS:
+        raise InvalidRequest(f"Send one message at a time: {revision or 'an unopened session'} knows no batches.")
+    if not members:
+        raise InvalidRequest("A batch must not be empty.")
+    if len(members) > limit:
+        raise LimitExceeded(f"A batch may hold at most {limit} messages (MAX_BATCH).")
+    for member in members:
+        if not isinstance(member, dict):
+            continue  # Answered by itself.
+        params = member.get("params")
+        if member.get("method") == "initialize":
+            raise InvalidRequest("initialize must not be part of a batch.")
+        if isinstance(params, dict) and claims_modern(params):
+            raise InvalidRequest("A message with a modern _meta must not be part of a batch.")
+
+
+class Batch:
+    """The encoded answers to a batch, in the order of their requests: one message, of at most ``limit`` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = min(limit, get_conf().MAX_RESULT_BYTES)
+        self._answers: list[bytes] = []
+        self._size = 0
+
+    def add(self, answer: bytes, request_id: RequestId | None = None) -> None:
+        """Take one answer in; one that would make the whole too large is left out, and said to be."""
+        if self._size + len(answer) > self._limit:
+            left_out = LimitExceeded(
+                "The request was done, but its answer is left out: the answers of the batch are larger than "
+                f"{self._limit} bytes together (MAX_RESULT_BYTES)."
+            )
+            answer = encode(error_message(request_id, left_out, LEGACY))
+        self._answers.append(answer)
+        self._size += len(answer) + 1
+
+    @property
+    def body(self) -> bytes:
+        """The array of the answers; empty, if there is none."""
+        return b"[" + b",".join(self._answers) + b"]" if self._answers else b""

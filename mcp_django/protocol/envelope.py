@@ -1,0 +1,46 @@
+"""What every modern request says of itself in ``params._meta`` (2026-07-28 basic#meta)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
+
+from mcp_django.protocol.errors import EnvelopeError, FieldError, UnsupportedVersion, field_error
+from mcp_django.protocol.exchange import Client
+from mcp_django.protocol.revisions import MODERN_REVISIONS
+
+JSON = dict[str, Any]
+
+
+def claims_modern(params: JSON) -> bool:
+    """Whether the message opens as a modern one: with a protocol version in its ``_meta``."""
+    meta = params.get("_meta")
+    return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
+
+
+def read_envelope(params: JSON) -> tuple[str, JSON]:
+    """The revision and the client's capabilities that a request's ``_meta`` names. Raises EnvelopeError."""
+    meta = params.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
+    errors: list[FieldError] = []
+    for key, kind, what in (
+        (PROTOCOL_VERSION_META_KEY, str, "a string"),
+        (CLIENT_CAPABILITIES_META_KEY, dict, "an object"),
+    ):
+        if not isinstance(meta.get(key), kind):
+            errors.append(field_error(f"_meta.{key}", f"is required and must be {what}", meta.get(key)))
+    if errors:
+        raise EnvelopeError(f"params.{errors[0]['field']} {errors[0]['message']}.", errors)
+    return meta[PROTOCOL_VERSION_META_KEY], meta[CLIENT_CAPABILITIES_META_KEY]
+
+
+def client_of(params: JSON, capabilities: JSON) -> Client:
+    info = params["_meta"].get(CLIENT_INFO_META_KEY)
+    return Client(info if isinstance(info, dict) else {}, capabilities)
+
+
+def check_version(revision: str) -> None:
+    """Raises UnsupportedVersion. A legacy revision is refused too: it cannot be served without a session."""
+    if revision not in MODERN_REVISIONS:
+        raise UnsupportedVersion(revision)

@@ -1,0 +1,379 @@
+"""Everything that can go wrong with a message, each with its JSON-RPC code, its symbolic reason and its data.
+
+``MCPError.to_json`` is the one place where an exception becomes an error object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, TypedDict
+
+from mcp_types import jsonrpc
+from pydantic import ValidationError
+
+from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
+
+JSON = dict[str, Any]
+
+_RECEIVED_CHARS = 200
+_ECHOED_CHARS = 2_000
+#: Wrong values beyond which none of them is told.
+_MAX_LISTED = 1_000
+
+
+class FieldError(TypedDict):
+    """One wrong value: where it stood, what is wrong with it, and what was received."""
+
+    field: str
+    message: str
+    received: Any
+
+
+def field_error(field: str, message: str, received: Any = None) -> FieldError:
+    """A FieldError whose ``received`` is short: long text is cut, a container is named by its JSON type."""
+    if isinstance(received, str):
+        received = received if len(received) <= _RECEIVED_CHARS else received[:_RECEIVED_CHARS] + "…"
+    elif isinstance(received, dict):
+        received = "object" if received else {}
+    elif isinstance(received, list | tuple):
+        received = "array" if received else []
+    elif not (received is None or isinstance(received, bool | int | float)):
+        received = type(received).__name__
+    return FieldError(field=field, message=message, received=received)
+
+
+class MCPError(Exception):
+    """An error that is answered as a JSON-RPC error object."""
+
+    code: int = jsonrpc.INTERNAL_ERROR
+    reason: str = "INTERNAL_ERROR"
+    #: The HTTP status where it does not follow from the code and the era.
+    http_status: HTTPStatus | None = None
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def code_in(self, era: Era) -> int:
+        return self.code
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        return self.http_status or era.status_of(self.code_in(era))
+
+    def to_json(self, era: Era) -> JSON:
+        return {
+            "code": self.code_in(era),
+            "message": self.message,
+            "data": {"reason": self.reason, **self.data},
+        }
+
+
+class ParseError(MCPError):
+    code = jsonrpc.PARSE_ERROR
+    reason = "PARSE_ERROR"
+
+
+class InvalidRequest(MCPError):
+    code = jsonrpc.INVALID_REQUEST
+    reason = "INVALID_REQUEST"
+
+
+class MethodNotFound(MCPError):
+    code = jsonrpc.METHOD_NOT_FOUND
+    reason = "METHOD_NOT_FOUND"
+
+    def __init__(self, method: str, hint: str = "", **data: Any) -> None:
+        super().__init__(f"Method not found: {method[:100]}." + (f" {hint}" if hint else ""), **data)
+
+
+class InvalidParams(MCPError):
+    code = jsonrpc.INVALID_PARAMS
+    reason = "INVALID_PARAMS"
+
+    def __init__(self, message: str, errors: Sequence[FieldError] = (), **data: Any) -> None:
+        super().__init__(message, errors=list(errors), **data)
+
+    @classmethod
+    def from_pydantic(cls, method: str, error: ValidationError) -> InvalidParams:
+        if error.error_count() > _MAX_LISTED:
+            # A list of half a million wrong items fits a body; to write down what is wrong with each takes gigabytes.
+            return cls(f"Invalid params of {method}: {error.error_count()} values are wrong.")
+        errors = [
+            field_error(
+                ".".join(str(part) for part in detail["loc"]).removeprefix("params."),
+                detail["msg"],
+                # Of a field that is missing, pydantic gives what it is missing from.
+                None if detail["type"] == "missing" else detail["input"],
+            )
+            for detail in error.errors(include_url=False, include_context=False)[:20]
+        ]
+        return cls(f"Invalid params of {method}: {errors[0]['field']}: {errors[0]['message']}.", errors)
+
+
+class EnvelopeError(InvalidParams):
+    """A modern request whose ``_meta`` lacks what every request must say (2026-07-28 basic#meta)."""
+
+    reason = "INVALID_ENVELOPE"
+    http_status = HTTPStatus.BAD_REQUEST
+
+
+class InvalidCursor(InvalidParams):
+    reason = "INVALID_CURSOR"
+
+    def __init__(self, received: object) -> None:
+        super().__init__(
+            "Invalid cursor: use nextCursor of the previous page of this same list.",
+            [field_error("cursor", "not a cursor of this list", received)],
+        )
+
+
+class ToolNotFound(InvalidParams):
+    reason = "TOOL_NOT_FOUND"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"Unknown tool: {name[:100]}.", [field_error("name", "not a tool; tools/list names the tools", name)]
+        )
+
+
+class PromptNotFound(InvalidParams):
+    reason = "PROMPT_NOT_FOUND"
+
+    def __init__(self, name: str, field: str = "name") -> None:
+        super().__init__(
+            f"Unknown prompt: {name[:100]}.", [field_error(field, "not a prompt; prompts/list names the prompts", name)]
+        )
+
+
+class PromptRefused(InvalidParams):
+    """The prompt itself says why it cannot be had with these arguments."""
+
+    reason = "PROMPT_REFUSED"
+
+
+class ResourceRefused(MCPError):
+    """The resource itself says why it cannot be had: its client would not answer what it asks, say."""
+
+    reason = "RESOURCE_REFUSED"
+
+
+class ReferenceNotFound(InvalidParams):
+    """What completion was asked for is neither a resource nor a template of this principal's."""
+
+    reason = "REFERENCE_NOT_FOUND"
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            "Unknown resource template.",
+            [field_error("ref.uri", "not a template; resources/templates/list names the templates", uri)],
+        )
+
+
+class ResourceNotFound(MCPError):
+    """No such resource for this principal: absent and forbidden are the same."""
+
+    reason = "RESOURCE_NOT_FOUND"
+
+    def __init__(self, uri: str, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(
+            "Resource not found.",
+            uri=uri[:_ECHOED_CHARS],
+            errors=list(errors) or [field_error("uri", "not a resource; resources/list names the resources", uri)],
+        )
+
+    def code_in(self, era: Era) -> int:
+        return era.resource_not_found
+
+
+class HeaderMismatch(MCPError):
+    code = jsonrpc.HEADER_MISMATCH
+    reason = "HEADER_MISMATCH"
+
+
+class MissingCapability(MCPError):
+    """The client cannot do what the request needs, and did not say that it could. ``required`` is an object of
+    ClientCapabilities, as ``{"elicitation": {}}``."""
+
+    code = jsonrpc.MISSING_REQUIRED_CLIENT_CAPABILITY
+    reason = "MISSING_CLIENT_CAPABILITY"
+
+    def __init__(self, required: JSON, message: str = "") -> None:
+        names = ", ".join(_capability_names(required))
+        super().__init__(message or f"This needs a client with the capability {names}.", requiredCapabilities=required)
+
+    def code_in(self, era: Era) -> int:
+        # The code is a modern one, and legacy clients are told in-band.
+        return self.code if era.enveloped else jsonrpc.INTERNAL_ERROR
+
+
+def _capability_names(required: JSON, prefix: str = "") -> list[str]:
+    """``{"elicitation": {"url": {}}}`` as ``["elicitation.url"]``."""
+    names: list[str] = []
+    for name, value in required.items():
+        names += _capability_names(value, f"{prefix}{name}.") if value else [prefix + name]
+    return names
+
+
+class InvalidRequestState(InvalidParams):
+    """A requestState that this server did not give for this very request of this principal, or that is used up."""
+
+    reason = "INVALID_REQUEST_STATE"
+
+    def __init__(self, message: str, received: object) -> None:
+        super().__init__(f"{message} Send the request again without requestState.", [
+            field_error("requestState", "not the state that the last input_required of this request gave", received)
+        ])  # fmt: skip
+
+
+class TaskNotFound(InvalidParams):
+    """No such task for this principal: unknown, expired and foreign ones are the same."""
+
+    reason = "TASK_NOT_FOUND"
+
+    def __init__(self, key: str) -> None:
+        super().__init__("Task not found: it is unknown or has expired.", [field_error("taskId", "not a task", key)])
+
+
+class TaskRefused(MCPError):
+    """The user, the token or the tool of a task is not what it was when the task began."""
+
+    reason = "TASK_REFUSED"
+
+    def __init__(self) -> None:
+        super().__init__("The task could not go on: what it needs is no longer there.")
+
+
+class WorkerLost(MCPError):
+    reason = "WORKER_LOST"
+
+    def __init__(self) -> None:
+        super().__init__("The process that ran the task is gone. Its work may be half done.")
+
+
+class UnsupportedVersion(MCPError):
+    code = jsonrpc.UNSUPPORTED_PROTOCOL_VERSION
+    reason = "UNSUPPORTED_PROTOCOL_VERSION"
+
+    def __init__(self, requested: str) -> None:
+        super().__init__(
+            "Unsupported protocol version.", supported=list(MODERN_REVISIONS), requested=requested[:_RECEIVED_CHARS]
+        )
+
+
+class UnsupportedVersionHeader(InvalidRequest):
+    """A legacy MCP-Protocol-Version that is not served (2025-06-18 basic/transports#protocol-version-header)."""
+
+    reason = "UNSUPPORTED_PROTOCOL_VERSION"
+    http_status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, requested: str, supported: Sequence[str]) -> None:
+        super().__init__(
+            f"MCP-Protocol-Version {requested[:40]!r} is not served.",
+            supported=list(supported),
+            requested=requested[:40],
+        )
+
+
+class SessionRequired(InvalidRequest):
+    reason = "SESSION_REQUIRED"
+    http_status = HTTPStatus.BAD_REQUEST
+
+    def __init__(self, method: str) -> None:
+        super().__init__(f"{method} needs a session: send initialize first, then its Mcp-Session-Id on every request.")
+
+
+class NotInitialized(InvalidRequest):
+    reason = "NOT_INITIALIZED"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This connection has no session: send initialize first, or put io.modelcontextprotocol/protocolVersion "
+            "and io.modelcontextprotocol/clientCapabilities into params._meta of each request."
+        )
+
+
+class SessionNotFound(InvalidRequest):
+    """Unknown, ended, expired and foreign sessions are the same."""
+
+    reason = "SESSION_NOT_FOUND"
+    http_status = HTTPStatus.NOT_FOUND
+
+    def __init__(self, hint: str = "send initialize without Mcp-Session-Id to start a new one.") -> None:
+        super().__init__(f"Session not found: {hint}")
+
+
+class InternalError(MCPError):
+    def __init__(self) -> None:
+        super().__init__("Internal error. The server's log has the details.")
+
+
+class RequestCancelled(MCPError):
+    """The client has given the request up, and gets no answer to it."""
+
+    reason = "CANCELLED"
+
+    def __init__(self) -> None:
+        super().__init__("The request was cancelled.")
+
+
+class LimitExceeded(MCPError):
+    """A bound of the server's was hit; the message names the setting."""
+
+    reason = "LIMIT_EXCEEDED"
+
+
+class RequestTimedOut(LimitExceeded):
+    reason = "REQUEST_TIMED_OUT"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The request took longer than the server gives to one (REQUEST_SECONDS), and was stopped. "
+            "Ask for less at a time."
+        )
+
+
+class TaskTimedOut(LimitExceeded):
+    reason = "TASK_TIMED_OUT"
+
+    def __init__(self) -> None:
+        super().__init__("The task took longer than the server gives to one (TASK_SECONDS), and was stopped.")
+
+
+class Overloaded(LimitExceeded):
+    reason = "OVERLOADED"
+    http_status = HTTPStatus.SERVICE_UNAVAILABLE
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        # A 4xx or 5xx ends old legacy clients for good; they are told in-band.
+        return HTTPStatus.SERVICE_UNAVAILABLE if era.enveloped else HTTPStatus.OK
+
+
+class PushUnavailable(MethodNotFound):
+    reason = "PUSH_UNAVAILABLE"
+
+    def __init__(self, method: str) -> None:
+        super().__init__(
+            method,
+            "This server runs under WSGI, which cannot push: serve the project with an ASGI server "
+            "(daphne or uvicorn) to offer subscriptions.",
+        )
+
+
+class Unauthenticated(MCPError):
+    """No credentials, or none that hold. ``challenge`` is the value of WWW-Authenticate."""
+
+    code = jsonrpc.INVALID_REQUEST
+    reason = "UNAUTHENTICATED"
+    http_status = HTTPStatus.UNAUTHORIZED
+
+    def __init__(self, message: str, challenge: str) -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
+
+class Forbidden(MCPError):
+    code = jsonrpc.INVALID_REQUEST
+    reason = "FORBIDDEN"
+    http_status = HTTPStatus.FORBIDDEN

@@ -1,0 +1,188 @@
+"""JSON-RPC 2.0 messages in and out, with the rules of MCP on top (SPEC 2026-07-28 basic, JSON-RPC 2.0 §4 to §6)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json, to_json
+
+from mcp_django.protocol.errors import InvalidRequest, MCPError, ParseError
+from mcp_django.protocol.revisions import Era
+
+JSON = dict[str, Any]
+RequestId = int | str
+
+#: Tags the notifications of a listen with the id of its request (2026-07-28 patterns/subscriptions).
+SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
+
+_ABSENT = object()
+#: A number that JSON can say and a float cannot hold has an exponent of three digits, or hundreds of digits.
+#: Digits are looked at from the first of their row on, so that no row is gone through again from each of its digits.
+_MAY_OVERFLOW = re.compile(rb"[eE]\+?[0-9]{3}|(?<![0-9])[0-9]{300}")
+#: The members that make a message what it is, and how they are written; they may also be spelled with escapes.
+_DECISIVE = ("jsonrpc", "id", "method", "params", "result", "error")
+_AS_WRITTEN = tuple(f'"{name}"'.encode() for name in _DECISIVE)
+_MAX_ID_CHARS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    id: RequestId
+    method: str
+    params: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    method: str
+    params: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An answer of the client's to a request of the server's."""
+
+    id: RequestId | None
+    body: JSON
+
+
+Message = Request | Notification | Response
+
+
+class Malformed(Exception):
+    """A message that is not valid, with the id that its error must carry (None where it cannot be read)."""
+
+    def __init__(self, error: MCPError, request_id: RequestId | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.request_id = request_id
+
+
+def decode(body: bytes | str) -> Any:
+    """The JSON value of a body. Raises ParseError for anything that RFC 8259 or this server refuses.
+
+    NaN, Infinity, numbers that overflow to them, lone surrogates, and nesting beyond the parser's bound are refused. So
+    is a message with a member that stands twice, which a proxy before us may read as another message.
+    """
+    try:
+        value = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise ParseError("Parse error: the body is not valid JSON.", detail=str(error)[:200]) from None
+    text = body if isinstance(body, bytes) else body.encode()
+    if _MAY_OVERFLOW.search(text) and not _finite(value):
+        raise ParseError("Parse error: a number is out of range.")
+    if b"\\u" in text or any(text.count(name) > 1 for name in _AS_WRITTEN):
+        _check_members(text)
+    return value
+
+
+def _check_members(text: bytes) -> None:
+    """Raises ParseError where a message, alone or in a batch, has a member twice: the parser keeps the last of them."""
+    read = json.loads(text, object_pairs_hook=_repeated)
+    for message in read if isinstance(read, list) else [read]:
+        if isinstance(message, tuple) and message:
+            raise ParseError(f"Parse error: the member {message[0]!r} stands twice.")
+
+
+def _repeated(members: list[tuple[str, Any]]) -> tuple[str, ...]:
+    """The decisive members that an object has more than once."""
+    names = [name for name, _ in members]
+    return () if len(names) == len(set(names)) else tuple(name for name in _DECISIVE if names.count(name) > 1)
+
+
+def _finite(value: Any) -> bool:
+    """Whether no float in the value is infinite: ``1e400`` is legal JSON, and infinity in Python."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return True
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON. NaN and Infinity become null, and a lone surrogate becomes U+FFFD."""
+    try:
+        return to_json(value, inf_nan_mode="null")
+    except ValueError:
+        return to_json(_without_surrogates(value), inf_nan_mode="null")
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_surrogates(item) for item in value]
+    return value
+
+
+def parse(value: Any) -> Message:
+    """The message that a JSON value is. Raises Malformed, which carries the id to answer with."""
+    if not isinstance(value, dict):
+        raise Malformed(InvalidRequest("A message must be a JSON object."))
+    raw_id = value.get("id", _ABSENT)
+    request_id = raw_id if is_request_id(raw_id) else None
+    if value.get("jsonrpc") != "2.0":
+        raise Malformed(InvalidRequest('A message must carry "jsonrpc": "2.0".'), request_id)
+    method = value.get("method", _ABSENT)
+    if raw_id is not _ABSENT and request_id is None and (method is not _ABSENT or "error" not in value):
+        raise Malformed(InvalidRequest(f"id must be an integer, or a string of at most {_MAX_ID_CHARS} characters."))
+    if method is _ABSENT:
+        if "error" in value and "result" not in value:
+            return Response(id=request_id, body=value)
+        if "result" in value and "error" not in value and request_id is not None:
+            return Response(id=request_id, body=value)
+        raise Malformed(InvalidRequest("A message must have a method, a result or an error."), request_id)
+    if not isinstance(method, str):
+        raise Malformed(InvalidRequest("method must be a string."), request_id)
+    params = value.get("params", _ABSENT)
+    if params is _ABSENT:
+        params = {}
+    if not isinstance(params, dict):
+        raise Malformed(InvalidRequest("params must be an object."), request_id)
+    if request_id is None:
+        return Notification(method=method, params=params)
+    return Request(id=request_id, method=method, params=params)
+
+
+def is_request_id(value: object) -> bool:
+    """Whether the value may be a request id: a string or an integer, where True is not an integer."""
+    if isinstance(value, str):
+        return len(value) <= _MAX_ID_CHARS
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**100
+
+
+def request_message(request_id: RequestId, method: str, params: JSON) -> JSON:
+    message: JSON = {"jsonrpc": "2.0", "id": request_id, "method": method}
+    return {**message, "params": params} if params else message
+
+
+def cancelled_message(request_id: RequestId, reason: str) -> JSON:
+    """Nobody waits any more for the answer to a request of ours."""
+    return notification_message("notifications/cancelled", {"requestId": request_id, "reason": reason})
+
+
+def result_message(request_id: RequestId, result: JSON) -> JSON:
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+def error_message(request_id: RequestId | None, error: MCPError, era: Era) -> JSON:
+    """An error answer; without an id where the request's could not be read, which all five schemas prefer to null."""
+    message: JSON = {"jsonrpc": "2.0", "error": error.to_json(era)}
+    return message if request_id is None else {"jsonrpc": "2.0", "id": request_id, "error": message["error"]}
+
+
+def notification_message(method: str, params: JSON | None = None) -> JSON:
+    message: JSON = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}

@@ -1,0 +1,80 @@
+"""The five revisions of the protocol, and the two eras they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+
+from mcp_types.jsonrpc import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    PARSE_ERROR,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
+
+REVISIONS = KNOWN_PROTOCOL_VERSIONS
+LEGACY_REVISIONS = HANDSHAKE_PROTOCOL_VERSIONS
+MODERN_REVISIONS = MODERN_PROTOCOL_VERSIONS
+NEWEST_LEGACY = LEGACY_REVISIONS[-1]
+#: What a legacy request without a session and without a version header speaks (2025-11-25 basic/transports).
+ASSUMED_REVISION = "2025-03-26"
+#: The revisions in which one message may be an array of messages (SPEC 2025-03-26 basic#batching).
+BATCH_REVISIONS = frozenset({"2024-11-05", "2025-03-26"})
+
+#: The revisions whose clients may be let go and come back for an answer (SPEC 2025-11-25 basic/transports).
+POLLING_REVISIONS = frozenset({"2025-11-25"})
+
+#: Retired after 2025-11-25, where a missing resource became INVALID_PARAMS.
+RESOURCE_NOT_FOUND = -32002
+
+
+@dataclass(frozen=True, slots=True)
+class Era:
+    """What differs between the eras beyond which methods and fields exist; handlers read it and never a revision."""
+
+    name: str
+    resource_not_found: int
+    #: The HTTP status of an answer that is an error with this code; any other code goes in-band with 200.
+    statuses: Mapping[int, HTTPStatus]
+    #: A client that goes away has cancelled its request (2026-07-28 transports/streamable-http#cancellation).
+    disconnect_cancels: bool
+    #: A request carries its own version and capabilities in ``_meta``; the result carries ``resultType`` and hints.
+    enveloped: bool
+
+    def status_of(self, code: int) -> HTTPStatus:
+        return self.statuses.get(code, HTTPStatus.OK)
+
+
+LEGACY = Era(
+    name="legacy",
+    resource_not_found=RESOURCE_NOT_FOUND,
+    statuses=MappingProxyType({PARSE_ERROR: HTTPStatus.BAD_REQUEST, INVALID_REQUEST: HTTPStatus.BAD_REQUEST}),
+    disconnect_cancels=False,
+    enveloped=False,
+)
+MODERN = Era(
+    name="modern",
+    resource_not_found=INVALID_PARAMS,
+    statuses=MappingProxyType(
+        {
+            PARSE_ERROR: HTTPStatus.BAD_REQUEST,
+            INVALID_REQUEST: HTTPStatus.BAD_REQUEST,
+            HEADER_MISMATCH: HTTPStatus.BAD_REQUEST,
+            MISSING_REQUIRED_CLIENT_CAPABILITY: HTTPStatus.BAD_REQUEST,
+            UNSUPPORTED_PROTOCOL_VERSION: HTTPStatus.BAD_REQUEST,
+            METHOD_NOT_FOUND: HTTPStatus.NOT_FOUND,
+        }
+    ),
+    disconnect_cancels=True,
+    enveloped=True,
+)
+
+
+def era_of(revision: str) -> Era:
+    return MODERN if revision in MODERN_REVISIONS else LEGACY

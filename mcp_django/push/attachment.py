@@ -1,0 +1,79 @@
+"""How a worker gives listeners to the hub on behalf of a request, whose client may go away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
+from mcp_django.push.hub import Hub
+from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.shutdown import close_hub_at_shutdown
+
+_LOOP_SECONDS = 10.0
+
+
+class Attachment:
+    """What one request, or one socket's session, has in the hub.
+
+    The methods for workers wait until the loop has done what they ask: what is looked up after them misses no change.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._listeners: list[Listener] = []
+        self._gone = False
+
+    # From a worker.
+
+    def attach(self, listener: Listener) -> None:
+        """Give the listener to the hub. Raises RequestCancelled where the client is gone, and LimitExceeded."""
+        self._on_loop(lambda: self._add(listener))
+
+    def watch(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
+        """Add subscriptions to a listener that is there."""
+        self._on_loop(lambda: self._watch(listener, subscriptions))
+
+    def arrange(self, session_key: str) -> None:
+        """Let the newest stream of a session speak for it, now that it watches what the session watches."""
+        self._on_loop(lambda: self._hub.arrange(session_key))
+
+    def drop(self, listener: Listener, uris: Collection[str]) -> None:
+        """Give up what is not there for the principal after all, with what is pending of it."""
+        if uris:
+            self._on_loop(lambda: self._unwatch(listener, uris))
+
+    def _on_loop(self, work: Callable[[], object]) -> None:
+        async def run() -> None:
+            work()
+
+        asyncio.run_coroutine_threadsafe(run(), self._hub.loop).result(_LOOP_SECONDS)
+
+    # On the loop.
+
+    def leave(self, *, but: Listener | None = None) -> None:
+        """The request is over: nothing of it stays in the hub, ``but`` the listener of the stream that it opened."""
+        self._gone = True
+        for listener in self._listeners:
+            if listener is not but:
+                self._hub.remove(listener)
+                listener.abandon()
+
+    def _watch(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
+        for subscription in subscriptions:
+            self._hub.watch(listener, subscription)
+
+    def _unwatch(self, listener: Listener, uris: Collection[str]) -> None:
+        for uri in uris:
+            self._hub.unwatch(listener, uri)
+
+    def _add(self, listener: Listener) -> None:
+        if self._gone:
+            raise RequestCancelled
+        limit = get_conf().MAX_LISTENS
+        if listener.subscription_id is not None and self._hub.streams_of(listener.principal.key) >= limit:
+            raise LimitExceeded(f"You have {limit} listens open (MAX_LISTENS). Close one of them.")
+        close_hub_at_shutdown(self._hub)
+        self._listeners.append(listener)
+        self._hub.add(listener)

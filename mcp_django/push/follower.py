@@ -1,0 +1,88 @@
+"""Following the bus: what other processes tell, and what their numbers say was lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.push.changes import Changes
+
+if TYPE_CHECKING:
+    from mcp_django.push.bus import ChannelLayerBus
+    from mcp_django.push.hub import Hub
+
+JSON = dict[str, Any]
+
+logger = logging.getLogger("mcp_django")
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.1, 5.0
+#: A publisher repeats its number at least this often; one that is quiet for longer is gone.
+_REPEATED_WITHIN_SECONDS = 60.0
+#: Clocks of two machines differ by less.
+_CLOCK_SKEW_SECONDS = 5.0
+_MANY_PUBLISHERS = 1_000
+
+
+class Follower:
+    """Hands a hub what the bus brings, and tells it to resync after a gap."""
+
+    def __init__(self, hub: Hub, bus: ChannelLayerBus) -> None:
+        self._hub = hub
+        self._bus = bus
+        self._since = time.time()
+        #: Publisher → the last number that was heard of it, and when.
+        self._heard: dict[str, tuple[int, float]] = {}
+
+    async def follow(self) -> None:
+        """Receive for ever; after an error, join anew, and take it that something was missed."""
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                # A stream may have been opened before the broker knew of this process.
+                async with aclosing(self._bus.subscribe(self._hub.resync)) as events:
+                    async for event in events:
+                        pause = _FIRST_PAUSE
+                        self.hear(event)
+            except Exception:
+                logger.warning("The channel layer failed; joining again", exc_info=pause == _FIRST_PAUSE)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LAST_PAUSE)
+            self._hub.resync()
+
+    def hear(self, event: JSON) -> None:
+        """Take in one event of a publisher; a gap in its numbers means that others were lost."""
+        publisher, number = event["publisher"], event["number"]
+        carries = "changes" in event or "controls" in event
+        expected = self._last_of(event) + carries
+        self._keep(publisher, number)
+        if number > expected:
+            logger.warning("%s events of another process were lost; subscribers look again", number - expected)
+            self._hub.resync()
+        if carries:
+            changes = Changes()
+            for change in event.get("changes", ()):
+                changes.note(change["alias"], change["label"], change["written"], change["deleted"])
+            self._hub.receive(changes, event.get("controls", ()))
+
+    def _last_of(self, event: JSON) -> int:
+        """The last number that should have been heard of the event's publisher."""
+        last = self._heard.get(event["publisher"])
+        if last is not None:
+            return last[0]
+        started_meanwhile = event["started"] > self._since - _CLOCK_SKEW_SECONDS
+        overdue = time.time() - self._since > _REPEATED_WITHIN_SECONDS
+        if started_meanwhile or overdue:
+            return 0
+        # It was there before this hub, and what it told then, nobody here had asked for.
+        carries = "changes" in event or "controls" in event
+        return int(event["number"]) - carries
+
+    def _keep(self, publisher: str, number: int) -> None:
+        now = time.time()
+        self._heard[publisher] = (number, now)
+        if len(self._heard) > _MANY_PUBLISHERS:
+            limit = now - _REPEATED_WITHIN_SECONDS
+            self._heard = {name: heard for name, heard in self._heard.items() if heard[1] > limit}

@@ -1,0 +1,161 @@
+"""Sending what was committed: saving appends to a queue, one plain thread per process talks to the bus.
+
+Events are numbered, and the last number is repeated with growing pauses, so that a hub can tell that it missed one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import multiprocessing.util
+import os
+import queue
+import threading
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.conf import get_conf
+from mcp_django.push import native
+from mcp_django.push.bus import get_bus
+
+if TYPE_CHECKING:
+    from mcp_django.push.changes import Changes
+
+logger = logging.getLogger("mcp_django")
+
+JSON = dict[str, Any]
+
+_FLUSH_SECONDS = 5.0
+_FIRST_REPEAT, _LAST_REPEAT = 0.25, 30.0
+
+
+class Publisher:
+    """The one sender of this process."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours."""
+        self.id = uuid.uuid4().hex
+        self.number = 0
+        self._queue: queue.SimpleQueue[Any] = native.new_queue()
+        self._running = False
+        self._started_at = 0.0
+        self._lock = threading.Lock()
+
+    def put(self, changes: Changes, controls: set[str]) -> None:
+        """Tell every process. Costs an append; never raises and never waits for a broker."""
+        try:
+            if get_bus().deliver_here(changes, controls):
+                return
+        except Exception:
+            # Whoever saves a row is not to blame for CHANNEL_LAYERS; whoever listens is told by the hub.
+            logger.exception("A change cannot be told")
+            return
+        self._queue.put((changes, controls))
+        if not self._running:
+            self._start()
+
+    def flush(self, seconds: float = _FLUSH_SECONDS) -> bool:
+        """Wait until all that was put has been given to the bus; False if that took too long."""
+        if not self._running:
+            return True
+        done = native.new_event()
+        self._queue.put(done)
+        return done.wait(seconds)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._running:
+                return
+            self._running = True
+            self._started_at = time.time()
+        native.start_thread(self._run)
+
+    def _run(self) -> None:
+        sent_at, repeat = 0.0, _FIRST_REPEAT
+        events = self._queue
+        while True:
+            try:
+                item = events.get(timeout=repeat)
+            except queue.Empty:
+                self._send([], [])
+                repeat = min(repeat * 2, _LAST_REPEAT)
+                continue
+            try:
+                pause = sent_at + get_conf().COALESCE_SECONDS - time.monotonic()
+                if pause > 0 and not hasattr(item, "set"):
+                    native.sleep(pause)
+                self._send_all(item, events)
+            except Exception:
+                logger.exception("Changes could not be sent")
+            sent_at, repeat = time.monotonic(), _FIRST_REPEAT
+
+    def _send_all(self, item: Any, events: queue.SimpleQueue[Any]) -> None:
+        """Send the item together with all that waits behind it."""
+        from mcp_django.push.changes import Changes
+
+        merged, controls, flushes = Changes(), set[str](), []
+        while True:
+            if hasattr(item, "set"):
+                flushes.append(item)
+            else:
+                merged.absorb(item[0])
+                controls |= item[1]
+            if events.empty():
+                break
+            item = events.get()
+        if merged or controls:
+            self.number += 1
+            self._send(_changes_to_json(merged), sorted(controls))
+        for flush_done in flushes:
+            flush_done.set()
+
+    def _send(self, changes: list[JSON], controls: list[str]) -> None:
+        event: JSON = {"publisher": self.id, "started": self._started_at, "number": self.number}
+        if changes:
+            event["changes"] = changes
+        if controls:
+            event["controls"] = controls
+        try:
+            get_bus().publish(event)
+        except Exception:
+            # The number was taken: every hub will see the gap, and tell its subscribers to look for themselves.
+            logger.warning("An event could not be sent; subscribers will be told to look again", exc_info=True)
+
+
+def _changes_to_json(changes: Changes) -> list[JSON]:
+    return [
+        {
+            "alias": alias,
+            "label": label,
+            "written": None if change.written is None else sorted(change.written),
+            "deleted": sorted(change.deleted),
+        }
+        for (alias, label), change in changes.items()
+    ]
+
+
+publisher = Publisher()
+
+
+def flush(seconds: float = _FLUSH_SECONDS) -> bool:
+    """Wait until every change that was committed so far has been given to the bus.
+
+    At the exit of a process this happens by itself. Returns False if it took longer than ``seconds``.
+    """
+    return publisher.flush(seconds)
+
+
+def _at_exit_of_child(_: Publisher) -> None:
+    """Children of multiprocessing run no atexit functions, and forget the finalizers of their parent."""
+    multiprocessing.util.Finalize(None, flush, exitpriority=100)
+
+
+os.register_at_fork(after_in_child=publisher._reset)
+multiprocessing.util.register_after_fork(publisher, _at_exit_of_child)
+atexit.register(flush)
+# Earlier than atexit, where Python has it: before the threads are gone in which asyncio resolves host names.
+getattr(threading, "_register_atexit", atexit.register)(flush)

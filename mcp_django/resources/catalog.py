@@ -1,0 +1,172 @@
+"""The resources of a site for one exchange: which there are, and what reading one gives."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils import translation
+
+from mcp_django.access.scopes import READ
+from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import InternalError, LimitExceeded, MCPError, ResourceNotFound, ResourceRefused
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources import parts, plain, rows, uris
+from mcp_django.resources import templates as model_templates
+from mcp_django.resources.plain import PlainResource
+from mcp_django.resources.plain_templates import PlainTemplate
+from mcp_django.resources.policy import ModelRights, Rights, ask
+from mcp_django.resources.questions import InvalidQuestion
+from mcp_django.resources.schema import record_schema
+from mcp_django.resources.templates import MIME_TYPE
+from mcp_django.tools.results import ToolError
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.sites import MCPSite
+
+JSON = dict[str, Any]
+
+
+def resources(exchange: Exchange) -> list[JSON]:
+    """Collections of the models that the principal may view, and plain resources."""
+    rights = Rights.of(exchange.site, exchange.request)
+    with translation.override(settings.LANGUAGE_CODE):
+        collections = [_describe_collection(model) for model in rights.models()]
+    declared = available(exchange.site, exchange.request)
+    return collections + [resource.describe() for resource in declared if isinstance(resource, PlainResource)]
+
+
+def templates(exchange: Exchange) -> list[JSON]:
+    """Templates of each model, one for the schemas of all, and those that the project declares."""
+    models = Rights.of(exchange.site, exchange.request).models()
+    with translation.override(settings.LANGUAGE_CODE):
+        described = [template for model in models for template in model_templates.of_model(model)]
+    if models:
+        described.append(
+            {
+                "uriTemplate": model_templates.SCHEMA,
+                "name": "schema",
+                "title": "Schema of a model",
+                "description": "JSON Schema of a model's records.",
+                "mimeType": "application/schema+json",
+            }
+        )
+    declared = available(exchange.site, exchange.request)
+    return described + [template.describe() for template in declared if isinstance(template, PlainTemplate)]
+
+
+def read(exchange: Exchange, uri: str) -> JSON | None:
+    """The contents of a resource, or None if there is none for this principal. Raises MCPError."""
+    if len(uri) > get_conf().MAX_URI:
+        return None
+    target = uris.parse(uri)
+    contents = _read_plain(exchange, uri) if target is None else _read_model(exchange, uri, target)
+    if contents is None and target is None:
+        contents = parts.read(exchange, uri)
+    if contents is not None and len(encode(contents)) > get_conf().MAX_RESULT_BYTES:
+        raise LimitExceeded(f"The resource is larger than {get_conf().MAX_RESULT_BYTES} bytes (MAX_RESULT_BYTES).")
+    return contents
+
+
+def available(site: MCPSite, request: MCPRequest) -> list[PlainResource | PlainTemplate]:
+    """The declared resources and templates that the request's principal may read."""
+    return [resource for resource in site.resources.values() if _may_read(resource, request)]
+
+
+def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> PlainResource | PlainTemplate | None:
+    """What is declared for the URI, if the request's principal may read it."""
+    resource = site.find_resource(uri)
+    return resource if resource is not None and _may_read(resource, request) else None
+
+
+def _may_read(resource: PlainResource | PlainTemplate, request: MCPRequest) -> bool:
+    if READ not in request.mcp.scopes:
+        return False
+    return ask(partial(resource.is_available, request), False, f"resource {resource.uri}")
+
+
+def _read_plain(exchange: Exchange, uri: str) -> JSON | None:
+    resource = find_plain(exchange.site, exchange.request, uri)
+    if resource is None:
+        return None
+    try:
+        return resource.read(exchange.request, uri)
+    except ToolError as error:
+        raise ResourceRefused(error.message) from None
+    except MCPError:
+        raise
+    except Exception as error:
+        from mcp_django.protocol.dispatch import logger
+
+        if exchange.cancelled:
+            raise
+
+        logger.exception("resource %s failed", uri)
+        raise InternalError from error
+
+
+def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | None:
+    model = Rights.of(exchange.site, exchange.request).of_label(target.label)
+    if model is None:
+        return None
+    if target.kind == "schema":
+        return plain.contents(uri, "application/schema+json", record_schema(model))
+    if target.kind == "record":
+        record = rows.get(model, target.key)
+        return None if record is None else plain.contents(uri, MIME_TYPE, record.values)
+    try:
+        return plain.contents(uri, MIME_TYPE, _collection(model, target.query))
+    except InvalidQuestion as error:
+        raise ResourceNotFound(uri, error.errors) from None
+
+
+def _collection(model: ModelRights, query: tuple[tuple[str, str], ...]) -> JSON:
+    """A page of the collection, with the URI of the next one."""
+    page = rows.find(model, question(query))
+    answer: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
+    if page.next_cursor is not None:
+        kept = [(name, value) for name, value in query if name != "cursor"]
+        answer["next"] = uris.query_uri(model.model, [*kept, ("cursor", page.next_cursor)])
+    if page.notes:
+        answer["notes"] = page.notes
+    return answer
+
+
+def question(query: tuple[tuple[str, str], ...]) -> rows.Question:
+    """The question that a query of a URI asks. A field named as a parameter is filtered by ``limit__exact``."""
+    values: dict[str, str] = {}
+    for name, value in query:
+        if name in values:
+            raise InvalidQuestion.one(name, "stands twice in the query.", value)
+        values[name] = value
+    limit = values.pop("limit", "")
+    if limit and not (limit.isascii() and limit.isdigit() and int(limit[:9]) > 0):
+        raise InvalidQuestion.one("limit", "must be a positive integer", limit)
+    return rows.Question(
+        limit=int(limit[:9] or 0),
+        cursor=values.pop("cursor", None),
+        order_by=_names(values.pop("order_by", "")),
+        search=values.pop("search", ""),
+        fields=_names(values.pop("fields", "")),
+        filter=values,
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _describe_collection(model: ModelRights) -> JSON:
+    meta = model.model._meta
+    described: JSON = {
+        "uri": uris.collection_uri(model.model),
+        "name": model.label,
+        "title": str(meta.verbose_name_plural),
+        "mimeType": MIME_TYPE,
+    }
+    if description := model.description:
+        described["description"] = description
+    return described

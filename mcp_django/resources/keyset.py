@@ -1,0 +1,97 @@
+"""Keyset pagination: a page starts after the values of the last row, so that the last page costs what the first costs.
+
+A cursor is the values of the order's columns in the last row, signed, and bound to the principal and the question. The
+condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a, …)`` answers on all databases,
+and nulls are their own query, in the place where the database sorts them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.core import signing
+from django.core.exceptions import ValidationError
+from django.db import connections
+from django.db.models import Q
+
+from mcp_django.resources.kinds import column_of
+from mcp_django.resources.questions import InvalidQuestion, Order
+
+_SALT = "mcp_django.resources.keyset"
+
+#: A cursor may stand in a URI, and that in a header.
+MAX_CURSOR_CHARS = 2_000
+
+
+def question_digest(*parts: Any) -> str:
+    """Names a question: equal questions have equal digests."""
+    from mcp_django.protocol.jsonrpc import encode
+
+    return hashlib.sha256(encode(parts)).hexdigest()[:24]
+
+
+def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str | None:
+    """The cursor of a page that ends with these values of the order; None where they are too long for one."""
+    plain = [_plain(value) for value in values]
+    if sum(len(value) for value in plain if value is not None) > MAX_CURSOR_CHARS:
+        return None
+    cursor = signing.dumps([digest, principal_key, plain], salt=_SALT, compress=True)
+    return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
+
+
+def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
+    """The values that a page starts after. Raises InvalidQuestion for a cursor that is not of this question."""
+    try:
+        signed_digest, signed_key, values = signing.loads(cursor, salt=_SALT)
+        if (signed_digest, signed_key) != (digest, principal_key) or len(values) != len(orders):
+            raise ValueError
+        return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
+    except (signing.BadSignature, ValueError, TypeError, ValidationError):
+        raise InvalidQuestion.one(
+            "cursor",
+            "not a cursor of this question: use next_cursor of the previous page and leave every other argument as it "
+            "was, or leave the cursor out to start again.",
+            cursor,
+        ) from None
+
+
+def _plain(value: Any) -> str | None:
+    """A value as text that the field reads back without loss; microseconds and offsets are kept."""
+    if value is None:
+        return None
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
+
+
+def _typed(order: Order, value: str | None) -> Any:
+    return None if value is None else column_of(order.column.field).to_python(value)
+
+
+def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> Iterator[Q]:
+    """Conditions whose rows, one after the other and each in the order, are all rows after ``after``."""
+    order, value, last = orders[0], after[0], len(orders) == 1
+    path = order.column.attname
+    nullable = order.column.field.null
+    nulls_last = connections[alias].features.nulls_order_largest != order.descending
+    if value is None:
+        if not last:
+            for rest in segments(orders[1:], after[1:], alias=alias):
+                yield Q((f"{path}__isnull", True)) & rest
+        if not nulls_last:
+            yield Q((f"{path}__isnull", False))
+        return
+    beyond = Q((f"{path}__lt" if order.descending else f"{path}__gt", value))
+    if last:
+        yield beyond
+    else:
+        rests = list(segments(orders[1:], after[1:], alias=alias))
+        equal = Q((path, value))
+        if len(rests) == 1:
+            yield Q((f"{path}__lte" if order.descending else f"{path}__gte", value)) & (beyond | (equal & rests[0]))
+        else:
+            yield from (equal & rest for rest in rests)
+            yield beyond
+    if nullable and nulls_last:
+        yield Q((f"{path}__isnull", True))

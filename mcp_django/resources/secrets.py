@@ -1,0 +1,96 @@
+"""What is never exposed unless a ModelMCP names it: secrets, by their field's name, and models that hold them."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.db import models
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+#: Words of a field's name that say that its value opens something.
+_SECRET_WORDS = _words(
+    """bearer cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt nonce otp pass passcode passphrase
+    passwords pem pin pwd salt secret secrets seed signature ssn token tokens totp webhook"""
+)
+_SECRET_ENDINGS = ("password", "passwd", "secret", "token", "tokens")
+_SECRET_BEGINNINGS = ("password", "passwd", "secret")
+#: Words that open something in this company only: api_key does, sort_key does not.
+_COMPANY = {
+    "key": _words(
+        """access api auth client crypt deploy encryption license master private recovery secret session shared signing
+        ssh"""
+    ),
+    "code": _words("access auth backup invite login pin recovery reset security verification"),
+    "id": _words("session"),
+    "number": _words("account card"),
+    "sk": _words("stripe"),
+}
+_COMPANY |= {f"{word}s": companions for word, companions in _COMPANY.items()}
+
+_HIDDEN_APPS = _words(
+    """admin auditlog authtoken axes background_task django_apscheduler django_celery_beat django_celery_results
+    django_mail_admin django_mailbox django_q django_rq django_tasks django_tasks_database easyaudit field_history
+    hijack knox mailer mcp_django oauth2_provider oauth_dcr otp_email otp_hotp otp_static otp_totp otp_twilio
+    otp_webauthn otp_yubikey pghistory post_office reversion saml2_idp sesame sessions silk social_auth social_django
+    token_blacklist two_factor usersessions webauthn webpush"""
+)
+#: Packages whose app labels (account, say) a project may well use itself.
+_HIDDEN_PACKAGES = ("allauth.",)
+
+_SPLIT = re.compile(r"[^a-z]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@lru_cache(maxsize=4_096)
+def is_secret_name(name: str) -> bool:
+    """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
+    words = [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
+    return any(_is_secret_word(word) for word in words) or any(
+        second in _COMPANY and first in _COMPANY[second] for first, second in pairwise(words)
+    )
+
+
+def _is_secret_word(word: str) -> bool:
+    """A word, or a compound of one: ``authtoken``, ``secretkey``, ``passwordhash``."""
+    if word.startswith("secretar"):
+        return False  # A person or an office.
+    if word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS):
+        return True
+    return any(word == first + second for second, companions in _COMPANY.items() for first in companions)
+
+
+def is_secret_field(field: models.Field[Any, Any]) -> bool:
+    return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
+
+
+def is_hidden_model(model: type[models.Model]) -> bool:
+    """Whether the bridge from the admin leaves the model out, by what it is known or seen to be."""
+    meta = model._meta
+    if meta.swapped or any(is_of_app(model, app) for app in _HIDDEN_APPS):
+        return True
+    if any(ancestor.__module__.startswith(_HIDDEN_PACKAGES) for ancestor in _tables_of(model)):
+        return True
+    if any(field.name == "history_type" for field in meta.get_fields()) and str(meta.model_name).startswith(
+        "historical"
+    ):
+        return True
+    # DRF's authtoken and its kin: the key of the row is the secret itself.
+    return meta.pk.name == "key" or is_secret_field(meta.pk)
+
+
+def is_of_app(model: type[models.Model], app_label: str) -> bool:
+    """Whether the model shows rows of the app's tables: by itself, as a proxy, or as a child of one of its models."""
+    return any(table._meta.app_label == app_label for table in _tables_of(model))
+
+
+def _tables_of(model: type[models.Model]) -> list[type[models.Model]]:
+    concrete = model._meta.concrete_model or model
+    return [model, concrete, *concrete._meta.get_parent_list()]

@@ -1,0 +1,178 @@
+"""What a function of the project takes: ``f(request, **arguments)``, read from its annotations once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+
+from asgiref.sync import ThreadSensitiveContext, async_to_sync
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
+from django.core.exceptions import ValidationError as DjangoValidationError
+from django.db import models
+from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.resources import rows
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.tools.results import ToolError
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+#: What every client takes for the name of a tool, and of a prompt.
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+class InvalidArguments(Exception):
+    """Arguments that the function cannot be called with, entry by entry."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
+        self.errors = list(errors)
+
+
+def named(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]:
+    """The name and the description of a declared ``kind`` ("tool"). Raises ImproperlyConfigured."""
+    name = name or function.__name__
+    description = inspect.getdoc(function) or ""
+    if not description:
+        raise ImproperlyConfigured(f"The {kind} {name} needs a docstring: it is all that an agent knows of it.")
+    if not NAME.fullmatch(name):
+        raise ImproperlyConfigured(
+            f"The name of the {kind} {name!r} must be 1 to 64 letters, digits, _ and -, or clients refuse it. "
+            "Give it another name=."
+        )
+    return name, description
+
+
+class Signature:
+    """The typed arguments of a function.
+
+    An argument annotated with a model takes a primary key, and the function receives the instance, looked up in the
+    rows that the principal may see.
+    """
+
+    def __init__(self, what: str, function: Callable[..., Any]) -> None:
+        """``what`` names the function in errors, as "tool book". Raises ImproperlyConfigured."""
+        self.what = what
+        self.function = function
+        #: The models that arguments are annotated with.
+        self.models: dict[str, type[models.Model]] = {}
+        try:
+            self.hints = get_type_hints(function, include_extras=True)
+            #: The arguments as pydantic reads them: a model's place is taken by its primary key.
+            self.arguments: type[BaseModel] = create_model(
+                f"{function.__name__}_arguments", **{p.name: self._field(p) for p in self._parameters()}
+            )
+            self.arguments.model_json_schema()
+        except (PydanticUserError, NameError) as error:
+            raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
+
+    def _parameters(self) -> list[inspect.Parameter]:
+        parameters = list(inspect.signature(self.function).parameters.values())
+        if not parameters:
+            raise ImproperlyConfigured(f"The {self.what} must take the request as its first parameter.")
+        for parameter in parameters[1:]:
+            starred = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            if starred or parameter.name not in self.hints:
+                raise ImproperlyConfigured(f"The parameter {parameter.name} of the {self.what} needs an annotation.")
+        return parameters[1:]
+
+    def _field(self, parameter: inspect.Parameter) -> Any:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        hint = self.hints[parameter.name]
+        model, optional, metadata = model_of(hint)
+        if model is None:
+            return hint, default
+        self.models[parameter.name] = model
+        key: Any = int | str if isinstance(model._meta.pk, models.AutoField | models.IntegerField) else str
+        given = next((item for item in metadata if isinstance(item, FieldInfo)), FieldInfo())
+        described = f"{given.description or ''} Primary key of a {model._meta.label_lower}.".strip()
+        info = FieldInfo(title=given.title, description=described, json_schema_extra=given.json_schema_extra)
+        return Annotated[key | None if optional else key, info], default
+
+    def parse(self, exchange: Exchange, arguments: Mapping[str, Any], *, strings: bool = False) -> JSON:
+        """The values to call the function with; ``strings``: each came as text. Raises InvalidArguments."""
+        read = self.arguments.model_validate_strings if strings else self.arguments.model_validate
+        try:
+            parsed = read(arguments)
+        except ValidationError as error:
+            raise InvalidArguments(
+                [
+                    field_error(
+                        ".".join(str(part) for part in detail["loc"]),
+                        detail["msg"],
+                        # Of an argument that is missing, pydantic gives what it is missing from.
+                        None if detail["type"] == "missing" else detail["input"],
+                    )
+                    for detail in error.errors(include_url=False, include_context=False)
+                ]
+            ) from None
+        values = {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        for name, model in self.models.items():
+            if values[name] is not None:
+                values[name] = _instance(exchange, name, model, values[name])
+        return values
+
+    def call(self, request: MCPRequest, values: JSON) -> Any:
+        """What the function returns. Raises ToolError where it refuses, in Django's words or in ours."""
+        return call(self.function, request, values)
+
+
+def call(function: Callable[..., Any], request: MCPRequest, values: JSON) -> Any:
+    """``function(request, **values)``. Errors of Django's that it raises become ToolErrors which give nothing away."""
+    try:
+        return run(function, request, **values)
+    except PermissionDenied:
+        raise ToolError("You may not do this.") from None
+    except ObjectDoesNotExist:
+        raise ToolError("There is no such object.") from None
+    except DjangoValidationError as error:
+        raise ToolError("; ".join(error.messages)) from None
+
+
+def run(function: Callable[..., Any], *args: Any, **values: Any) -> Any:
+    """What the function returns, which may be asynchronous."""
+    if not inspect.iscoroutinefunction(function):
+        return function(*args, **values)
+
+    async def wait() -> Any:
+        # Without it, every async function of the process would share one thread for its ORM calls.
+        async with ThreadSensitiveContext():
+            return await function(*args, **values)
+
+    return async_to_sync(wait)()
+
+
+def _instance(exchange: Exchange, name: str, model: type[models.Model], key: Any) -> models.Model:
+    rights = Rights.of(exchange.site, exchange.request).of_model(model)
+    found = None if rights is None else _visible_instance(rights, key)
+    if found is None:
+        message = f"no {model._meta.label_lower} with the primary key {str(key)[:100]}."
+        raise InvalidArguments([field_error(name, message, key)])
+    return found
+
+
+def _visible_instance(rights: ModelRights, key: Any) -> models.Model | None:
+    keys = rows.visible_keys(rights, [key])
+    return rights.rows().filter(pk__in=keys).first() if keys else None
+
+
+def model_of(hint: Any) -> tuple[type[models.Model] | None, bool, tuple[Any, ...]]:
+    """The model that an annotation names, whether None is allowed too, and the metadata of ``Annotated``."""
+    metadata: tuple[Any, ...] = getattr(hint, "__metadata__", ())
+    if metadata:
+        hint = get_args(hint)[0]
+    options = [hint] if get_origin(hint) is None else list(get_args(hint))
+    found = [item for item in options if isinstance(item, type) and issubclass(item, models.Model)]
+    if not found:
+        return None, False, metadata
+    if len(found) > 1 or any(item not in (found[0], type(None)) for item in options):
+        raise ImproperlyConfigured(f"An argument may be one model, or one model or None; not {hint}.")
+    return found[0], type(None) in options, metadata

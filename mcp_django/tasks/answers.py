@@ -1,0 +1,80 @@
+"""What the client of a task answered, as the run of its tool is given it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic_core import from_json
+
+from mcp_django.models import Task, TaskQuestion
+from mcp_django.protocol.errors import InvalidParams
+from mcp_django.protocol.questions import (
+    Answers,
+    Elicitation,
+    Question,
+    Roots,
+    Sampling,
+    URLElicitation,
+    parse_answer,
+)
+from mcp_django.tools.results import ToolError
+
+JSON = dict[str, Any]
+
+
+class TaskAnswers(Answers):
+    """Answers that came before the task, and those that came to it.
+
+    Of the latter, one that its question turns out not to take is asked for again: the client was told that it was
+    taken, and the work so far should not be lost by it.
+    """
+
+    def __init__(self, task: Task, rows: Iterable[TaskQuestion]) -> None:
+        before = from_json(task.answers)
+        super().__init__(before["vouched"], before["claimed"])
+        self._given: set[str] = set()
+        for row in rows:
+            if row.answer is not None:
+                self.vouched[row.asked_as] = [row.digest, from_json(row.answer)]
+                self._given.add(row.asked_as)
+
+    def get(self, questions: Mapping[str, Question], capabilities: JSON) -> dict[str, Any]:
+        for key in self._given & questions.keys():
+            if not _is_answer(key, questions[key], self.vouched[key][1]):
+                self._given.discard(key)
+                del self.vouched[key]
+        for key in self.claimed.keys() & questions.keys():
+            if not _is_answer(key, questions[key], self.claimed[key]):
+                del self.claimed[key]
+        return super().get(questions, capabilities)
+
+
+def _is_answer(key: str, question: Question, answer: Any) -> bool:
+    try:
+        parse_answer(key, question, answer)
+    except InvalidParams:
+        return False
+    except ToolError:
+        pass  # The client's refusal, which the tool is told of.
+    return True
+
+
+def check(key: str, request: JSON, answer: Any) -> None:
+    """Raises InvalidParams for what is no answer to a question that is kept as its request."""
+    with contextlib.suppress(ToolError):  # That the client cannot, is an answer too.
+        parse_answer(key, question_of(request), answer)
+
+
+def question_of(request: JSON) -> Question:
+    """The question that a request asks. A form of a model has become one of its schema."""
+    method, params = request["method"], dict(request.get("params", {}))
+    if method == "roots/list":
+        return Roots()
+    if method == "sampling/createMessage":
+        messages, max_tokens = params.pop("messages"), params.pop("maxTokens")
+        return Sampling(messages, max_tokens, params.pop("systemPrompt", ""), params)
+    if params.get("mode") == "url":
+        return URLElicitation(params["message"], params["url"])
+    return Elicitation(params["message"], params["requestedSchema"])

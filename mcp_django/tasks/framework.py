@@ -1,0 +1,90 @@
+"""Django's tasks framework, which runs our tasks: a part of Django from 6.0 on, and the package django-tasks before."""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.checks import ERROR
+from django.core.signals import setting_changed
+
+from mcp_django.conf import get_conf
+from mcp_django.middleware import socket_problem
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
+
+logger = logging.getLogger("mcp_django")
+
+EXTENSION = "io.modelcontextprotocol/tasks"
+#: What a client declares that knows tasks, as an object of ClientCapabilities.
+CAPABILITY: dict[str, Any] = {"extensions": {EXTENSION: {}}}
+
+#: Backends, each with its queue, that were found to be set up.
+_usable: set[tuple[str, str]] = set()
+
+
+def problem(site: MCPSite) -> str | None:
+    """Why no task can run on the site, with the remedy; None if tasks can run."""
+    conf = get_conf()
+    backend = (conf.TASK_BACKEND, conf.TASK_QUEUE)
+    if backend not in _usable:
+        if (found := _backend_problem(*backend)) is not None:
+            return found
+        _usable.add(backend)
+    return socket_problem(site, "A task")
+
+
+def can_run(site: MCPSite) -> bool:
+    """Whether tasks can run on the site. Where a tool wants that and they cannot, the log says so once."""
+    found = problem(site)
+    if found is not None:
+        _warn(site.name, found)
+    return found is None
+
+
+def is_offered(site: MCPSite) -> bool:
+    """Whether the site has tools that may become tasks, and they can."""
+    return any(tool.task for tool in site.tools.values()) and can_run(site)
+
+
+def enqueue(key: str) -> None:
+    """Give a task to the workers. A queue that is away is logged: whoever looks at the task tries again."""
+    from mcp_django.tasks.jobs import run_task
+
+    conf = get_conf()
+    try:
+        run_task.using(backend=conf.TASK_BACKEND, queue_name=conf.TASK_QUEUE).enqueue(key)
+    except Exception:
+        logger.exception("A task could not be given to the backend %s", conf.TASK_BACKEND)
+
+
+def _backend_problem(alias: str, queue: str) -> str | None:
+    if not hasattr(settings, "TASKS"):
+        return "There is no setting TASKS. Install mcp_django with its extra tasks, and say which backend runs tasks."
+    try:
+        from mcp_django.tasks.jobs import run_task
+
+        backend = run_task.using(backend=alias, queue_name=queue).get_backend()
+        errors = [message for message in backend.check() if message.level >= ERROR]
+    except ImportError as error:
+        return f"{error}. Install mcp_django with its extra tasks."
+    except Exception as error:  # noqa: BLE001 - each backend has its own errors for settings that are wrong
+        return f"The backend {alias!r} of TASKS cannot be used: {error}"
+    return f"{errors[0].msg}. {errors[0].hint or ''}".strip() if errors else None
+
+
+@lru_cache(maxsize=32)
+def _warn(site_name: str, found: str) -> None:
+    logger.warning("Tools of the site %s cannot run as tasks: %s", site_name, found)
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting in ("MCP", "TASKS", "INSTALLED_APPS"):
+        _usable.clear()
+        _warn.cache_clear()
+
+
+setting_changed.connect(_forget)

@@ -1,0 +1,58 @@
+"""Tasks as clients see them (ext-tasks specification/draft/tasks.md#tasks)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.utils import timezone
+from pydantic_core import from_json
+
+from mcp_django.conf import get_conf
+from mcp_django.models import Task, TaskQuestion
+
+JSON = dict[str, Any]
+
+_STATUS = {
+    Task.State.QUEUED: "working",
+    Task.State.RUNNING: "working",
+    Task.State.ASKING: "input_required",
+    Task.State.COMPLETED: "completed",
+    Task.State.FAILED: "failed",
+    Task.State.CANCELLED: "cancelled",
+}
+
+
+def task_json(task: Task) -> JSON:
+    """The Task of the specification, without what only its status has."""
+    value: JSON = {
+        "taskId": task.key,
+        "status": _STATUS[Task.State(task.state)],
+        "createdAt": _iso(task.created_at),
+        "lastUpdatedAt": _iso(task.updated_at),
+        "ttlMs": round((task.expires_at - task.created_at).total_seconds() * 1000),
+        "pollIntervalMs": max(1, round(get_conf().TASK_POLL_SECONDS * 1000)),
+    }
+    return {**value, "statusMessage": task.message} if task.message else value
+
+
+def detailed(task: Task) -> JSON:
+    """The DetailedTask: with the result, the error, or the questions that are open."""
+    value = task_json(task)
+    match task.state:
+        case Task.State.COMPLETED:
+            value["result"] = from_json(task.outcome)
+        case Task.State.FAILED:
+            value["error"] = from_json(task.outcome)
+        case Task.State.ASKING:
+            questions = TaskQuestion.objects.filter(task=task.key, answer=None).values_list("key", "request")
+            value["inputRequests"] = {key: from_json(request) for key, request in questions}
+            if not value["inputRequests"]:
+                # Answered since the task was read, and about to run.
+                return {**task_json(task), "status": "working"}
+    return value
+
+
+def _iso(moment: datetime) -> str:
+    aware = moment if timezone.is_aware(moment) else timezone.make_aware(moment)
+    return aware.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

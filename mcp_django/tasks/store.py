@@ -1,0 +1,283 @@
+"""The rows of tasks. Whatever happens to one is a conditional UPDATE, so that of two that happen at once one counts."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import router, transaction
+from django.db.models import F
+from django.utils import timezone
+from pydantic_core import from_json
+
+from mcp_django.conf import get_conf
+from mcp_django.models import Task, TaskQuestion
+from mcp_django.protocol.errors import LimitExceeded, MCPError, TaskNotFound, WorkerLost
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.revisions import MODERN
+from mcp_django.push.changes import note_control
+from mcp_django.push.running import RUNNING
+from mcp_django.tasks.callers import origin_of
+from mcp_django.tasks.framework import enqueue
+
+if TYPE_CHECKING:
+    from mcp_django.access.principals import Principal
+    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.sites import MCPSite
+
+JSON = dict[str, Any]
+
+_OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
+ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)
+#: A task that no worker has taken by then is given to them once more, and then after twice the time.
+_RETRY_SECONDS = 30.0
+_MAX_TRIES = 10
+_MAX_MESSAGE = 500
+_MAX_KEY = 150
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Params of a call that are of its transport, or of another extension, and not of the tool.
+_NOT_KEPT = frozenset({"inputResponses", "requestState", "task"})
+
+
+def alias() -> str:
+    return router.db_for_write(Task)
+
+
+def subject(key: str) -> str:
+    """What names a task on the bus."""
+    return f"task:{key}"
+
+
+# Where a task begins.
+
+
+def create(exchange: Exchange) -> Task:
+    """The task that an exchange goes on as, given to the workers. Raises LimitExceeded."""
+    principal, now = exchange.principal, timezone.now()
+    _make_room(exchange.site, principal, now)
+    task = Task.objects.create(
+        key=secrets.token_urlsafe(32), site=exchange.site.name, principal_key=principal.key,
+        user_id=principal.user.pk, token_id=principal.token_id, scopes=sorted(principal.scopes),
+        tool=exchange.params["name"], revision=exchange.revision,
+        params=_json({name: value for name, value in exchange.params.items() if name not in _NOT_KEPT}),
+        origin=_json(origin_of(exchange.request)),
+        answers=_json({"vouched": exchange.answers.vouched, "claimed": exchange.answers.claimed}),
+        rounds=exchange.round, created_at=now, updated_at=now, queued_at=now, expires_at=_end(now),
+    )  # fmt: skip
+    transaction.on_commit(partial(enqueue, task.key), using=alias())
+    # The backend may have run it already.
+    task.refresh_from_db()
+    return task
+
+
+def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
+    """Clear away what is over, and of the principal's finished tasks the oldest. Raises LimitExceeded."""
+    conf = get_conf()
+    Task.objects.filter(expires_at__lte=now).delete()
+    mine = Task.objects.filter(site=site.name, principal_key=principal.key)
+    for key, run in mine.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
+        lose(key, run)
+    if mine.filter(state__in=_OPEN).count() >= conf.MAX_OPEN_TASKS:
+        raise LimitExceeded(
+            f"You have {conf.MAX_OPEN_TASKS} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one."
+        )
+    finished = mine.filter(state__in=ENDED).order_by("-expires_at", "-pk")
+    surplus = list(finished.values_list("pk", flat=True)[max(0, conf.MAX_TASKS - conf.MAX_OPEN_TASKS) :])
+    if surplus:
+        Task.objects.filter(pk__in=surplus).delete()
+
+
+# Where a task is asked for.
+
+
+def find(site: MCPSite, principal: Principal, key: str) -> Task:
+    """The principal's task of that key, as it stands now. Raises TaskNotFound, for another's task too."""
+    found = find_all(site, principal, [key])
+    if not found:
+        raise TaskNotFound(key)
+    return _settled(found[0])
+
+
+def find_all(site: MCPSite, principal: Principal, keys: Iterable[str]) -> list[Task]:
+    """Those of the tasks that are the principal's, in the order of the keys."""
+    wanted = [key for key in keys if _KEY.fullmatch(key)]
+    rows = {task.key: task for task in Task.objects.filter(pk__in=wanted, expires_at__gt=timezone.now())}
+    # Looked up once more: in a database's eyes, keys may differ in capitals alone.
+    return [rows[key] for key in wanted if key in rows and is_of(rows[key], site, principal)]
+
+
+def is_of(task: Task, site: MCPSite, principal: Principal) -> bool:
+    """Whether the principal may see the task: it is theirs, by the same token, which still may what it might."""
+    return (
+        (task.site, task.principal_key, task.token_id) == (site.name, principal.key, principal.token_id)
+    ) and principal.scopes >= set(task.scopes)
+
+
+def _settled(task: Task) -> Task:
+    """The task as it is once the clock has had its word: its worker may be dead, its place in the queue lost."""
+    now = timezone.now()
+    if task.state == Task.State.RUNNING and task.lease_until is not None and task.lease_until <= now:
+        lose(task.key, task.run)
+        task.refresh_from_db()
+    elif task.state == Task.State.QUEUED and task.tries < _MAX_TRIES:
+        overdue = task.queued_at + timedelta(seconds=_RETRY_SECONDS * 2**task.tries) <= now
+        waiting = Task.objects.filter(pk=task.key, state=Task.State.QUEUED, queued_at=task.queued_at)
+        if overdue and waiting.update(queued_at=now, tries=F("tries") + 1):
+            enqueue(task.key)
+            task.refresh_from_db()
+    return task
+
+
+# What a worker does.
+
+
+def claim(key: str) -> Task | None:
+    """The task, which is the caller's to run; None if it does not wait to be run."""
+    now = timezone.now()
+    run = secrets.token_hex(16)
+    waiting = {"state": Task.State.QUEUED, "expires_at__gt": now}
+    # It is there for longer than it may run, so that its client is told that it took too long.
+    end = _end(lease(now))
+    if not _change(key, waiting, state=Task.State.RUNNING, run=run, lease_until=lease(now), tries=0, expires_at=end):
+        return None
+    return Task.objects.select_related("token", "token__user").filter(pk=key, run=run).first()
+
+
+def is_wanted(key: str, run: str) -> bool | None:
+    """Whether the run still counts: not once the task was cancelled, or counts as lost. None: the task is not there."""
+    found = Task.objects.filter(pk=key).values_list("run", "state").first()
+    return None if found is None else found == (run, Task.State.RUNNING)
+
+
+def renew(key: str, run: str) -> None:
+    """Put the lease off."""
+    Task.objects.filter(pk=key, **_run(run)).update(lease_until=lease())
+
+
+def say(key: str, run: str, message: str) -> None:
+    """Say how far the run is."""
+    _change(key, _run(run), message=_text(message))
+
+
+def complete(key: str, run: str, result: JSON) -> None:
+    _end_run(key, run, Task.State.COMPLETED, outcome=_json(result), message="")
+
+
+def fail(key: str, run: str, error: MCPError) -> None:
+    outcome = _json(error.to_json(MODERN))
+    _end_run(key, run, Task.State.FAILED, outcome=outcome, message=_text(error.message))
+
+
+def lose(key: str, run: str) -> None:
+    """The process that runs the task has not been heard of: fail the task, unless it was heard of just now."""
+    error = WorkerLost()
+    lost = {**_run(run), "lease_until__lte": timezone.now()}
+    outcome = _json(error.to_json(MODERN))
+    _change(key, lost, state=Task.State.FAILED, outcome=outcome, message=error.message, expires_at=_end())
+
+
+def give_up(key: str, run: str) -> None:
+    """The request that waits for this very run was given up."""
+    _end_run(key, run, Task.State.CANCELLED, message="Cancelled.")
+
+
+def ask(key: str, run: str, questions: Iterable[tuple[str, str, JSON]]) -> None:
+    """Keep the questions that ended a run: each as its tool names it, with its digest, and its request."""
+    with transaction.atomic(using=alias()):
+        if not _change(
+            key, _run(run), state=Task.State.ASKING, rounds=F("rounds") + 1, lease_until=None, message="",
+            expires_at=_end(),
+        ):  # fmt: skip
+            return
+        taken = {key.casefold() for key in TaskQuestion.objects.filter(task=key).values_list("key", flat=True)}
+        for name, digest, request in questions:
+            client_key = _unused(name[:_MAX_KEY], taken)
+            taken.add(client_key.casefold())
+            TaskQuestion.objects.create(
+                task_id=key, key=client_key, asked_as=name, digest=digest, request=_json(request)
+            )
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    """A key that no question of the task ever had (ext-tasks#task-update-requests)."""
+    key, number = name, 1
+    while key.casefold() in taken:  # Some databases take a key in capitals for the same.
+        number += 1
+        key = f"{name}-{number}"
+    return key
+
+
+def _end_run(key: str, run: str, state: str, **fields: Any) -> None:
+    _change(key, _run(run), state=state, lease_until=None, expires_at=_end(), **fields)
+
+
+def _run(run: str) -> JSON:
+    return {"state": Task.State.RUNNING, "run": run}
+
+
+# What a client does.
+
+
+def open_questions(task: Task) -> dict[str, JSON]:
+    """The requests that the client has not answered yet."""
+    rows = TaskQuestion.objects.filter(task=task.key, answer=None, task__state=Task.State.ASKING)
+    return {key: from_json(request) for key, request in rows.values_list("key", "request")}
+
+
+def answer(task: Task, answers: Mapping[str, Any]) -> None:
+    """Keep answers to open questions. Once none is open, the task runs again."""
+    unanswered = TaskQuestion.objects.filter(task=task.key, answer=None)
+    given = [unanswered.filter(key=key).update(answer=_json(value)) for key, value in answers.items()]
+    now = timezone.now()
+    if unanswered.exists():
+        if any(given):
+            _change(task.key, {"state": Task.State.ASKING}, expires_at=_end(now))
+    elif _change(
+        task.key, {"state": Task.State.ASKING}, state=Task.State.QUEUED, queued_at=now, tries=0, expires_at=_end(now)
+    ):
+        transaction.on_commit(partial(enqueue, task.key), using=alias())
+
+
+def cancel(task: Task) -> None:
+    """End the task, and stop its worker, wherever that is. What is over stays as it is."""
+    ended = {"state": Task.State.CANCELLED, "lease_until": None, "message": "Cancelled by the client."}
+    if not _change(task.key, {"state__in": _OPEN}, **ended, expires_at=_end()):
+        return
+    running = RUNNING.get(subject(task.key))
+    if running is None:
+        # Where no hub hears of it, the run sees it for itself.
+        note_control(alias(), f"wake:cancel:{subject(task.key)}")
+    else:
+        running.cancel()
+        running.queries.interrupt()
+
+
+def _change(key: str, where: JSON, **fields: Any) -> bool:
+    """Change the task if it is still as ``where`` says, and tell whoever watches it; whether it was."""
+    if not Task.objects.filter(pk=key, **where).update(updated_at=timezone.now(), **fields):
+        return False
+    note_control(alias(), subject(key))
+    return True
+
+
+def lease(now: datetime | None = None) -> datetime:
+    """How long a worker that is heard of now may be silent."""
+    return (now or timezone.now()) + timedelta(seconds=get_conf().TASK_LEASE_SECONDS)
+
+
+def _end(now: datetime | None = None) -> datetime:
+    """When a task of which nothing is heard any more is cleared away."""
+    return (now or timezone.now()) + timedelta(seconds=get_conf().TASK_SECONDS)
+
+
+def _text(message: str) -> str:
+    """A message as every database can hold it."""
+    return message.replace("\0", "").encode(errors="replace").decode()[:_MAX_MESSAGE]
+
+
+def _json(value: Any) -> str:
+    return encode(value).decode()

@@ -1,0 +1,1 @@
+"""What an agent can do: the query tools, admin actions, and functions that a project declares."""

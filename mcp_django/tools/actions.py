@@ -1,0 +1,284 @@
+"""Admin actions as tools: run through the ModelAdmin, on its queryset, if its permission check allows."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from asgiref.sync import async_to_sync
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import DisallowedHost, PermissionDenied, ValidationError
+from django.db import models, router, transaction
+from django.http import HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, reverse
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.resources import rows
+from mcp_django.resources.kinds import kind_of
+from mcp_django.resources.policy import Rights
+from mcp_django.tools.base import Annotations, BaseTool, Schema
+from mcp_django.tools.results import ToolError, text_block
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.options import ModelMCP
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_MAX_NAME = 64
+_NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
+_ATTACHMENT = re.compile(r'filename="?([^";]+)')
+
+
+def action(*, read_only: bool = False, destructive: bool = True, idempotent: bool = False) -> Callable[[F], F]:
+    """Says of an admin action what it does to the data, as the outermost decorator.
+
+    Nothing can be read from the function itself, so an action that says nothing counts as destructive.
+    """
+
+    def decorate(function: F) -> F:
+        function.mcp_annotations = Annotations(  # type: ignore[attr-defined]
+            read_only=read_only, destructive=destructive and not read_only, idempotent=idempotent or read_only
+        )
+        return function
+
+    return decorate
+
+
+def tool_name(*parts: str) -> str:
+    """``app_model_action`` within ``^[a-zA-Z0-9_-]{1,64}$``; what had to be changed or cut ends in a hash of it."""
+    whole = "_".join(parts)
+    safe = _NAME_UNSAFE.sub("_", whole)
+    if safe == whole and len(safe) <= _MAX_NAME:
+        return safe
+    mark = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{safe[: _MAX_NAME - len(mark) - 1]}_{mark}"
+
+
+def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
+    """A tool for each action that the ModelAdmin itself declares; those of the whole AdminSite are none."""
+    admin = model_mcp.model_admin
+    for declared in (admin.actions or []) if admin is not None else []:
+        found = admin.get_action(declared) if admin is not None else None
+        if found is not None:
+            yield AdminActionTool(model_mcp, *found)
+
+
+class AdminActionTool(BaseTool):
+    """One action of a ModelAdmin, called with the primary keys of the rows to act on."""
+
+    # Which actions change data cannot be known, so each waits for an administrator to switch it on.
+    enabled_by_default = False
+    on_failure = "Nothing was changed. The server's log has the details."
+
+    def __init__(self, model_mcp: ModelMCP, function: Callable[..., Any], action_name: str, description: Any) -> None:
+        self.model_mcp = model_mcp
+        self.action_name = action_name
+        self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
+        self.annotations = getattr(function, "mcp_annotations", Annotations())
+        self._label = description
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        names = {
+            "verbose_name": self.model_mcp.opts.verbose_name,
+            "verbose_name_plural": self.model_mcp.opts.verbose_name_plural,
+        }
+        try:
+            label = str(self._label) % names
+        except (ValueError, TypeError, KeyError):
+            label = str(self._label)
+        return f"{label.rstrip('.')}. Acts on the {self.model_mcp.label} rows with the given ids."
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        return self._schema.schema
+
+    @property
+    def _schema(self) -> Schema:
+        # One type a schema: some model interfaces drop a tool that gives two.
+        key: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+        if isinstance(self.model_mcp.opts.pk, models.CharField):
+            key = {"type": "string"}
+        ids = {
+            "type": "array",
+            "items": key,
+            "minItems": 1,
+            "maxItems": get_conf().MAX_ACTION_IDS,
+            "description": f"Primary keys of the {self.model_mcp.label} rows to act on. All or none are acted on.",
+        }
+        return Schema(
+            {"type": "object", "properties": {"ids": ids}, "required": ["ids"], "additionalProperties": False}
+        )
+
+    def is_available(self, request: MCPRequest) -> bool:
+        """As the changelist offers it; an action that names no permission is for who may change the model."""
+        admin = self._admin
+        if Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label) is None:
+            return False
+        function = self._function_for(request)
+        if function is None:
+            return False
+        return hasattr(function, "allowed_permissions") or admin.has_change_permission(request)
+
+    def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
+        """The action as the changelist would run it for this user: ``get_actions`` may take it away or replace it."""
+        actions: dict[str, Any] = self._admin.get_actions(request)
+        return actions[self.action_name][0] if self.action_name in actions else None
+
+    @property
+    def _admin(self) -> ModelAdmin[Any]:
+        admin = self.model_mcp.model_admin
+        if admin is None:
+            raise LookupError(f"{self.model_mcp.label} is no longer in the admin")
+        return admin
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if errors := self._schema.errors(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        admin, request = self._admin, exchange.request
+        queryset = self._chosen(exchange, arguments["ids"])
+        function = self._function_for(request)
+        if function is None:
+            raise ToolError("You may not do this. Nothing was changed.")
+        request.POST = _posted(self.action_name, arguments["ids"])
+        response: Any = None
+        try:
+            # All or nothing: an action that fails half-way must not leave half of its work behind.
+            with transaction.atomic(using=router.db_for_write(self.model_mcp.model)):
+                response = function(admin, request, queryset)
+                content = self._content(request, response)
+        except (PermissionDenied, ValidationError) as error:
+            detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
+            raise ToolError(f"{detail} Nothing was changed.") from None
+        finally:
+            if isinstance(response, HttpResponseBase):
+                _close(response)
+        said = request._messages.texts()
+        if said:
+            content.insert(0, text_block("\n".join(said)))
+        return {"content": content or [text_block("Done.")], "isError": False}
+
+    def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
+        """The rows to act on. Raises ToolError if one id is not among the ModelAdmin's rows: then none is acted on."""
+        primary_key = self.model_mcp.opts.pk
+        kind = kind_of(primary_key, named=True)
+        keys: dict[Any, Any] = {}
+        errors: list[FieldError] = []
+        for index, received in enumerate(ids):
+            try:
+                keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
+            except ValidationError:
+                errors.append(self._unknown(index, received))
+        queryset = self._admin.get_queryset(exchange.request).filter(pk__in=list(keys))
+        rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
+        visible = set() if rights is None else rows.visible_keys(rights, list(keys))
+        found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
+        errors += [self._unknown(index, ids[index]) for key, index in keys.items() if key not in set(found)]
+        if errors:
+            errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
+            raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
+        if len(found) != len(set(found)):
+            # A join in get_queryset doubled rows; the action must meet each of them once.
+            return self.model_mcp.model._base_manager.using(queryset.db).filter(pk__in=found)
+        return queryset
+
+    def _unknown(self, index: int, received: Any) -> FieldError:
+        return field_error(
+            f"ids.{index}", f"no {self.model_mcp.label} with the primary key {str(received)[:100]}.", received
+        )
+
+    def _content(self, request: MCPRequest, response: Any) -> list[JSON]:
+        """What the action returned, as content blocks. Raises ToolError for a page that a person must see."""
+        if response is None:
+            return []
+        if _is_page(response):
+            raise ToolError(
+                "This action asks a person to go on in a page of the admin; nothing was changed. "
+                f"Open {self._changelist(request)} and run it there."
+            )
+        return [self._file(response)]
+
+    def _changelist(self, request: MCPRequest) -> str:
+        """Where a person finds the action."""
+        opts = self.model_mcp.opts
+        try:
+            site_name = self.model_mcp.site.admin_site.name
+            path = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist", current_app=site_name)
+            return request.build_absolute_uri(path)
+        except (NoReverseMatch, DisallowedHost):
+            return "the admin"
+
+    def _file(self, response: HttpResponseBase) -> JSON:
+        """The body of a response as an embedded resource."""
+        limit = get_conf().MAX_RESULT_BYTES
+        body = bytearray()
+        for chunk in _chunks(response, limit):
+            body += chunk
+            if len(body) * 4 / 3 > limit:
+                raise ToolError(f"The file is larger than {limit} bytes (MAX_RESULT_BYTES). Pass fewer ids.")
+        mime_type = response.headers.get("Content-Type", "application/octet-stream").partition(";")[0]
+        match = _ATTACHMENT.search(response.headers.get("Content-Disposition", ""))
+        name = match[1] if match else "file"
+        resource: JSON = {"uri": f"file:///{self.name}/{quote(name, safe='')}", "mimeType": mime_type}
+        try:
+            text = body.decode()
+            if len(text.encode("unicode_escape")) > limit:
+                raise ToolError(f"The file is larger than {limit} bytes (MAX_RESULT_BYTES). Pass fewer ids.")
+            resource["text"] = text
+        except UnicodeDecodeError:
+            resource["blob"] = base64.b64encode(body).decode()
+        return {"type": "resource", "resource": resource}
+
+
+def _close(response: HttpResponseBase) -> None:
+    """End what the response holds open, without the end of a request, which would close this thread's connections."""
+    closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]
+    for closer in closers:
+        closer()
+
+
+def _is_page(response: Any) -> bool:
+    """Whether the action wants a person: a page to fill in, or one to go to."""
+    if isinstance(response, TemplateResponse | HttpResponseRedirect) or not isinstance(response, HttpResponseBase):
+        return True
+    is_file = "Content-Disposition" in response.headers
+    return not is_file and response.headers.get("Content-Type", "").startswith("text/html")
+
+
+def _chunks(response: HttpResponseBase, limit: int) -> Iterable[bytes]:
+    """The body in pieces; of an asynchronous one, no more than a piece beyond the limit is drawn."""
+    if isinstance(response, HttpResponse):
+        return [response.content]
+    if not isinstance(response, StreamingHttpResponse):
+        return []
+    if not response.is_async:
+        return response.streaming_content  # type: ignore[return-value]
+
+    async def draw() -> list[bytes]:
+        drawn, size = [], 0
+        async for chunk in response.streaming_content:  # type: ignore[union-attr]
+            drawn.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                break
+        return drawn
+
+    return async_to_sync(draw)()
+
+
+def _posted(action_name: str, ids: list[Any]) -> Any:
+    """The form data that the changelist would have posted, for actions that read it."""
+    posted = QueryDict(mutable=True)
+    posted["action"] = action_name
+    posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
+    posted._mutable = False
+    return posted

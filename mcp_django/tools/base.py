@@ -1,0 +1,113 @@
+"""What every tool is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from mcp_django.access.scopes import ACTIONS, READ
+from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.tools.validation import TooMuchWork, find_errors, validator_of
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.tools.mirrored import Mirrored
+
+JSON = dict[str, Any]
+
+_MAX_ERRORS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What a tool does to the world. All four are always sent: clients take a missing one for the worst."""
+
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = False
+
+    def to_json(self) -> JSON:
+        return {
+            "readOnlyHint": self.read_only,
+            "destructiveHint": self.destructive,
+            "idempotentHint": self.idempotent,
+            "openWorldHint": self.open_world,
+        }
+
+
+#: Whether a call of a tool may become a task. True: before its first line, where the client knows tasks. "required":
+#: never otherwise. "later": where the tool itself says so, by ``exchange.as_task()``.
+TaskMode = bool | Literal["later", "required"]
+
+
+class BaseTool(ABC):
+    """A tool of a site. It is stateless: who calls comes with each request."""
+
+    name: str
+    title: str = ""
+    annotations = Annotations()
+    #: The arguments that an HTTP client repeats in headers.
+    mirrored: tuple[Mirrored, ...] = ()
+    #: Whether the tool exists where no administrator has said anything of it.
+    enabled_by_default = True
+    #: A tool that sets it calls ``exchange.as_task()``.
+    task: TaskMode = False
+    #: What the agent is told where the tool failed with an error whose text was not written for it.
+    on_failure = "The server's log has the details; calling it again may not help."
+
+    @property
+    def scope(self) -> str:
+        """The scope that a token needs for the tool."""
+        return READ if self.annotations.read_only else ACTIONS
+
+    @abstractmethod
+    def get_description(self, request: MCPRequest | None) -> str:
+        """What the agent is told; without a request, what an administrator is told."""
+
+    @abstractmethod
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        """JSON Schema of the arguments, an object."""
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        """JSON Schema of the structured content, where the tool has one.
+
+        It says that the content is always an object (``"type": "object"``), or never one: older clients know objects
+        alone, and by that are given the others under ``result``.
+        """
+        return None
+
+    @abstractmethod
+    def is_available(self, request: MCPRequest) -> bool:
+        """Whether the request's user may use it; its scope and its switch are asked elsewhere."""
+
+    @abstractmethod
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """The CallToolResult. Raises ToolError, or anything else, which the agent is told of without its text."""
+
+
+class Schema:
+    """A JSON Schema (2020-12) with its validator, built once."""
+
+    def __init__(self, schema: JSON) -> None:
+        self.schema = schema
+
+    @cached_property
+    def _validator(self) -> Any:
+        return validator_of(self.schema)
+
+    def errors(self, instance: Any) -> list[FieldError]:
+        """What is wrong with the instance, one entry a place, in the order of the places."""
+        try:
+            # A long list of wrong items has as many errors; the first few say enough.
+            found = find_errors(self._validator, instance, _MAX_ERRORS)
+        except TooMuchWork:
+            return [field_error("", "is nested too deeply, or too large, to be held against its schema", instance)]
+        found.sort(key=lambda error: [str(part) for part in error.absolute_path])
+        return [
+            field_error(".".join(str(part) for part in error.absolute_path), error.message[:500], error.instance)
+            for error in found
+        ]

@@ -1,0 +1,114 @@
+"""Functions of the project as tools: typed arguments in, a typed result out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from django.core.exceptions import ImproperlyConfigured
+from pydantic import PydanticUserError
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.signatures import InvalidArguments, Signature, call, named
+from mcp_django.tools.base import Annotations, BaseTool, Schema, TaskMode
+from mcp_django.tools.mirrored import mirrored_in
+from mcp_django.tools.results import ToolError
+from mcp_django.tools.returns import Returns
+from mcp_django.tools.schemas import flat, ready_schema
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+
+class FunctionTool(BaseTool):
+    """A function ``f(request, **arguments)`` whose annotations are the schema and whose docstring is the description.
+
+    An argument annotated with a model takes a primary key, and the function receives the instance, looked up in the
+    rows that the principal may see. With an ``input_schema`` the function is ``f(request, arguments)`` and is given the
+    arguments as they came. Raises ImproperlyConfigured where the function cannot be a tool.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str = "",
+        title: str = "",
+        permission: str = "",
+        annotations: Annotations,
+        input_schema: Mapping[str, Any] | None = None,
+        task: TaskMode = False,
+    ) -> None:
+        self.function = function
+        self.name, self._description = named("tool", function, name)
+        self.title = title
+        self.permission = permission
+        self.annotations = annotations
+        if task not in (False, True, "later", "required"):
+            raise ImproperlyConfigured(f"task of the tool {self.name} must be True, False, 'later' or 'required'.")
+        self.task = task
+        what = f"tool {self.name}"
+        #: None where the arguments have a ready schema, and are not read from annotations.
+        self._signature = Signature(what, function) if input_schema is None else None
+        try:
+            if self._signature is not None:
+                schema = {**flat(self._signature.arguments.model_json_schema())}
+                schema.setdefault("additionalProperties", False)
+            else:
+                schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
+                self._parameter = _second_parameter(function, what)
+            self._input = Schema(schema)
+            self._returns = Returns(get_type_hints(function, include_extras=True).get("return"), f"The {what}")
+        except (PydanticUserError, NameError) as error:
+            raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
+        self.mirrored = mirrored_in(schema, f"The {what}")
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return self._description
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        return self._input.schema
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return self._returns.schema.schema if self._returns.schema else None
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return not self.permission or request.user.has_perm(self.permission)
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if errors := self._input.errors(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        try:
+            values = self._values(exchange, arguments)
+        except InvalidArguments as error:
+            raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+        if self.task in (True, "required"):
+            exchange.as_task(required=self.task == "required")
+        result = self._returns.write(call(self.function, exchange.request, values))
+        if len(encode(result)) > get_conf().MAX_RESULT_BYTES:
+            raise ToolError(f"The result is larger than {get_conf().MAX_RESULT_BYTES} bytes. Ask for less.")
+        return result
+
+    def _values(self, exchange: Exchange, arguments: JSON) -> JSON:
+        """What the function is called with, beside the request. Raises InvalidArguments."""
+        if self._signature is not None:
+            return self._signature.parse(exchange, arguments)
+        # A copy: a function that changes it must not change what the next round of questions is held against.
+        return {self._parameter: deepcopy(arguments)}
+
+
+def _second_parameter(function: Callable[..., Any], what: str) -> str:
+    """The name under which ``f(request, arguments)`` takes the arguments. Raises ImproperlyConfigured."""
+    taken = list(inspect.signature(function).parameters.values())
+    plain = [one for one in taken if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    if len(taken) != 2 or plain[-1:] != taken[-1:] or taken[0].kind is taken[0].KEYWORD_ONLY:
+        raise ImproperlyConfigured(
+            f"The {what} has an input_schema, and must be written as {function.__name__}(request, arguments)."
+        )
+    return taken[1].name

@@ -1,0 +1,89 @@
+"""Arguments that an HTTP client repeats in headers, for gateways that do not read bodies (x-mcp-header).
+
+Source: 2026-07-28 basic/transports/streamable-http#custom-headers-from-tool-parameters. A client drops a tool whose
+schema breaks a rule of that page, so it is refused here when it is declared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_django.tools.schemas import subschemas
+
+JSON = dict[str, Any]
+
+KEYWORD = "x-mcp-header"
+
+#: The range in which every client's integers are exact.
+MAX_INTEGER = 2**53 - 1
+
+# A token (RFC 9110 §5.6.2) without the underscore: servers and proxies drop headers that have one, since it could pose
+# as a hyphen.
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,100}")
+_TYPES = frozenset({"string", "integer", "boolean"})
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """One such argument: where it stands in the arguments, and in which header."""
+
+    path: tuple[str, ...]
+    header: str
+
+    def value_in(self, arguments: Any) -> Any:
+        """Its value; None where it is absent or null, which are the same here."""
+        value = arguments
+        for key in self.path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+
+def mirrored_in(schema: JSON, owner: str) -> tuple[Mirrored, ...]:
+    """The arguments that a tool's input schema marks. ``owner`` begins the message of ImproperlyConfigured."""
+    found: dict[str, Mirrored] = {}
+    seen: set[int] = set()
+    for path, node in _properties(schema, ()):
+        if KEYWORD not in node:
+            continue
+        seen.add(id(node))
+        name, where = node[KEYWORD], ".".join(path)
+        if problem := _problem(name, node):
+            raise ImproperlyConfigured(f"{owner}: the {KEYWORD} of {where} {problem}.")
+        if name.lower() in found:
+            other = ".".join(found[name.lower()].path)
+            raise ImproperlyConfigured(f"{owner}: {where} and {other} have the same {KEYWORD} {name!r}.")
+        found[name.lower()] = Mirrored(path, f"Mcp-Param-{name}")
+    for node in subschemas(schema):
+        if KEYWORD in node and id(node) not in seen:
+            raise ImproperlyConfigured(
+                f"{owner}: the {KEYWORD} {node[KEYWORD]!r} stands where no header can be read from. It belongs on an "
+                "argument, or on a property of an argument that is an object, and not under items, anyOf, allOf, if, "
+                "$defs and the like."
+            )
+    return tuple(found.values())
+
+
+def _properties(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], JSON]]:
+    """What is reached from the root through ``properties`` alone, with its path."""
+    if not isinstance(schema, dict):
+        return
+    for name, node in schema.get("properties", {}).items():
+        if isinstance(node, dict):
+            yield (*path, name), node
+            yield from _properties(node, (*path, name))
+
+
+def _problem(name: Any, node: JSON) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return f"is {name!r:.120}; it must be 1 to 100 letters, digits and hyphens (proxies drop what has underscores)"
+    if not isinstance(node.get("type"), str) or node["type"] not in _TYPES:
+        return f"needs the type string, integer or boolean alone, and the type is {node.get('type')!r}"
+    bounds = [node.get(key) for key in ("minimum", "maximum", "const", "default")] + node.get("enum", [])
+    if node["type"] == "integer" and any(isinstance(it, int) and abs(it) > MAX_INTEGER for it in bounds):
+        return "allows integers beyond ±(2^53-1), which not every client can say exactly"
+    return ""

@@ -1,0 +1,202 @@
+"""The query tools: three that serve every model, so that the tool list does not grow with the number of models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.utils import translation
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import field_error
+from mcp_django.resources import keyset, rows, uris
+from mcp_django.resources.policy import ModelRights, Rights, unknown_name
+from mcp_django.resources.questions import MAX_SEARCH_CHARS, InvalidQuestion
+from mcp_django.resources.schema import describe_column
+from mcp_django.tools.base import Annotations, BaseTool, Schema
+from mcp_django.tools.results import ToolError, structured_result, text_block
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+#: One type a schema: some model interfaces drop a tool that gives two.
+_KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
+
+
+class QueryTool(BaseTool):
+    """A read-only tool over every model that the principal may view."""
+
+    annotations = Annotations(read_only=True, destructive=False, idempotent=True)
+    description = ""
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return self.description
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return bool(self._rights(request).models())
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        # The models are named where the agent reads them; that a name is right is checked with a better answer.
+        labels = [model.label for model in self._rights(request).models()]
+        return self.arguments({"type": "string", "enum": labels, "description": "The model."}).schema
+
+    def arguments(self, model: JSON) -> Schema:
+        """The schema of the arguments, with ``model`` in the place of the model's name."""
+        raise NotImplementedError
+
+    def __init__(self, site: Any) -> None:
+        self.site = site
+        self._checked = self.arguments({"type": "string"})
+
+    def _rights(self, request: MCPRequest) -> Rights:
+        return Rights.of(self.site, request)
+
+    def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        if errors := self._checked.errors(arguments):
+            raise ToolError(f"Invalid arguments for {self.name}.", errors)
+        try:
+            # Verbose names and help texts in the project's language, whatever the thread's is.
+            with translation.override(settings.LANGUAGE_CODE):
+                return self.answer(self._rights(exchange.request), arguments)
+        except InvalidQuestion as error:
+            raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+
+    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+        raise NotImplementedError
+
+    def _model(self, rights: Rights, label: str) -> ModelRights:
+        found = rights.of_label(label.lower())
+        if found is None:
+            labels = [model.label for model in rights.models()]
+            raise InvalidQuestion.one("model", unknown_name("model", label, labels), label)
+        return found
+
+
+class DescribeModels(QueryTool):
+    name = "describe_models"
+    title = "Describe models"
+    description = (
+        "List the models that you may read or, with a model named, its fields: types, choices, relations and the "
+        "lookups that find_records takes in a filter. Call it before you filter."
+    )
+
+    def arguments(self, model: JSON) -> Schema:
+        return Schema({"type": "object", "properties": {"model": model}, "additionalProperties": False})
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {"type": "object", "properties": {"models": {"type": "object"}, "model": {"type": "string"}}}
+
+    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+        if "model" in arguments:
+            return structured_result(self._describe(self._model(rights, arguments["model"])))
+        return structured_result({"models": {model.label: self._line(model) for model in rights.models()}})
+
+    def _line(self, model: ModelRights) -> str:
+        description = model.description
+        name = str(model.model._meta.verbose_name_plural)
+        return f"{name}: {description}" if description else name
+
+    def _describe(self, model: ModelRights) -> JSON:
+        described: JSON = {
+            "model": model.label,
+            "title": str(model.model._meta.verbose_name),
+            "uri": uris.collection_uri(model.model),
+            "fields": {name: describe_column(model, column) for name, column in model.columns.items()},
+        }
+        if description := model.description:
+            described["description"] = description
+        if model.searchable:
+            described["search_fields"] = [path.rpartition("__")[0] for path in model.searchable]
+        return described
+
+
+class FindRecords(QueryTool):
+    name = "find_records"
+    title = "Find records"
+    description = (
+        'Find rows of a model. filter is {"field__lookup": value}, all of which must hold, with {"any": [..]}, '
+        '{"all": [..]} and {"not": {..}} where needed; a field alone means equality. The answer is columns and rows, '
+        "the primary key first; pass next_cursor as cursor, with all else unchanged, for the next page."
+    )
+
+    def arguments(self, model: JSON) -> Schema:
+        conf = get_conf()
+        names: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
+        properties: JSON = {
+            "model": model,
+            "filter": {"type": "object", "description": 'As {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'},
+            "search": {
+                "type": "string",
+                "maxLength": MAX_SEARCH_CHARS,
+                "description": "Words to find in the search fields.",
+            },
+            "order_by": {**names, "maxItems": 5, "description": 'Fields, as ["-departs_at"] for the latest first.'},
+            "fields": {**names, "description": "Fields to return; all if left out."},
+            "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_ROWS, "default": conf.DEFAULT_ROWS},
+            "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
+        }
+        return Schema(
+            {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
+        )
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {
+            "type": "object",
+            "properties": {
+                "columns": {"type": "array", "items": {"type": "string"}},
+                "rows": {"type": "array", "items": {"type": "array"}},
+                "next_cursor": {"type": "string"},
+                "notes": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["columns", "rows"],
+        }
+
+    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+        page = rows.find(
+            self._model(rights, arguments["model"]),
+            rows.Question(
+                filter=arguments.get("filter", {}),
+                search=arguments.get("search", ""),
+                order_by=arguments.get("order_by", ()),
+                fields=arguments.get("fields", ()),
+                limit=int(arguments.get("limit", 0)),
+                cursor=arguments.get("cursor"),
+            ),
+        )
+        answer: JSON = {"columns": page.columns, "rows": page.rows}
+        if page.next_cursor is not None:
+            answer["next_cursor"] = page.next_cursor
+        if page.notes:
+            answer["notes"] = page.notes
+        return structured_result(answer)
+
+
+class GetRecord(QueryTool):
+    name = "get_record"
+    title = "Get a record"
+    description = "Read one record of a model by its primary key, with every field that you may read, whole."
+
+    def arguments(self, model: JSON) -> Schema:
+        return Schema(
+            {
+                "type": "object",
+                "properties": {"model": model, "id": _KEY},
+                "required": ["model", "id"],
+                "additionalProperties": False,
+            }
+        )
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {"type": "object"}
+
+    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+        model = self._model(rights, arguments["model"])
+        record = rows.get(model, arguments["id"])
+        if record is None:
+            message = f"no {model.label} with the primary key {str(arguments['id'])[:100]}."
+            raise ToolError("There is no such record.", [field_error("id", message, arguments["id"])])
+        result = structured_result(record.values)
+        return {**result, "content": [*result["content"], *(text_block(note) for note in record.notes)]}

@@ -1,0 +1,131 @@
+"""An HTTP request as every door hands it over, and the answer that every door gives."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from mcp_django.access.requests import MCPRequest
+from mcp_django.conf import get_conf
+from mcp_django.protocol.dispatch import Asked
+from mcp_django.protocol.errors import InvalidRequest
+from mcp_django.protocol.exchange import Cancellation
+
+JSON_TYPE = "application/json"
+SSE_TYPE = "text/event-stream"
+
+#: Response headers of an event stream: no proxy may hold it back or compress it.
+SSE_HEADERS = {
+    "Content-Type": SSE_TYPE,
+    "Cache-Control": "no-cache, no-transform",
+    "Content-Encoding": "identity",
+    "X-Accel-Buffering": "no",
+}
+
+
+class Headers:
+    """Request headers by lower-case name, over a request's META.
+
+    ``raw`` are the headers as an ASGI server gives them. WSGI has none: what was sent twice is one, joined by a comma.
+    """
+
+    def __init__(self, meta: Mapping[str, Any], raw: Iterable[tuple[bytes, bytes]] = ()) -> None:
+        self._meta = meta
+        counted = Counter(name.decode("latin-1").lower() for name, _ in raw)
+        #: The names of those that were sent more than once, as far as that can be seen.
+        self.repeated = frozenset(name for name, count in counted.items() if count > 1)
+
+    def get(self, name: str) -> str | None:
+        key = name.upper().replace("-", "_")
+        value = self._meta.get(key if key == "CONTENT_TYPE" else f"HTTP_{key}")
+        return None if value is None else value.strip(" \t")
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether Accept lets ``media_type`` through (RFC 9110 §12.5.1); a missing Accept lets everything."""
+        accept = self.get("accept")
+        if not accept:
+            return True
+        ranges = {media_type: 3, media_type.partition("/")[0] + "/*": 2, "*/*": 1}
+        best, accepted = 0, False
+        for part in accept.lower().split(","):
+            media_range, *parameters = (piece.strip() for piece in part.split(";"))
+            if ranges.get(media_range, 0) > best:
+                best = ranges[media_range]
+                accepted = not any(p.partition("=")[0] == "q" and _is_zero(p.partition("=")[2]) for p in parameters)
+        return accepted
+
+
+def _is_zero(quality: str) -> bool:
+    return quality.strip("0.") == "" and quality != ""
+
+
+class Refusal(InvalidRequest):
+    """A request that HTTP itself gives a status for: a wrong method, type or size."""
+
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.http_status = status
+        self.reason = status.name
+        self.headers = headers or {}
+
+
+@dataclass(slots=True)
+class Incoming:
+    method: str
+    headers: Headers
+    #: The body, or None where it is longer than MAX_BODY_BYTES.
+    body: bytes | None
+    request: MCPRequest
+    cancellation: Cancellation = field(default_factory=Cancellation)
+
+
+def json_body(incoming: Incoming) -> bytes:
+    """The body of a POST, which says that it is JSON. Raises Refusal."""
+    content_type = (incoming.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    if content_type != JSON_TYPE:
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON_TYPE}.")
+    if incoming.body is None:
+        limit = get_conf().MAX_BODY_BYTES
+        raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is longer than {limit} bytes (MAX_BODY_BYTES).")
+    return incoming.body
+
+
+class EventStream(ABC):
+    """An event stream that a door is to write. On the event loop."""
+
+    @abstractmethod
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """What is written, until the stream ends. To be closed where the client goes away before."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """The server is going down: end it as its client expects it to end."""
+
+    @abstractmethod
+    def abandon(self) -> None:
+        """It will never be read."""
+
+
+@dataclass(slots=True)
+class Answer:
+    status: HTTPStatus
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    stream: EventStream | None = None
+    #: What a legacy client is to be asked before there is an answer.
+    asked: Asked | None = None
+
+    @classmethod
+    def of(cls, body: bytes, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Answer:
+        """An answer whose body is JSON."""
+        return cls(status, body, {"Content-Type": JSON_TYPE, **(headers or {})})
+
+
+def event(body: bytes, event_id: str = "") -> bytes:
+    """One server-sent event that carries an encoded message; an empty one only marks a place in its stream."""
+    name = f"id: {event_id}\n".encode() if event_id else b""
+    return name + (b"event: message\ndata: " + body if body else b"data:") + b"\n\n"

@@ -1,0 +1,313 @@
+"""The transport HTTP+SSE of 2024-11-05: messages are posted to one URL, and everything comes on one event stream.
+
+Off by default (``SSE_TRANSPORT``). The stream is a legacy session, which ends with it. A message may be posted to any
+process, and is handed on to the one that holds the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import secrets
+from collections.abc import AsyncGenerator, Coroutine
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs
+
+from django.utils import timezone
+
+from mcp_django.access.authentication import authenticate
+from mcp_django.access.principals import Principal
+from mcp_django.access.requests import MCPRequest
+from mcp_django.conf import get_conf
+from mcp_django.middleware import socket_problem
+from mcp_django.models import SSEConnection
+from mcp_django.protocol import envelope, jsonrpc
+from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
+from mcp_django.push import posted
+from mcp_django.push.hub import get_hub
+from mcp_django.push.publisher import flush
+from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.sites import MCPSite
+from mcp_django.transports.conversation import DuplexConversation
+from mcp_django.transports.http import runner
+from mcp_django.transports.http.answering import Answering
+from mcp_django.transports.http.incoming import SSE_TYPE, Answer, EventStream, Incoming, Refusal, event, json_body
+from mcp_django.workers import get_workers
+
+logger = logging.getLogger("mcp_django")
+
+_KEEPALIVE = b":\n\n"
+_PARAMETER = "session_id"
+#: Bytes that may wait for a client that reads slowly, before what answers it waits too.
+_MAX_READY_BYTES = 65_536
+#: A stream whose process is gone is forgotten after this, and how often a living one says so.
+_LEASE = timedelta(seconds=60)
+_RENEW_SECONDS = 20.0
+_LOOP_SECONDS = 10.0
+
+#: Open streams of this process by their keys.
+_streams: dict[str, SSEStream] = {}
+_tasks: set[asyncio.Task[None]] = set()
+# The loops of the parent do not run in a forked child.
+os.register_at_fork(after_in_child=_streams.clear)
+
+
+class Unserved(Answering):
+    """Both URLs under WSGI."""
+
+    methods = ()
+    hint = "The transport HTTP+SSE needs an ASGI server: serve the project with daphne or uvicorn, or use /mcp."
+
+    def _serve(self, principal: Principal) -> Answer:
+        raise self.not_allowed(self.hint)
+
+
+class Opening(Answering):
+    """``GET /sse``: opens a stream, as far as a worker can."""
+
+    methods = ("GET",)
+    hint = "Use GET for the stream; its first event says where to POST."
+
+    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
+        super().__init__(site, incoming)
+        self.key = ""
+
+    def _serve(self, principal: Principal) -> Answer:
+        problem = socket_problem(self._site, "the work that a stream asks for")
+        if problem is not None:
+            logger.error("HTTP+SSE refused: %s", problem)
+            raise Forbidden("This server cannot serve HTTP+SSE; its log says why. Use /mcp.")
+        if not self._headers.accepts(SSE_TYPE):
+            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+        now = timezone.now()
+        SSEConnection.objects.filter(lease_until__lte=now).delete()
+        self.key = secrets.token_urlsafe(32)
+        SSEConnection.objects.create(key=self.key, owner=_owner(self._site, principal), lease_until=now + _LEASE)
+        return Answer(HTTPStatus.OK)
+
+
+async def open_stream(site: MCPSite, incoming: Incoming) -> Answer:
+    """The answer to a GET: a stream, or why there is none."""
+    opening = Opening(site, incoming)
+    answer = await runner.answer_in_worker(opening)
+    if not opening.key:
+        return answer
+    principal = opening.request.mcp
+    limit = get_conf().MAX_LISTENS
+    if get_hub().streams_of(principal.key) >= limit:
+        _in_background(_forget(opening.key))
+        return opening.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
+    answer.stream = SSEStream(site, opening.request, opening.key)
+    return answer
+
+
+class SSEStream(EventStream):
+    """An open stream. A member of the hub: it ends with the rights of its principal, and with its process."""
+
+    is_counted = True
+    #: Its session is its own.
+    session_key = None
+
+    def __init__(self, site: MCPSite, request: MCPRequest, key: str) -> None:
+        self.request = request
+        self.principal = request.mcp
+        self.owner = _owner(site, self.principal)
+        self._key = key
+        self._loop = asyncio.get_running_loop()
+        self._hub = get_hub()
+        self._closing = False
+        self._ready = bytearray()
+        self._more = asyncio.Event()
+        self._room = asyncio.Event()
+        #: Messages of the client, in their order.
+        self._inbox: asyncio.Queue[Any] = asyncio.Queue(get_conf().MAX_IN_FLIGHT)
+        self._conversation = DuplexConversation(site, self.principal, request, self._write, self.close)
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        close_hub_at_shutdown(self._hub)
+        _streams[self._key] = self
+        self._hub.join(self)
+        working = [asyncio.ensure_future(self._read()), asyncio.ensure_future(self._fetch())]
+        try:
+            address = f"{self.request.path.rstrip('/')}/messages?{_PARAMETER}={self._key}"
+            yield f"event: endpoint\ndata: {address}\n\n".encode()
+            while self._ready or not self._closing:
+                if not self._ready:
+                    try:
+                        async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
+                            await self._more.wait()
+                    except TimeoutError:
+                        yield _KEEPALIVE
+                self._more.clear()
+                if self._ready:
+                    ready, self._ready = bytes(self._ready), bytearray()
+                    self._room.set()
+                    yield ready
+        finally:
+            for task in working:
+                task.cancel()
+            _streams.pop(self._key, None)
+            self._hub.leave(self)
+            self._conversation.leave()
+            _in_background(_forget(self._key))
+
+    def close(self, *, going_away: bool = False) -> None:
+        self._closing = True
+        self._more.set()
+
+    def abandon(self) -> None:
+        """Nothing is held before it is read, but for a lease that ends by itself."""
+
+    # What the client says.
+
+    def post(self, value: Any) -> None:
+        """Take in a message, from a worker. Raises Overloaded, and SessionNotFound where the stream has ended."""
+
+        async def put() -> None:
+            if self._closing or self._key not in _streams:
+                raise _no_stream()
+            try:
+                self._inbox.put_nowait(value)
+            except asyncio.QueueFull:
+                raise _too_many() from None
+
+        asyncio.run_coroutine_threadsafe(put(), self._loop).result(_LOOP_SECONDS)
+
+    async def _read(self) -> None:
+        while True:
+            await self._conversation.take(await self._inbox.get())
+
+    async def _fetch(self) -> None:
+        """Take in what was posted to other processes, and say that the stream is alive."""
+        address = _address(self._key)
+        arrived = self._hub.expect(address)
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_RENEW_SECONDS):
+                        await arrived.wait()
+                arrived.clear()
+                try:
+                    bodies = await get_workers().run(_renew_and_take, self._key, address)
+                except Overloaded:
+                    arrived.set()
+                    await asyncio.sleep(0.05)
+                    continue
+                except Exception:
+                    logger.exception("What was posted to a stream could not be fetched; trying again")
+                    continue
+                if bodies is None:
+                    self.close()
+                    return
+                for body in bodies:
+                    await self._inbox.put(jsonrpc.decode(body))
+        finally:
+            self._hub.unexpect(address, arrived)
+
+    # What the client is told.
+
+    async def _write(self, body: bytes) -> None:
+        while len(self._ready) >= _MAX_READY_BYTES:
+            self._room.clear()
+            await self._room.wait()
+        self._ready += event(body)
+        self._more.set()
+
+
+class Posting(Answering):
+    """``POST /sse/messages``: a message of the client, which is answered on its stream."""
+
+    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
+        super().__init__(site, incoming)
+        self._request_id: jsonrpc.RequestId | None = None
+
+    @property
+    def request_id(self) -> jsonrpc.RequestId | None:
+        return self._request_id
+
+    def _authenticate(self) -> Principal:
+        return authenticate(self.request, fresh=False)
+
+    def _serve(self, principal: Principal) -> Answer:
+        body = json_body(self._incoming)
+        value = jsonrpc.decode(body)
+        if not isinstance(value, list):
+            self._check(value)
+        self._hand_over(self._key(), _owner(self._site, principal), value, body)
+        return Answer(HTTPStatus.ACCEPTED)
+
+    def _check(self, value: Any) -> None:
+        """Raises MCPError for what is no message, and for a modern one."""
+        try:
+            message = jsonrpc.parse(value)
+        except jsonrpc.Malformed as malformed:
+            self._request_id = malformed.request_id
+            raise malformed.error from None
+        if not isinstance(message, jsonrpc.Response) and envelope.claims_modern(message.params):
+            raise InvalidRequest("This URL serves the sessions of HTTP+SSE. Send a message with _meta to /mcp.")
+
+    def _key(self) -> str:
+        keys = parse_qs(str(self.request.META.get("QUERY_STRING", ""))).get(_PARAMETER, [])
+        if len(keys) != 1 or not keys[0].isprintable():
+            raise InvalidRequest(f"Send the message to the URL that the stream's first event named, with {_PARAMETER}.")
+        return keys[0]
+
+    def _hand_over(self, key: str, owner: str, value: Any, body: bytes) -> None:
+        """Give the message to the stream, here or in the process that holds it. Raises MCPError."""
+        stream = _streams.get(key)
+        if stream is not None and stream.owner == owner:
+            stream.post(value)
+            return
+        found = SSEConnection.objects.filter(pk=key[:64], owner=owner, lease_until__gt=timezone.now()).first()
+        if found is None or found.key != key:
+            raise _no_stream()
+        if posted.waiting(_address(key)) >= get_conf().MAX_IN_FLIGHT:
+            raise _too_many()
+        posted.put(_address(key), body.decode())
+        # Before the client goes on.
+        flush()
+
+
+def _owner(site: MCPSite, principal: Principal) -> str:
+    """Whose a stream is: the same user with another token is somebody else, who may do more or less."""
+    user, token_id, scopes = principal.rights
+    return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
+
+
+def _address(key: str) -> str:
+    return f"sse:{key}"
+
+
+def _no_stream() -> SessionNotFound:
+    return SessionNotFound("open a stream with GET, and send messages where its first event says.")
+
+
+def _too_many() -> Overloaded:
+    return Overloaded(f"At most {get_conf().MAX_IN_FLIGHT} messages may wait (MAX_IN_FLIGHT). Try again in a moment.")
+
+
+def _renew_and_take(key: str, address: str) -> list[str] | None:
+    """What was posted to other processes; None where the stream was taken for dead."""
+    if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
+        return None
+    return posted.take(address)
+
+
+async def _forget(key: str) -> None:
+    with contextlib.suppress(Overloaded):  # The lease ends by itself.
+        await get_workers().run(_delete, key)
+
+
+def _delete(key: str) -> None:
+    SSEConnection.objects.filter(pk=key).delete()
+
+
+def _in_background(work: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.get_running_loop().create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)

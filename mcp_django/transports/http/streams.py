@@ -1,0 +1,157 @@
+"""The event streams of the endpoint: what a listener is told, a call with its messages, and the rest of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import InternalError, Overloaded
+from mcp_django.protocol.jsonrpc import encode, error_message
+from mcp_django.protocol.revisions import LEGACY
+from mcp_django.push import streams
+from mcp_django.push.hub import get_hub
+from mcp_django.push.listeners import Listener
+from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.transports.http.incoming import EventStream, event
+from mcp_django.workers import get_workers
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.transports.http.calls import Call
+
+logger = logging.getLogger("mcp_django")
+
+#: Written where nothing is to be told for a while, so that no proxy takes the connection for dead.
+_KEEPALIVE = b":\n\n"
+
+
+class ListenerStream(EventStream):
+    """What a listener is told, between what opens the stream and what ends it."""
+
+    def __init__(self, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
+        self.listener = listener
+        self._opening = opening
+        self._closing = closing
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        hub = get_hub()
+        try:
+            if self._opening:
+                yield self._opening
+            while True:
+                try:
+                    # Not wait_for: on Python 3.11 it swallows a cancellation that comes together with an event.
+                    async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
+                        pending = await self.listener.next()
+                except TimeoutError:
+                    yield _KEEPALIVE
+                    continue
+                if pending is None:
+                    break
+                yield b"".join(event(encode(message)) for message in pending)
+            if self._closing:
+                yield self._closing
+        finally:
+            hub.remove(self.listener)
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def abandon(self) -> None:
+        get_hub().remove(self.listener)
+
+
+class CallStream(EventStream):
+    """The messages of a call, and its answer at the end."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        outgoing = self._call.outgoing
+        try:
+            while (ready := outgoing.take()) or not outgoing.is_over:
+                if ready:
+                    yield ready
+                    continue
+                try:
+                    async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
+                        await outgoing.ready()
+                except TimeoutError:
+                    yield _KEEPALIVE
+        finally:
+            self._call.leave()
+
+    def close(self) -> None:
+        self._call.close(going_away=True)
+
+    def abandon(self) -> None:
+        self._call.leave()
+
+
+class RestStream(EventStream):
+    """What follows an event of a stored stream, until that stream ends, in whatever process it is written.
+
+    A member of the hub: it ends with its session and the rights of its principal, with its process, and when its
+    client comes back once more. So there are never more of them than calls.
+    """
+
+    is_counted = False
+
+    def __init__(self, request: MCPRequest, session_key: str, key: str, number: int) -> None:
+        self.request = request
+        self.principal = request.mcp
+        self.session_key = session_key
+        self.number = number
+        self._key = key
+        self._closed = False
+        self._woken = asyncio.Event()
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        hub = get_hub()
+        close_hub_at_shutdown(hub)
+        woken = self._woken = hub.begin_reading(self._key, self)
+        try:
+            while not self._closed:
+                woken.clear()
+                rest = await self._read()
+                if rest is None:
+                    return
+                if rest.events:
+                    self.number = rest.events[-1][0]
+                    yield b"".join(
+                        event(body.encode(), streams.event_id(self._key, number)) for number, body in rest.events
+                    )
+                if rest.ended:
+                    return
+                if rest.lost:
+                    yield event(encode(error_message(rest.request_id, InternalError(), LEGACY)))
+                    return
+                while not woken.is_set():
+                    try:
+                        async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
+                            await woken.wait()
+                    except TimeoutError:
+                        yield _KEEPALIVE
+        finally:
+            hub.end_reading(self._key, self, woken)
+
+    async def _read(self) -> streams.Rest | None:
+        """What there is to read, None where the stream is gone. While that cannot be asked there is nothing."""
+        try:
+            return await get_workers().run(streams.rest, self._key, self.number)
+        except Overloaded:
+            pass  # The sweep asks again.
+        except Exception:
+            logger.exception("The rest of a stream could not be read; trying again")
+        return streams.Rest([], ended=False, lost=False, request_id=0)
+
+    def close(self, *, going_away: bool = False) -> None:
+        self._closed = True
+        self._woken.set()
+
+    def abandon(self) -> None:
+        """Nothing is held before it is read."""

@@ -1,0 +1,129 @@
+"""The Django views of our URLs: one for WSGI, one for ASGI, behind one URL pattern."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import RequestDataTooBig
+from django.db import connections, transaction
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import ResolverMatch, URLPattern
+from django.urls.resolvers import RoutePattern
+from django.views.decorators.csrf import csrf_exempt
+
+from mcp_django.access.requests import from_view
+from mcp_django.conf import get_conf
+from mcp_django.sites import MCPSite
+from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, EventStream, Headers, Incoming
+from mcp_django.transports.http.places import Place, places
+
+View = Callable[..., Any]
+
+
+class PlacePattern(URLPattern):
+    """Leads to the WSGI view or to the ASGI view of a place, by whether an event loop runs."""
+
+    def __init__(self, route: str, place: Place, name: str | None = None) -> None:
+        super().__init__(RoutePattern(route, name=name, is_endpoint=True), wsgi_view(place), name=name)
+        self._on_loop = URLPattern(self.pattern, asgi_view(place), name=name)
+        self._place = place
+
+    def resolve(self, path: str) -> ResolverMatch | None:
+        if not self._place.is_open():
+            return None
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return super().resolve(path)
+        return self._on_loop.resolve(path)
+
+
+def url_patterns(site: MCPSite) -> list[URLPattern]:
+    """Each place with a slash behind it and without, which is canonical; without a redirect between them."""
+    return [
+        pattern
+        for place in places(site)
+        for pattern in (PlacePattern(place.route, place, place.name), PlacePattern(f"{place.route}/", place))
+    ]
+
+
+def wsgi_view(place: Place) -> View:
+    """Answers in the thread of the request. Offers no push: it could only hold a worker for each client."""
+
+    def view(request: HttpRequest) -> HttpResponseBase:
+        return _response(place.answer(_incoming(request)))
+
+    return _unguarded(view)
+
+
+def asgi_view(place: Place) -> View:
+    """Answers from our workers, so that no thread and no connection of the request's is held while a stream is open."""
+
+    async def view(request: HttpRequest) -> HttpResponseBase:
+        answer = await place.answer_on_loop(_incoming(request))
+        if answer.stream is None:
+            return _response(answer)
+        response = StreamingHttpResponse(answer.stream.chunks(), status=answer.status)
+        for name, value in {**SSE_HEADERS, **answer.headers}.items():
+            response[name] = value
+        # A response that middleware replaces, or that nobody waits for, may end without having been begun.
+        weakref.finalize(response, _abandon, asyncio.get_running_loop(), answer.stream)
+        # Middleware may have used the database in this request's own thread, which lives as long as the stream.
+        await _close_connections()
+        return response
+
+    return _unguarded(view)
+
+
+def _abandon(loop: asyncio.AbstractEventLoop, stream: EventStream) -> None:
+    with contextlib.suppress(RuntimeError):  # The loop is over, and the hub with it.
+        loop.call_soon_threadsafe(stream.abandon)
+
+
+def _unguarded(view: View) -> View:
+    """Without CSRF (tokens, no cookies), without a login page, and outside ATOMIC_REQUESTS on every database."""
+    view = csrf_exempt(login_not_required(view))
+    for alias in settings.DATABASES:
+        view = transaction.non_atomic_requests(using=alias)(view)
+    return view
+
+
+async def _close_connections() -> None:
+    from asgiref.sync import sync_to_async
+
+    def close() -> None:
+        for connection in connections.all(initialized_only=True):
+            if not connection.in_atomic_block:
+                connection.close()
+
+    await sync_to_async(close, thread_sensitive=True)()
+
+
+def _incoming(request: HttpRequest) -> Incoming:
+    limit = get_conf().MAX_BODY_BYTES
+    body: bytes | None
+    try:
+        body = request.read(limit + 1) if request.method == "POST" else b""
+    except (RequestDataTooBig, OSError):
+        body = None
+    if body is not None and len(body) > limit:
+        body = None
+    made = from_view(request)
+    headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
+    return Incoming(request.method or "GET", headers, body, made)
+
+
+def _response(answer: Answer) -> HttpResponse:
+    response = HttpResponse(answer.body, status=answer.status)
+    if not answer.body:
+        del response["Content-Type"]
+    for name, value in answer.headers.items():
+        response[name] = value
+    return response

@@ -1,0 +1,9 @@
+"""MCP over WebSocket: one message a text frame, both eras on one socket, subprotocol ``mcp``.
+
+The specification leaves custom transports to their makers (2026-07-28 basic/transports#custom-transports). Framing,
+cancellation and listens are those of stdio; a legacy session is the socket.
+"""
+
+from mcp_django.transports.websocket.consumer import SUBPROTOCOL, MCPConsumer
+
+__all__ = ["SUBPROTOCOL", "MCPConsumer"]

@@ -1,0 +1,323 @@
+"""Ways in that were tried on the demo and on small projects, each named after what the attacker wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.test.utils import isolate_apps
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django import ModelMCP, site
+from mcp_django.access.authentication import PrincipalCache
+from mcp_django.access.requests import MCPRequest
+from mcp_django.conf import get_conf
+from mcp_django.models import AccessToken, Session, Tool
+from mcp_django.push.listeners import watch
+from mcp_django.transports.http.core import Conversation
+from mcp_django.transports.http.incoming import Headers, Incoming
+from tests.shop.models import Locker, Person, Visit
+from tests.support.asking import DirectPeer, request_of, rights_on
+from tests.support.data import make_flights, make_staff, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
+
+Admin: Any = admin.ModelAdmin
+
+CANCEL = "flights_flight_mark_cancelled"
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(6)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def rows(peer: DirectPeer, model: str, **asked: Any) -> list[list[Any]]:
+    found: list[list[Any]] = peer.call("find_records", model=model, **asked)["structuredContent"]["rows"]
+    return found
+
+
+# Rows.
+
+
+def test_acting_on_a_row_that_only_the_model_mcp_hides(root: DirectPeer, declared: Declared) -> None:
+    class Departing(ModelMCP):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(pk=1)
+
+    declared.model(Flight, Departing)
+    switch_on(CANCEL)
+
+    hidden = root.call(CANCEL, ids=[1, 2])
+    absent = root.call(CANCEL, ids=[999, 2])
+
+    assert hidden["isError"] is True
+    assert str(hidden).replace("999", "1") == str(absent).replace("999", "1")
+    assert set(Flight.objects.filter(pk__in=[1, 2]).values_list("status", flat=True)) == {"on_time"}
+
+
+class _Own(ModelMCP):
+    """Shows each user the flights that have their name in the notes."""
+
+    fields = ["notes"]
+
+    def has_view_permission(self, request: Any, obj: models.Model | None = None) -> bool:
+        return obj is None or request.user.username in obj.notes  # type: ignore[attr-defined]
+
+
+def test_finding_a_row_that_is_hidden_by_a_permission_on_the_object(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, _Own)
+    Flight.objects.filter(pk__in=[2, 5]).update(notes="of root")
+
+    assert rows(root, "flights.flight") == [[2, "of root"], [5, "of root"]]
+    assert rows(root, "flights.flight", filter={"notes__startswith": "note"}) == []
+    assert root.call("get_record", model="flights.flight", id=1)["isError"] is True
+
+
+def test_paging_past_rows_that_are_hidden_by_a_permission_on_the_object(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, _Own, ordering=["id"])
+    Flight.objects.filter(pk__in=[2, 5]).update(notes="of root")
+
+    first = root.call("find_records", model="flights.flight", limit=1)["structuredContent"]
+    second = root.call("find_records", model="flights.flight", limit=1, cursor=first["next_cursor"])[
+        "structuredContent"
+    ]
+
+    assert first["rows"] == [[2, "of root"]]
+    assert second == {"columns": ["id", "notes"], "rows": [[5, "of root"]]}
+
+
+def test_watching_a_collection_for_rows_that_are_hidden_by_a_permission_on_the_object(
+    root: DirectPeer, declared: Declared
+) -> None:
+    declared.model(Flight, _Own)
+    Flight.objects.filter(pk=2).update(notes="of root")
+    subscription = watch(site, "db://flights/flight")
+    assert subscription is not None
+
+    assert subscription.look(site, request_of(root.user))
+    assert (subscription.unscoped, subscription.keys) == (False, {"2"})
+
+
+def test_reading_the_key_of_a_row_whose_owner_is_hidden(root: DirectPeer, declared: Declared) -> None:
+    hidden, shown = (Person.objects.create(name=name, badge=name) for name in ("hidden", "shown"))
+    Locker.objects.bulk_create(Locker(owner=person, number=person.pk) for person in (hidden, shown))
+
+    class Shown(ModelMCP):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(name="hidden")
+
+    declared.model(Person, Shown, fields=["name"])
+    declared.model(Locker, fields=["number"])
+
+    assert rows(root, "shop.locker") == [[shown.pk, shown.pk]]
+    assert root.call("get_record", model="shop.locker", id=hidden.pk)["isError"] is True
+
+
+# Fields.
+
+
+def test_reading_a_field_that_get_form_takes_away(root: DirectPeer, declared: Declared) -> None:
+    class Discreet(Admin):
+        list_display = ["number"]
+
+        def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+            return super().get_form(request, obj, change, **{**kwargs, "exclude": ["notes"]})
+
+    declared.admin(Flight, Discreet)
+
+    assert list(rights_on(Flight, root.user).columns) == ["id", "number"]
+    assert root.call("find_records", model="flights.flight", filter={"notes": "x"})["isError"] is True
+
+
+def test_reading_a_field_that_has_no_form_field(root: DirectPeer, declared: Declared) -> None:
+    class Discreet(Admin):
+        list_display = ["number"]
+
+        def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+            return None if db_field.name == "notes" else super().formfield_for_dbfield(db_field, request, **kwargs)
+
+    declared.admin(Flight, Discreet)
+
+    assert "notes" not in rights_on(Flight, root.user).columns
+
+
+def test_reading_a_hidden_field_through_a_relation_that_ends_in_it(root: DirectPeer, declared: Declared) -> None:
+    Visit.objects.create(person=Person.objects.create(name="ann", badge="SECRET"))
+    declared.model(Person, fields=["name"])
+    declared.model(Visit, fields=["person"])
+
+    assert list(rights_on(Visit, root.user).columns) == ["id"]
+    declared_badge = rights_on(Person, root.user)
+    assert "badge" not in declared_badge.columns
+
+
+# Models.
+
+
+def test_showing_tokens_through_a_proxy(root: DirectPeer, declared: Declared) -> None:
+    with isolate_apps("tests.shop"):
+
+        class ShownToken(AccessToken):
+            class Meta:
+                app_label = "shop"
+                proxy = True
+
+    declared.admin(ShownToken, Admin)
+
+    assert "shop.showntoken" not in site.models
+    with pytest.raises(ImproperlyConfigured, match="never exposed"):
+        site.register(ShownToken, fields="__all__")
+
+
+# Tools.
+
+
+def test_using_a_tool_whose_group_was_deleted(root: DirectPeer) -> None:
+    switch_on(CANCEL)
+    group = Group.objects.create(name="dispatchers")
+    Tool.objects.get(name=CANCEL).groups.add(group)
+    assert CANCEL not in root.tools()
+
+    group.delete()
+
+    assert CANCEL not in root.tools()
+
+
+def test_a_tool_is_for_everybody_again_when_an_administrator_takes_its_last_group_away(root: DirectPeer) -> None:
+    switch_on(CANCEL)
+    tool, group = Tool.objects.get(name=CANCEL), Group.objects.create(name="dispatchers")
+    tool.groups.add(group)
+
+    tool.groups.remove(group)
+
+    assert CANCEL in root.tools()
+
+
+# Credentials.
+
+
+def test_keeping_a_token_after_the_password_was_made_unusable(root: DirectPeer) -> None:
+    user = make_staff("ann", "flights.view_flight")
+    token, _ = AccessToken.objects.create_token(user=user)
+
+    user.set_unusable_password()
+    user.save()
+
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_crashing_the_upgrade_with_a_password_that_is_no_token(peers: Peers) -> None:
+    peer = peers(None)
+    assert isinstance(peer, SocketPeer)
+    import base64
+
+    socket = peer.connect({"Authorization": "Basic " + base64.b64encode("x:mcp_€".encode()).decode()})
+
+    assert socket.accepted is False
+    assert socket.refused[0]["status"] == 401
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_passing_for_this_origin_with_a_port_that_is_none(peers: Peers, users: Any) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, HTTPPeer)
+
+    answer = peer.http("POST", b"{}", {"Origin": "null"})
+
+    assert answer.status == 403
+
+
+def test_keeping_a_token_that_was_revoked_while_it_was_being_read(root: DirectPeer) -> None:
+    _, plain = AccessToken.objects.create_token(user=root.user)
+
+    class Overtaken(PrincipalCache):
+        """The revocation comes between the reading and the keeping."""
+
+        def _load(self, digest: str) -> Any:
+            found = super()._load(digest)
+            self.clear()
+            return found
+
+    cache = Overtaken()
+
+    assert cache.find(plain.encode(), fresh=False) is not None
+    assert cache.find_in_memory(plain.encode()) is None
+
+
+@pytest.mark.parametrize("header", ["bearer t0ken", "BEARER  t0ken", " Bearer t0ken "])
+def test_counting_as_another_caller_by_another_spelling(db: None, header: str) -> None:
+    request = MCPRequest(path="/mcp", scheme="http", meta={"HTTP_AUTHORIZATION": header}, attributes={})
+
+    conversation = Conversation(site, Incoming("POST", Headers(request.META), b"{}", request))
+
+    assert conversation.principal_key == "t0ken"
+
+
+# Size and work.
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_making_the_server_parse_before_it_knows_who_asks(peers: Peers) -> None:
+    peer = peers(None)
+    assert isinstance(peer, HTTPPeer)
+
+    answer = peer.http("POST", b"[" + b"[]," * 200_000 + b"[]]")
+
+    assert answer.status == 401
+
+
+def test_getting_an_answer_larger_than_the_question(root: DirectPeer) -> None:
+    result = root.call("find_records", model="flights.flight", filter={"any": [1] * 100_000})
+
+    assert result["isError"] is True
+    assert len(str(result)) < 20_000
+
+
+def test_making_the_validator_list_every_wrong_item(root: DirectPeer) -> None:
+    result = root.call("find_records", model="flights.flight", fields=[1] * 100_000)
+
+    assert result["isError"] is True
+    assert len(str(result)) < 20_000
+
+
+def test_having_a_long_uri_repeated(root: DirectPeer) -> None:
+    error = root.error(MODERN, "resources/read", {"uri": "db://flights/flight?number=" + "1" * 100_000})
+
+    assert len(str(error)) < 10_000
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_filling_the_database_with_sessions(peers: Peers, users: Any, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_SESSIONS": 3}
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, HTTPPeer)
+    client = {"name": "x" * 500_000, "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {"x" * 100_000: {}}, "clientInfo": client}
+
+    for number in range(5):
+        assert peer.post({"jsonrpc": "2.0", "id": number, "method": "initialize", "params": params}).status == 200
+
+    assert get_conf().MAX_SESSIONS == Session.objects.count() == 3
+    assert all(
+        len(str(session.client_info) + str(session.client_capabilities)) < 1_000 for session in Session.objects.all()
+    )
+
+
+def test_subscribing_to_a_question_costs_no_query_of_its_rows(
+    root: DirectPeer, django_assert_max_num_queries: Any
+) -> None:
+    request = request_of(root.user)
+    subscription = watch(site, "db://flights/airline?carrier__startswith=U")
+    assert subscription is not None
+    assert Airline.objects.exists()
+
+    with django_assert_max_num_queries(0):
+        assert subscription.look(site, request)

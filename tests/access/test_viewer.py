@@ -1,0 +1,187 @@
+"""The viewer may look at flights, airports and airlines, and at nothing else, whatever is asked and how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcp_django.conf import get_conf
+from tests.support.asking import errors_of
+from tests.support.peers import MODERN, Peer
+
+MODELS = ["flights.airline", "flights.airport", "flights.flight"]
+
+
+def same_but_for(name: str, other: str, message: Any, other_message: Any) -> None:
+    """Assert that two answers are byte for byte the same, once the ids and the names that they echo are made equal."""
+    message.pop("id", None), other_message.pop("id", None)
+    assert json.dumps(message).replace(name, other) == json.dumps(other_message)
+
+
+def test_the_tools_name_only_visible_models(viewer: Peer, flights: Any) -> None:
+    tools = {tool["name"]: tool for tool in viewer.result(MODERN, "tools/list")["tools"]}
+
+    assert sorted(tools) == [
+        "delay_statistics", "describe_models", "find_records", "flights_flight_export_as_csv", "get_record",
+    ]  # fmt: skip
+    for name in ("describe_models", "find_records", "get_record"):
+        assert tools[name]["inputSchema"]["properties"]["model"]["enum"] == MODELS
+
+
+def test_describe_models_lists_only_visible_models(viewer: Peer, flights: Any) -> None:
+    described = viewer.call("describe_models")
+
+    assert sorted(described["structuredContent"]["models"]) == MODELS
+
+
+def test_resources_and_templates_are_those_of_visible_models(viewer: Peer, flights: Any) -> None:
+    resources = viewer.result(MODERN, "resources/list")["resources"]
+    templates = viewer.result(MODERN, "resources/templates/list")["resourceTemplates"]
+
+    assert [resource["uri"] for resource in resources] == [
+        "db://flights/airline", "db://flights/airport", "db://flights/flight", "flights://about",
+    ]  # fmt: skip
+    assert [template["uriTemplate"] for template in templates] == [
+        "db://flights/airline/{carrier}", "db://flights/airline{?carrier,name,search,order_by,limit}",
+        "db://flights/airport/{faa}",
+        "db://flights/airport{?faa,name,latitude,longitude,altitude,time_zone,utc_offset,daylight_saving,search,"
+        "order_by,limit}",
+        "db://flights/flight/{id}",
+        "db://flights/flight{?id,departs_at,carrier,number,origin,destination,status,departure_delay,arrival_delay,"
+        "tailnum,notes,air_time,distance,search,order_by,limit}",
+        "db://{app_label}/{model}.schema", "flights://board/{airport}/{day}",
+    ]  # fmt: skip
+
+
+def test_a_relation_to_a_hidden_model_is_no_field(viewer: Peer, flights: Any) -> None:
+    described = viewer.call("describe_models", model="flights.flight")["structuredContent"]["fields"]
+    page = viewer.call("find_records", model="flights.flight")["structuredContent"]
+    record = viewer.read("db://flights/flight/2")
+    schema = viewer.read("db://flights/flight.schema")
+
+    assert "carrier" in described and "plane" not in described
+    assert "carrier" in page["columns"] and "plane" not in page["columns"]
+    assert record["carrier"] == "AA" and "plane" not in record
+    assert "plane" not in schema["properties"]
+    assert "plane" not in json.dumps([described, page, schema]).replace("the plane is not on record", "")
+
+
+@pytest.mark.parametrize("tool", ["describe_models", "find_records", "get_record"])
+def test_probing_for_a_hidden_model_by_name(viewer: Peer, flights: Any, tool: str) -> None:
+    key = {"id": "N14228"} if tool == "get_record" else {}
+
+    hidden = viewer.request(MODERN, "tools/call", {"name": tool, "arguments": {"model": "shop.product", **key}})
+    absent = viewer.request(MODERN, "tools/call", {"name": tool, "arguments": {"model": "shop.prxduct", **key}})
+
+    assert errors_of(hidden["result"]) == [
+        {
+            "field": "model",
+            "message": f"no model 'shop.product'. Allowed: {', '.join(MODELS)}.",
+            "received": "shop.product",
+        }
+    ]
+    same_but_for("shop.product", "shop.prxduct", hidden, absent)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "absent"),
+    [
+        ("db://flights/plane", "db://flights/plxne"),
+        ("db://flights/plane/N14228", "db://flights/plane/N00000"),
+        ("db://flights/plane.schema", "db://flights/plxne.schema"),
+        ("db://flights/plane?limit=1", "db://flights/plxne?limit=1"),
+        ("db://mcp_django/accesstoken", "db://mcp_django/axxesstoken"),
+        ("db://auth/user/1", "db://auth/usxr/1"),
+    ],
+)
+def test_probing_for_a_hidden_resource_by_uri(viewer: Peer, flights: Any, hidden: str, absent: str) -> None:
+    answer = viewer.request(MODERN, "resources/read", {"uri": hidden})
+    other = viewer.request(MODERN, "resources/read", {"uri": absent})
+
+    assert answer["error"] == {
+        "code": -32602,
+        "message": "Resource not found.",
+        "data": {
+            "reason": "RESOURCE_NOT_FOUND",
+            "uri": hidden,
+            "errors": [
+                {
+                    "field": "uri",
+                    "message": "not a resource; resources/list names the resources",
+                    "received": hidden,
+                }
+            ],
+        },
+    }
+    same_but_for(hidden, absent, answer, other)
+
+
+def test_a_hidden_resource_is_watched_by_nobody(viewer: Peer, flights: Any) -> None:
+    if not viewer.push:
+        return
+
+    hidden = viewer.request("2025-11-25", "resources/subscribe", {"uri": "db://flights/plane"})
+    absent = viewer.request("2025-11-25", "resources/subscribe", {"uri": "db://flights/plxne"})
+    watching = viewer.watch(MODERN, ["db://flights/plane", "db://flights/plane/N14228", "db://flights/flight/1"])
+
+    assert hidden["error"]["code"] == -32002
+    same_but_for("db://flights/plane", "db://flights/plxne", hidden, absent)
+    assert watching.honoured == {"resourceSubscriptions": ["db://flights/flight/1"]}
+
+
+@pytest.mark.parametrize("arguments", [
+    {"filter": {"NAME": "N14228"}},
+    {"filter": {"NAME__isnull": False}},
+    {"filter": {"any": [{"NAME__in": ["N14228"]}]}},
+    {"filter": {"not": {"NAME": None}}},
+    {"order_by": ["-NAME"]},
+    {"fields": ["NAME"]},
+])  # fmt: skip
+def test_reading_a_hidden_field_by_asking_about_it(viewer: Peer, flights: Any, arguments: Any) -> None:
+    def ask(name: str) -> Any:
+        filled = json.loads(json.dumps({"model": "flights.flight", **arguments}).replace("NAME", name))
+        return viewer.request(MODERN, "tools/call", {"name": "find_records", "arguments": filled})
+
+    hidden, absent = ask("plane"), ask("plxne")
+
+    assert len(errors_of(hidden["result"])) == 1
+    same_but_for("plane", "plxne", hidden, absent)
+
+
+def test_searching_finds_nothing_in_hidden_relations(viewer: Peer, flights: Any) -> None:
+    by_plane = viewer.call("find_records", model="flights.flight", search="BOEING")
+
+    assert by_plane["structuredContent"]["rows"] == []
+
+
+def test_an_action_without_its_permission_does_not_exist(viewer: Peer, flights: Any) -> None:
+    hidden = viewer.request(MODERN, "tools/call", {"name": "flights_flight_mark_cancelled", "arguments": {"ids": [1]}})
+    absent = viewer.request(MODERN, "tools/call", {"name": "flights_flight_mark_cancxlled", "arguments": {"ids": [1]}})
+    flights[0].refresh_from_db()
+
+    assert hidden["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
+    same_but_for("mark_cancelled", "mark_cancxlled", hidden, absent)
+    assert flights[0].status == "on_time"
+
+
+def test_a_hidden_row_is_a_row_that_does_not_exist(ops: Peer, flights: Any) -> None:
+    hidden = ops.request(
+        MODERN, "tools/call", {"name": "get_record", "arguments": {"model": "flights.flight", "id": 2}}
+    )
+    absent = ops.request(
+        MODERN, "tools/call", {"name": "get_record", "arguments": {"model": "flights.flight", "id": 902}}
+    )
+    by_uri = ops.request(MODERN, "resources/read", {"uri": "db://flights/flight/2"})
+    absent_by_uri = ops.request(MODERN, "resources/read", {"uri": "db://flights/flight/902"})
+
+    assert errors_of(hidden["result"])[0]["field"] == "id"
+    same_but_for("2", "2", json.loads(json.dumps(hidden).replace(" 2.", " 902.").replace(":2}", ":902}")), absent)
+    same_but_for("flight/2", "flight/902", by_uri, absent_by_uri)
+
+
+def test_the_cursor_limit_is_the_servers(viewer: Peer, flights: Any) -> None:
+    refused = viewer.call("find_records", model="flights.flight", limit=get_conf().MAX_ROWS + 1)
+
+    assert [error["field"] for error in errors_of(refused)] == ["limit"]

@@ -1,0 +1,74 @@
+"""The suite and a Node.js that is new enough for it, as package-lock.json pins them, in a folder that git ignores."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+FOLDER = HERE.parents[1] / ".node"
+PINS = ("package.json", "package-lock.json")
+
+
+class NPMMissing(Exception):
+    """npm is not on the machine."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The installed suite."""
+
+    folder: Path
+
+    @property
+    def node(self) -> Path:
+        return self.folder / "node_modules/node/bin/node"
+
+    @property
+    def command(self) -> list[str]:
+        script = self.folder / "node_modules/@modelcontextprotocol/conformance/dist/index.js"
+        return [str(self.node), str(script)]
+
+
+def install() -> Suite:
+    """The suite, installed unless it is there as pinned.
+
+    Raises NPMMissing, and RuntimeError with what npm wrote where the installation failed.
+    """
+    suite = Suite(FOLDER / "conformance")
+    if not is_current(suite):
+        npm = shutil.which("npm")
+        if npm is None:
+            raise NPMMissing("npm is missing; it comes with Node.js, of any version since 18")
+        print("installing the conformance suite and Node.js", flush=True)
+        FOLDER.mkdir(exist_ok=True)
+        # Elsewhere first: a folder of that name is a whole installation.
+        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+            fresh = Path(folder, "conformance")
+            _install(npm, fresh)
+            shutil.rmtree(suite.folder, ignore_errors=True)
+            fresh.rename(suite.folder)
+    return suite
+
+
+def is_current(suite: Suite) -> bool:
+    return all(
+        (suite.folder / name).exists() and (suite.folder / name).read_bytes() == (HERE / name).read_bytes()
+        for name in PINS
+    )
+
+
+def _install(npm: str, folder: Path) -> None:
+    folder.mkdir()
+    for name in PINS:
+        shutil.copyfile(HERE / name, folder / name)
+    # Node.js comes by a script of its package.
+    command = [npm, "ci", "--no-audit", "--no-fund", "--no-ignore-scripts"]
+    environment = {**os.environ, "npm_config_update_notifier": "false"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0 or not Suite(folder).node.exists():
+        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

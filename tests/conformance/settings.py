@@ -1,0 +1,50 @@
+"""Settings of the project that the official conformance suite is run against: everything is offered to everybody.
+
+``CONFORMANCE_DIR`` is the folder of its database.
+"""
+
+import os
+from pathlib import Path
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+DATA_DIR = Path(os.environ.get("CONFORMANCE_DIR", BASE_DIR / ".conformance"))
+DATA_DIR.mkdir(parents=True, exist_ok=True)
+
+SECRET_KEY = "of-a-project-that-holds-nothing"
+DEBUG = False
+ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django_tasks",
+    "django_tasks_db",
+    "mcp_django",
+    "tests.conformance.fixtures",
+]
+
+ROOT_URLCONF = "tests.conformance.urls"
+ASGI_APPLICATION = "tests.conformance.asgi.application"
+
+DATABASES = {
+    "default": {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": DATA_DIR / "db.sqlite3",
+        "OPTIONS": {
+            "init_command": "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL",
+            "transaction_mode": "IMMEDIATE",
+            "timeout": 20,
+        },
+    },
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+
+TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}
+
+MCP = {
+    # The suite can send no credentials.
+    "ANONYMOUS_SCOPES": ("read", "actions"),
+    "SERVER_NAME": "mcp-django-conformance",
+    "EXPOSE_ADMIN": False,
+}

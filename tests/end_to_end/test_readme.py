@@ -1,0 +1,374 @@
+"""The README is true: its commands are run, its examples are served, and its tables are held against the code."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import dataclasses
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.subscriptions import ResourceUpdated
+from mcp_types import ElicitResult, PromptReference
+
+from mcp_django.access.scopes import SCOPES
+from mcp_django.conf import Conf
+from tests.conftest import need
+from tests.end_to_end.conftest import ROWS
+from tests.end_to_end.projects import PASSWORD, install, install_push, replace, set_up, start_project, token_of
+from tests.end_to_end.sdk import connected, contents_of, text_of
+from tests.end_to_end.servers import ROOT, Person, Project, Served
+from tests.support.loop import LoopThread
+
+README = (ROOT / "README.md").read_text()
+ORDERS = """
+from shop.models import Order
+Order.objects.create(number="A1", email="a@example.com", total="100.00")
+Order.objects.create(number="A2", email="b@example.com", total="40.00", status="closed")
+Order.objects.create(number="A3", email="c@example.com", total="60.00", status="closed", archived=True)
+from mcp_django.models import Tool
+Tool.objects.filter(name__startswith="shop_").update(enabled=True)
+"""
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def files() -> dict[str, str]:
+    """The Python files that the README shows whole, by path."""
+    return {
+        path: block
+        for block in blocks("python")
+        if (path := block.partition("\n")[0].removeprefix("# ")).startswith("shop/")
+    }
+
+
+def cells(heading: str) -> list[list[str]]:
+    """The rows of the table under a heading."""
+    section = README.partition(f"\n{heading}\n")[2].partition("\n#")[0]
+    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def write_shop(project: Project) -> None:
+    """The app that the README shows, with what it leaves out."""
+    shop = project.folder / "shop"
+    for name, text in files().items():
+        (project.folder / name).parent.mkdir(exist_ok=True)
+        (project.folder / name).write_text(text)
+    with (shop / "mcp.py").open("a") as declarations:
+        declarations.write("\nfrom . import labels, orders, prompts\n")
+    (shop / "__init__.py").touch()
+    (shop / "migrations").mkdir()
+    (shop / "migrations/__init__.py").touch()
+    (shop / "tenants.py").write_text(
+        "from contextlib import contextmanager\nfrom pathlib import Path\n\n\n"
+        "@contextmanager\ndef tenant_of(user):\n"
+        "    with Path(__file__).with_name('entered').open('a') as file:\n        file.write(f'{user}\\n')\n    yield\n"
+    )
+    replace(project.folder / "project/settings.py", "'mcp_django',\n", "'mcp_django',\n    'shop',\n")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project to which everything was done that the README says, with three orders."""
+    project = start_project(tmp_path_factory.mktemp("shop"))
+    install(project)
+    install_push(project)
+    write_shop(project)
+    project.manage("makemigrations", "shop")
+    set_up(project)
+    project.run(ORDERS)
+    return project
+
+
+@pytest.fixture(scope="module")
+def printed(demo_project: Project) -> str:
+    """What the demo prints."""
+    return demo_project.manage("demo", "--no-serve", "--rows", ROWS)
+
+
+# Tables.
+
+
+def test_every_setting_stands_in_the_table_with_its_default() -> None:
+    shown = {key.strip("`"): ast.literal_eval(default.strip("`")) for key, default, _ in cells("## Settings")}
+
+    declared = {field.name: field.default for field in dataclasses.fields(Conf)}
+
+    assert {key: tuple(value) if isinstance(value, list) else value for key, value in shown.items()} == declared
+    assert list(shown) == list(declared)
+
+
+def test_every_scope_stands_in_the_table() -> None:
+    assert [row[0].strip("`") for row in cells("## Tokens and scopes")] == list(SCOPES)
+
+
+def test_every_line_of_the_table_is_printed_by_the_demo(printed: str) -> None:
+    named = [name for row in cells("## Try it") for name in re.findall(r"`([^`]+)`", row[0])]
+    assert named == ["MCP endpoint", "WebSocket", "Admin", "Token", "Try it", "Claude Code", "Cursor", "MCP Inspector"]
+    for name in named:
+        assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
+
+
+def test_every_link_within_the_page_leads_somewhere() -> None:
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    }
+
+    linked = set(re.findall(r"\]\(#([^)]+)\)", README))
+
+    assert linked <= headings
+    for path in re.findall(r"\]\((?!#|https?:)([^)]+)\)", README):
+        assert (ROOT / path).exists(), path
+
+
+# Commands.
+
+
+def test_the_first_question_gives_the_answer_that_is_shown(served: Served, token: str) -> None:
+    need(shutil.which("curl") is not None, "curl")
+    [question] = [block for block in blocks("sh") if "curl" in block]
+    [answer] = [json.loads(block, strict=False) for block in blocks("json") if "jsonrpc" in block]
+    command = question.replace("http://127.0.0.1:8000", served.origin)
+    command = command.replace("cat .demo/token", f"cat {served.project.scratch}/token")
+
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+
+    got = json.loads(done.stdout)
+    page, expected = (json.loads(message["result"]["content"][0].pop("text")) for message in (got, answer))
+    assert page.pop("next_cursor")
+    assert expected.pop("next_cursor") == "..."
+    assert page == expected
+    assert got == answer
+
+
+def test_the_clients_are_connected_as_the_demo_prints_it(printed: str, demo_folder: Path) -> None:
+    token = (demo_folder / "token").read_text().strip()
+
+    [claude] = [block.strip() for block in blocks("sh") if block.startswith("claude") and "http" in block]
+    [inspector] = [block.split() for block in blocks("sh") if block.startswith("npx") and "http" in block]
+    [cursor] = [json.loads(block) for block in blocks("json") if "mcpServers" in block and "url" in block]
+    anonymous = printed.replace(token, "TOKEN")
+
+    assert claude in anonymous
+    assert " ".join(inspector) in " ".join(anonymous.split())
+    assert json.dumps(cursor, indent=2) in anonymous
+
+
+def test_a_client_starts_the_server_as_its_configuration_says(shop: Project, serving_loop: LoopThread) -> None:
+    """Each of the ways that the page shows has the same arguments."""
+    [block] = [json.loads(block) for block in blocks("json") if "mcp_stdio" in block]
+    server = block["mcpServers"]["shop"]
+    paths = {"/path/to/project/.venv/bin/python": sys.executable, "/path/to/project": str(shop.folder)}
+    commands = [
+        shlex.split(line) for block in blocks("sh") if "mcp_stdio" in block for line in block.splitlines()
+    ]  # fmt: skip
+
+    async def conversation(command: str, *arguments: str) -> list[str]:
+        started = StdioServerParameters(command=command, args=list(arguments), cwd="/", env=shop.environment)
+        async with Client(stdio_client(started)) as client:
+            return sorted(tool.name for tool in (await client.list_tools()).tools)
+
+    replaced = [server["command"], *server["args"]]
+    for path, real in paths.items():
+        replaced = [part.replace(path, real) for part in replaced]
+    tools = serving_loop.run(conversation(*replaced), 60)
+
+    assert {"find_records", "shop_order_close"} <= set(tools)
+    assert [" ".join(command[: command.index("mcp_stdio")]) for command in commands] == [
+        "python manage.py",
+        "claude mcp add shop -- /path/to/project/.venv/bin/python /path/to/project/manage.py",
+        "npx @modelcontextprotocol/inspector --cli python manage.py",
+    ]
+    assert all(command[command.index("mcp_stdio") + 1 :][:2] == ["--user", "admin"] for command in commands)
+
+
+def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Project) -> None:
+    [command] = [block.strip() for block in blocks("sh") if "--expires-in-days" in block]
+    command = command.replace("python manage.py", f"{sys.executable} manage.py")
+
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=shop.folder, env=shop.environment, capture_output=True, text=True, check=True
+    )
+    made = shop.run(
+        "from mcp_django.models import AccessToken as T\n"
+        "t = T.objects.latest('pk')\nprint(t.name, t.user, t.scopes, (t.expires_at - t.created_at).days)"
+    )
+
+    assert re.fullmatch(r"mcp_[\w-]{43}\n", done.stdout)
+    assert made in (
+        "Claude on my laptop admin ['read', 'actions'] 90\n",
+        "Claude on my laptop admin ['read', 'actions'] 89\n",
+    )
+
+
+def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
+    [lines] = [block for block in blocks("python") if "INSTALLED_APPS" in block]
+
+    for line, file in (
+        ('ASGI_APPLICATION = "project.asgi.application"', "settings.py"),
+        ('path("", include("mcp_django.urls"))', "urls.py"),
+        ("application = mcp_django.routing.get_asgi_application()", "asgi.py"),
+    ):
+        assert line in lines
+        assert line in (shop.folder / "project" / file).read_text()
+    assert 'INSTALLED_APPS = ["daphne", ..., "mcp_django"]' in lines
+    assert "import mcp_django\n" in (shop.folder / "project/asgi.py").read_text()
+
+
+# Declarations.
+
+
+def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, serving_loop: LoopThread) -> None:
+    progress: list[tuple[float, float | None]] = []
+
+    async def give_reason(context: Any, params: Any) -> ElicitResult:
+        assert params.message == "Why should order A1 be cancelled?"
+        return ElicitResult(action="accept", content={"reason": "out of stock"})
+
+    async def note_progress(done: float, total: float | None, message: str | None) -> None:
+        progress.append((done, total))
+
+    async def conversation(served: Served, token: str) -> dict[str, Any]:
+        async with connected(served, token, elicitation_callback=give_reason) as client:
+
+            async def call(name: str, **arguments: Any) -> str:
+                return text_of(await client.call_tool(name, arguments))
+
+            return {
+                "tools": [tool.name for tool in (await client.list_tools()).tools],
+                "orders": contents_of(await client.read_resource("db://shop/order")),
+                "filtered": contents_of(
+                    await client.read_resource("db://shop/order?status=open&order_by=-total&limit=10")
+                ),
+                "secret": await call("find_records", model="shop.order", filter={"email": "a@example.com"}),
+                "turnover": await call("turnover"),
+                "discount": await call("apply_discount", order=1, percent=10),
+                "refused": await call("apply_discount", order=2, percent=10),
+                "archived": await call("apply_discount", order=3, percent=10),
+                "export": await client.call_tool("shop_order_export", {"ids": [1]}),
+                "close": await call("shop_order_close", ids=[1]),
+                "returns": await client.read_resource("shop://returns"),
+                "letter": await client.get_prompt("answer_complaint", {"number": "A2", "tone": "formal"}),
+                "invoice": await client.read_resource("shop://invoice/A2"),
+                "numbers": await client.complete(
+                    PromptReference(type="ref/prompt", name="answer_complaint"), {"name": "number", "value": "A"}
+                ),
+                "templates": [
+                    found.uri_template for found in (await client.list_resource_templates()).resource_templates
+                ],
+                "label": [
+                    block.type for block in (await client.call_tool("label", {"city": "Ulm", "box": "7"})).content
+                ],
+                "postage": await call("postage", country="DE"),
+                "checked": await client.call_tool("check_orders", progress_callback=note_progress),
+                "cancelled": await call("cancel_order", order=1),
+            }
+
+    with shop.served() as served:
+        said = serving_loop.run(conversation(served, served.token("admin")), 60)
+
+    own = {"apply_discount", "turnover", "shop_order_export", "shop_order_close", "label", "postage", "cancel_order",
+           "check_orders"}  # fmt: skip
+    assert set(said["tools"]) == {"describe_models", "find_records", "get_record", *own}
+    assert said["orders"]["columns"] == ["id", "number", "status", "total"]
+    assert [row[1] for row in said["orders"]["rows"]] == ["A1", "A2"]
+    assert [row[1] for row in said["filtered"]["rows"]] == ["A1"]
+    assert "Allowed: status, total." in said["secret"]
+    assert Decimal(json.loads(said["turnover"])) == 40
+    assert said["discount"] == "The total is now 90.00."
+    assert said["refused"] == "Order A2 is closed. Only an open order can be discounted."
+    assert "no shop.order with the primary key 3" in said["archived"]
+    assert said["export"].content[0].resource.text == "A1,90.00\r\n"
+    assert said["close"] == "1 orders were closed."
+    assert said["letter"].messages[0].content.text == (
+        "Write a formal letter about order A2, which is closed. Ask me what went wrong."
+    )
+    assert said["invoice"].contents[0].text == "Order A2: 40.00 euros\n"
+    assert said["numbers"].completion.values == ["A1", "A2"]
+    assert {
+        "db://shop/order/{id}",
+        "db://shop/order{?status,total,search,order_by,limit}",
+        "shop://invoice/{number}",
+    } <= set(said["templates"])
+    assert said["returns"].contents[0].text == "# Returns\n\nWithin 30 days, with the receipt."
+    assert said["label"] == ["text", "resource", "resource_link"]
+    assert json.loads(said["postage"]) == [200, 500]
+    assert said["checked"].structured_content == 0
+    assert progress == [(1, 3), (2, 3), (3, 3)]
+    assert said["cancelled"] == "Cancelled: out of stock"
+
+
+@pytest.fixture(scope="module")
+def tenants(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A project with a middleware that matters, whose work the site of the README does."""
+    project = start_project(tmp_path_factory.mktemp("tenants"))
+    install(project)
+    install_push(project)
+    write_shop(project)
+    (project.folder / "shop/mcp.py").unlink()
+    (project.folder / "shop/middleware.py").write_text("def tenants(get_response):\n    return get_response\n")
+    settings = project.folder / "project/settings.py"
+    replace(settings, "MIDDLEWARE = [\n", "MIDDLEWARE = [\n    'shop.middleware.tenants',\n")
+    urls = project.folder / "project/urls.py"
+    replace(urls, 'path("", include("mcp_django.urls"))', 'path("", site.urls)')
+    replace(urls, "\nurlpatterns = [", "\nfrom shop.tenant_site import site\n\nurlpatterns = [")
+    asgi = project.folder / "project/asgi.py"
+    replace(asgi, "import mcp_django\n", "import mcp_django\nfrom django.core.asgi import get_asgi_application\n")
+    replace(
+        asgi,
+        "application = mcp_django.routing.get_asgi_application()",
+        "django_application = get_asgi_application()\n\nfrom shop.tenant_site import site\n\n"
+        "application = mcp_django.routing.get_asgi_application(django_application, site=site)",
+    )
+    set_up(project)
+    return project
+
+
+def test_a_call_context_answers_the_check_of_middleware_and_only_the_served_site_has_tools(tenants: Project) -> None:
+    said = tenants.run(
+        "from django.core.management import call_command\nfrom mcp_django.models import Tool\n"
+        "call_command('check')\nprint(set(Tool.objects.values_list('site', flat=True)))"
+    )
+
+    assert said == "System check identified no issues (0 silenced).\n{'tenants'}\n"
+
+
+def test_a_site_with_its_own_call_context_enters_it_for_calls_and_for_checks_before_a_push(
+    tenants: Project, serving_loop: LoopThread
+) -> None:
+    entered = tenants.folder / "shop/entered"
+
+    async def conversation(served: Served, person: Person) -> tuple[int, Any, int]:
+        async with (
+            connected(served, token_of(tenants)) as client,
+            client.listen(resource_subscriptions=["db://auth/group"]) as listening,
+        ):
+            await client.list_tools()
+            called = len(entered.read_text().splitlines())
+            await asyncio.to_thread(person.post, "/admin/auth/group/add/", name="mechanics")
+            event = await asyncio.wait_for(anext(listening), 10)
+            return called, event, len(entered.read_text().splitlines())
+
+    with tenants.served() as served:
+        person = Person(served, "admin", PASSWORD)
+        called, event, checked = serving_loop.run(conversation(served, person), 60)
+        person.close()
+
+    assert event == ResourceUpdated(uri="db://auth/group")
+    assert called >= 2
+    assert checked == called + 1
+    assert set(entered.read_text().splitlines()) == {"admin"}

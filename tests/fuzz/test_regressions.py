@@ -1,0 +1,294 @@
+"""What the fuzzer, and reading the code as an adversary, have found: each once more by name."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Flight
+from mcp_django import ModelMCP, site
+from mcp_django.access.principals import Principal, Source
+from mcp_django.access.requests import from_settings
+from mcp_django.interrupts import Interruptible
+from mcp_django.protocol import jsonrpc
+from mcp_django.push.hub import get_hub
+from mcp_django.resources.policy import ask
+from mcp_django.tools.base import Schema
+from mcp_django.transports.conversation import DuplexConversation
+from tests.conftest import HTTP
+from tests.fuzz.strict import be_strict
+from tests.shop.models import Product
+from tests.support.asking import DirectPeer, errors_of
+from tests.support.data import make_staff
+from tests.support.declared import Declared
+from tests.support.loop import LoopThread
+from tests.support.peers import LEGACY, HTTPPeer, Peer, Peers, Socket, SocketPeer, meta
+from tests.support.raw import send_modern, send_raw
+
+NULL = "a\x00b"
+
+
+@pytest.fixture
+def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """What is logged as an error from now on."""
+    caplog.set_level(logging.ERROR)
+    return caplog.records
+
+
+# Members that stand twice: a proxy may read the first of them where we read the last.
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "ping", "\\u006dethod": "tools/list"}',
+        '{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}, "params": {"a": 1}}',
+        '[{"jsonrpc": "2.0", "id": 1, "method": "ping", "method": "ping"}]',
+    ],
+)
+def test_a_message_that_a_proxy_may_read_as_another_is_refused(admin: Peer, text: str) -> None:
+    raw = send_raw(admin, text)
+
+    assert raw.status in (400, None)
+    assert "id" not in raw.message
+    assert raw.message["error"]["code"] == -32700
+    assert raw.message["error"]["message"].endswith("stands twice.")
+
+
+def test_members_may_have_equal_names_in_different_objects() -> None:
+    text = b'{"id": 1, "params": {"id": 2, "params": {"id": 3, "x": 1, "x": 2}}, "a": "\\u0041", "a": 2}'
+
+    assert jsonrpc.decode(text) == {"id": 1, "params": {"id": 2, "params": {"id": 3, "x": 2}}, "a": 2}
+
+
+# Null characters, which PostgreSQL takes in no text and in no JSON.
+
+
+def test_a_client_with_a_null_character_in_its_name_is_served(
+    admin: Peer, monkeypatch: pytest.MonkeyPatch, errors: list[logging.LogRecord]
+) -> None:
+    be_strict(monkeypatch)
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"experimental": {NULL: {NULL: NULL}}},
+        "clientInfo": {"name": NULL, "version": NULL},
+    }
+
+    raw = send_raw(admin, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}))
+
+    assert raw.message["result"]["protocolVersion"] == "2025-11-25"
+    assert errors == []
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_request_whose_id_holds_a_null_character_may_stream(
+    admin: Peer, revision: str, declared: Declared, monkeypatch: pytest.MonkeyPatch, errors: list[logging.LogRecord]
+) -> None:
+    def tell(request: Any) -> str:
+        """Tells how far it is."""
+        request.exchange.progress(1)
+        return "done"
+
+    be_strict(monkeypatch)
+    declared.tool(tell, read_only=True)
+    message = {"jsonrpc": "2.0", "id": NULL, "method": "tools/call", "params": {"name": "tell", "arguments": {}}}
+    message["params"] |= {"_meta": {"progressToken": NULL}}
+    if isinstance(admin, HTTPPeer):
+        body = json.dumps(message).encode()
+        session = {"Mcp-Session-Id": admin.session(revision), "MCP-Protocol-Version": revision}
+        answer = admin.http("POST", body, session)
+        said = [json.loads(line[6:]) for line in answer.body.split(b"\n") if line.startswith(b"data: {")]
+    else:
+        connection = admin.connection(revision)  # type: ignore[attr-defined]
+        said = [connection.ask(message)]
+
+    assert said[-1]["id"] == NULL
+    assert said[-1]["result"]["content"] == [{"type": "text", "text": "done"}]
+    assert errors == []
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("response_id", [NULL, "\x00", "mcp_django-\x00", 10**99, "x" * 1000])
+def test_a_response_of_any_id_is_taken_and_dropped(
+    admin: HTTPPeer, response_id: Any, monkeypatch: pytest.MonkeyPatch, errors: list[logging.LogRecord]
+) -> None:
+    be_strict(monkeypatch)
+    session = {"Mcp-Session-Id": admin.session("2025-11-25"), "MCP-Protocol-Version": "2025-11-25"}
+
+    answer = admin.post({"jsonrpc": "2.0", "id": response_id, "result": {}}, session)
+
+    assert (answer.status, answer.body) == (202, b"")
+    assert errors == []
+
+
+# Values that a Decimal or a timedelta can hold, and a database cannot.
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        ("lead_time__gt", "P999999999D"),
+        ("lead_time__lt", "-P999999999D"),
+        ("price__gt", "1e-999999"),
+        ("price__gt", "0e-999999"),
+        ("price__gt", "1." + "1" * 200),
+    ],
+)
+def test_a_number_that_no_database_holds_is_out_of_range(
+    condition: str, value: str, transactional_db: None, declared: Declared, errors: list[logging.LogRecord]
+) -> None:
+    declared.model(Product, ModelMCP)
+    peer = DirectPeer(make_staff("buyer", "shop.view_product"))
+
+    [error] = errors_of(peer.call("find_records", model="shop.product", filter={condition: value}))
+
+    assert (error["field"], error["message"]) == (f"filter.{condition}", "is out of range.")
+    assert errors == []
+
+
+# Work that a body of a megabyte can ask for.
+
+
+def test_half_a_million_wrong_values_are_not_written_down_one_by_one(admin: Peer) -> None:
+    if admin.push:
+        raw = send_modern(admin, "subscriptions/listen", {"notifications": {"resourceSubscriptions": [1] * 300_000}})
+        expected = "Invalid params of subscriptions/listen: 300000 values are wrong."
+
+        assert raw.message["error"]["message"] == expected
+        assert raw.message["error"]["data"] == {"reason": "INVALID_PARAMS", "errors": []}
+
+
+@pytest.mark.parametrize("items", [["a"] * 300_000, [1] * 300_000, [None] * 300_000])
+def test_items_of_a_list_that_is_too_long_are_not_looked_at(items: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Any] = []
+    schema = Schema({"type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "maxItems": 1000})
+    checker = schema._validator.TYPE_CHECKER
+    monkeypatch.setattr(type(checker), "is_type", lambda self, value, kind: looked.append(kind) or kind == "array")
+
+    errors = schema.errors(items)
+
+    assert len(errors) == 1
+    assert len(looked) < 10
+
+
+def test_a_list_without_a_limit_is_looked_at_up_to_a_limit_of_ours() -> None:
+    schema = Schema({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})
+
+    [error] = schema.errors([[1]] * 150_000)
+
+    assert error == {
+        "field": "", "message": "is nested too deeply, or too large, to be held against its schema", "received": "array"
+    }  # fmt: skip
+    assert schema.errors([[1] * 1000] * 100) == []
+
+
+def test_a_row_of_digits_is_gone_through_once() -> None:
+    pattern = jsonrpc._MAY_OVERFLOW
+
+    assert pattern.search(b"1" * 299) is None
+    assert pattern.search(b"x" + b"1" * 300) is not None
+    assert pattern.match(b"1" * 300, 0) is not None
+    assert pattern.match(b"1" * 600, 1) is None
+
+
+# A request that was given up.
+
+
+def test_a_hook_that_fails_since_its_request_was_given_up_is_not_logged_and_is_no_refusal(
+    transactional_db: None, errors: list[logging.LogRecord]
+) -> None:
+    queries = Interruptible()
+
+    with pytest.raises(Exception, match="cancelled"), queries.answering():
+        queries.interrupted = True
+        ask(Flight.objects.count, 0, "FlightAdmin.get_queryset")
+
+    assert errors == []
+
+
+@pytest.mark.parametrize("transport", ["websocket", "stdio"])
+def test_a_client_that_cancels_whatever_it_asks_leaves_no_error_in_the_log(
+    admin: Any, flights: Any, errors: list[logging.LogRecord]
+) -> None:
+    connection = admin.connection("2025-11-25")
+    for number in range(20):
+        call = {"name": "find_records", "arguments": {"model": "flights.flight"}}
+        connection.send({"jsonrpc": "2.0", "id": f"given up {number}", "method": "tools/call", "params": call})
+        given_up = {"requestId": f"given up {number}", "reason": NULL}
+        connection.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": given_up})
+
+    connection.send({"jsonrpc": "2.0", "id": "last", "method": "tools/list"})
+    answer = connection.answer()
+    while answer["id"] != "last":  # Some were answered before they were given up.
+        answer = connection.answer()
+
+    assert "find_records" in [tool["name"] for tool in answer["result"]["tools"]]
+    assert errors == []
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_keys_with_null_characters_name_no_session_and_no_stream(
+    admin: HTTPPeer, monkeypatch: pytest.MonkeyPatch, errors: list[logging.LogRecord]
+) -> None:
+    be_strict(monkeypatch)
+    session = {"Mcp-Session-Id": admin.session("2025-11-25"), "MCP-Protocol-Version": "2025-11-25"}
+
+    unknown = admin.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"Mcp-Session-Id": NULL})
+    rest = admin.http("GET", headers={**session, "Accept": "text/event-stream", "Last-Event-ID": f"{NULL}-1"})
+
+    assert (unknown.status, rest.status) == (404, 405)
+    assert errors == []
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_a_cookie_that_hides_a_null_character_opens_no_socket_and_leaves_no_traceback(
+    users: Any, peers: Peers, monkeypatch: pytest.MonkeyPatch, errors: list[logging.LogRecord]
+) -> None:
+    be_strict(monkeypatch)
+    headers = {"Cookie": 'sessionid="aaaaaaaa\\000aaaaaaaa"', "Origin": "http://localhost"}
+    peer = peers(None)
+    assert isinstance(peer, SocketPeer)
+
+    socket = Socket(peer.loop, peer.application, headers)
+
+    assert socket.refused[0]["status"] == 401
+    assert errors == []
+
+
+def test_a_client_that_leaves_as_its_listen_opens_leaves_no_listener_behind(
+    users: Any, serving_loop: LoopThread
+) -> None:
+    principal = Principal(users.admin, frozenset({"read"}), source=Source.COMMAND)
+    request = from_settings().for_principal(principal)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen"}
+    message["params"] = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
+
+    async def listen_and_leave() -> tuple[list[bytes], int]:
+        said: list[bytes] = []
+        left = asyncio.Event()
+
+        def leave() -> None:
+            conversation.leave()
+            left.set()
+
+        async def write(body: bytes) -> None:
+            said.append(body)
+            # Behind this step of the task that writes, and before the first one of the listen's own.
+            asyncio.get_running_loop().call_soon(leave)
+
+        conversation = DuplexConversation(site, principal, request, write, lambda: None)
+        await conversation.take(message)
+        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.sleep(0)
+        return said, len(get_hub()._listeners)
+
+    [acknowledgement], listeners = serving_loop.run(listen_and_leave())
+
+    assert json.loads(acknowledgement)["method"] == "notifications/subscriptions/acknowledged"
+    assert listeners == 0

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.base import offered
+from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
+
+
+def test_discover_tells_what_the_door_offers(admin: Peer) -> None:
+    result = admin.result(MODERN, "server/discover")
+
+    assert result == {
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": offered(MODERN, push=admin.push),
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": "0.1.0"}},
+    }
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_ping_is_answered_in_every_legacy_revision(admin: Peer, revision: str) -> None:
+    assert admin.result(revision, "ping") == {}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_list_is_valid_in_every_revision(admin: Peer, revision: str, flights: Any) -> None:
+    tools = admin.result(revision, "tools/list")["tools"]
+    resources = admin.result(revision, "resources/list")["resources"]
+    templates = admin.result(revision, "resources/templates/list")["resourceTemplates"]
+
+    assert "find_records" in [tool["name"] for tool in tools]
+    assert "db://flights/flight" in [resource["uri"] for resource in resources]
+    assert "db://flights/flight/{id}" in [template["uriTemplate"] for template in templates]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_change_reaches_who_watches_the_record(admin: Peer, revision: str, flights: Any) -> None:
+    if not admin.push:
+        return
+    watching = admin.watch(revision, ["db://flights/flight/1"])
+    flights[0].notes = "changed"
+    flights[0].save()
+
+    assert watching.uris(1) == ["db://flights/flight/1"]

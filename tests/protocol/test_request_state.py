@@ -1,0 +1,257 @@
+"""Attacks on the state that a client carries from one round of questions to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core import signing
+from django.db import connections
+from django.utils import timezone
+
+from mcp_django.conf import Conf
+from mcp_django.models import UsedNonce
+from tests.support.data import switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, DuplexPeer, HTTPPeer, Message, Peer, Peers
+from tests.support.talking import accept, call, talk
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ASKED: Message = {"elicitation": {}}
+TRANSPORTS = ("http-view-wsgi", "http-asgi", "websocket")
+ADA = {"action": "accept", "content": {"name": "Ada"}}
+
+pytestmark = pytest.mark.parametrize("transport", TRANSPORTS)
+
+
+@pytest.fixture
+def deleted() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def asker(declared: Declared, users: Any, peers: Peers, deleted: list[str]) -> Iterator[Peer]:
+    def erase(request: Any, what: str = "everything") -> str:
+        """Erases something, if the user agrees."""
+        answer = request.exchange.elicit(f"Erase {what}? Say who you are.", NAME, key="sure")
+        if answer.accepted:
+            deleted.append(what)
+        return f"{answer.content['name']} erased {what}."
+
+    def redeem(request: Any) -> str:
+        """Gives something away once."""
+        name = request.exchange.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
+        deleted.append(name)
+        return f"{name} got it."
+
+    def guess(request: Any) -> str:
+        """Asks without minding whether it was really asked."""
+        return str(request.exchange.elicit("Your name?", NAME, key="user_name", trusted=False).content["name"])
+
+    def forever(request: Any) -> str:
+        """Never has enough."""
+        for number in range(1000):
+            request.exchange.elicit(f"Question {number}", NAME)
+        return "enough"
+
+    for function in (erase, redeem, guess, forever):
+        declared.tool(function, read_only=True)
+        switch_on(function.__name__)
+    yield client(peers, users.admin)
+
+
+def client(peers: Peers, user: Any, *scopes: str) -> Peer:
+    peer = peers(token_of(user, *scopes))
+    peer.capabilities = ASKED
+    return peer
+
+
+def first(peer: Peer, tool: str, **arguments: Any) -> Message:
+    """The params of a retry that answers the first round."""
+    result = call(peer, tool, **arguments).answer["result"]
+    assert result["resultType"] == "input_required"
+    [key] = result["inputRequests"]
+    return {
+        "name": tool,
+        "arguments": arguments,
+        "inputResponses": {key: ADA},
+        "requestState": result["requestState"],
+    }
+
+
+def retry(peer: Peer, params: Message) -> Message:
+    return talk(peer, MODERN, "tools/call", params).answer
+
+
+def assert_refused(answer: Message) -> None:
+    assert answer["error"]["code"] == -32602
+    assert answer["error"]["data"]["reason"] == "INVALID_REQUEST_STATE"
+
+
+def test_the_honest_way(asker: Peer, deleted: list[str]) -> None:
+    answer = retry(asker, first(asker, "erase", what="a row"))
+    assert answer["result"]["content"][0]["text"] == "Ada erased a row."
+    assert deleted == ["a row"]
+
+
+@pytest.mark.parametrize("change", [lambda state: state + "-TAMPERED", lambda state: state[:-1], lambda state: "",
+                                    lambda state: None, lambda state: {"a": 1}, lambda state: 7,
+                                    lambda state: state.replace(":", "."),
+                                    lambda state: signing.dumps({"request": "x"}, salt="another")])  # fmt: skip
+def test_a_forged_state(asker: Peer, deleted: list[str], change: Any) -> None:
+    params = first(asker, "erase")
+    assert_refused(retry(asker, {**params, "requestState": change(params["requestState"])}))
+    assert deleted == []
+
+
+def test_a_confirmation_without_a_question(asker: Peer, deleted: list[str]) -> None:
+    params = {"name": "erase", "arguments": {}, "inputResponses": {"sure": ADA}}
+    assert retry(asker, params)["result"]["resultType"] == "input_required"
+    assert deleted == []
+
+
+def test_a_state_of_other_arguments(asker: Peer, deleted: list[str]) -> None:
+    params = first(asker, "erase", what="a row")
+    assert_refused(retry(asker, {**params, "arguments": {"what": "everything"}}))
+    assert deleted == []
+
+
+def test_a_state_of_another_tool(asker: Peer, deleted: list[str]) -> None:
+    params = first(asker, "erase")
+    assert_refused(retry(asker, {**params, "name": "redeem"}))
+    assert deleted == []
+
+
+def test_a_state_of_another_user(asker: Peer, peers: Peers, users: Any, deleted: list[str]) -> None:
+    params = first(asker, "erase")
+    assert_refused(retry(client(peers, users.ops), params))
+    assert deleted == []
+
+
+def test_a_state_of_a_token_with_other_scopes(asker: Peer, peers: Peers, users: Any, deleted: list[str]) -> None:
+    params = first(client(peers, users.admin, "read"), "erase")
+    assert_refused(retry(asker, params))
+    assert deleted == []
+
+
+def test_a_state_that_has_expired(asker: Peer, settings: Any, deleted: list[str]) -> None:
+    params = first(asker, "erase")
+    settings.MCP = {**settings.MCP, "QUESTION_SECONDS": -1}
+    assert_refused(retry(asker, params))
+    assert deleted == []
+
+
+def test_an_answer_to_a_question_that_was_not_the_one_asked(asker: Peer, declared: Declared) -> None:
+    """The question changes between the rounds: an answer to the old one does not count."""
+    price = [1]
+
+    def buy(request: Any) -> str:
+        """Buys at a price that moves."""
+        answer = request.exchange.elicit(f"Buy for {price[0]}?", NAME, key="sure")
+        return f"bought for {price[0]}" if answer.accepted else "not bought"
+
+    declared.tool(buy, read_only=True)
+    switch_on("buy")
+    params = first(asker, "buy")
+    price[0] = 1000
+    again = retry(asker, params)["result"]
+    assert again["resultType"] == "input_required"
+    assert again["inputRequests"]["sure"]["params"]["message"] == "Buy for 1000?"
+
+
+def test_a_replay_of_what_may_be_used_once(asker: Peer, deleted: list[str]) -> None:
+    params = first(asker, "redeem")
+    assert retry(asker, params)["result"]["content"][0]["text"] == "Ada got it."
+    assert_refused(retry(asker, params))
+    assert_refused(
+        retry(asker, {**params, "inputResponses": {"who": {"action": "accept", "content": {"name": "Eve"}}}})
+    )
+    assert deleted == ["Ada"]
+    assert UsedNonce.objects.count() == 1
+
+
+def test_a_replay_of_a_later_round_of_what_may_be_used_once(
+    asker: Peer, declared: Declared, deleted: list[str]
+) -> None:
+    """The answer that may be used once stands in the state of every round after it."""
+
+    def give(request: Any) -> str:
+        """Gives something away once, and asks whether that is meant."""
+        name = request.exchange.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
+        request.exchange.elicit(f"{name}, really?", NAME, key="sure")
+        deleted.append(name)
+        return f"{name} got it."
+
+    declared.tool(give, read_only=True)
+    switch_on("give")
+    second = first(asker, "give")
+    asked = retry(asker, second)["result"]
+    third = {**second, "inputResponses": {"sure": ADA}, "requestState": asked["requestState"]}
+
+    assert retry(asker, third)["result"]["content"][0]["text"] == "Ada got it."
+
+    assert_refused(retry(asker, third))
+    assert_refused(retry(asker, second))
+    assert_refused(retry(asker, {**third, "inputResponses": {}}))
+    assert deleted == ["Ada"]
+
+
+def test_a_replay_of_what_may_be_used_once_in_many_requests_at_the_same_time(asker: Peer, deleted: list[str]) -> None:
+    params = first(asker, "redeem")
+
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda number: redeemed(asker, params, number), range(6)))
+
+    assert deleted == ["Ada"]
+    assert sum("result" in answer for answer in answers) == 1
+
+
+def redeemed(peer: Peer, params: Message, number: int) -> Message:
+    """The answer to a retry, which others send too."""
+    if isinstance(peer, HTTPPeer):
+        answer: Message = peer.send(MODERN, "tools/call", params).json
+        connections.close_all()
+        return answer
+    assert isinstance(peer, DuplexPeer)
+    connection = peer.connect()
+    message = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {**params, "_meta": peer.meta()}}
+    found: Message = connection.ask(message)
+    return found
+
+
+def test_what_was_used_once_is_remembered_longer_than_any_clock_lets_it_count(asker: Peer, settings: Any) -> None:
+    assert "result" in retry(asker, first(asker, "redeem"))
+    end = UsedNonce.objects.get().expires_at
+    assert end > timezone.now() + timedelta(seconds=Conf.QUESTION_SECONDS + 60)
+
+
+def test_a_state_without_answers_is_not_used_up(asker: Peer, deleted: list[str]) -> None:
+    params = first(asker, "redeem")
+    again = retry(asker, {**params, "inputResponses": {}})["result"]
+    assert again["resultType"] == "input_required"
+    assert retry(asker, params)["result"]["content"][0]["text"] == "Ada got it."
+
+
+def test_an_untrusted_question_takes_an_answer_that_nobody_asked_for(asker: Peer) -> None:
+    extra = {"a": {"action": "accept", "content": {}}, "b": {"ignored": True}}
+    params = {"name": "guess", "arguments": {}, "inputResponses": {"user_name": ADA, **extra}}
+    assert retry(asker, params)["result"]["content"][0]["text"] == "Ada"
+    result = call(asker, "guess").answer["result"]
+    assert "requestState" not in result
+    assert call(asker, "guess", MODERN, accept(name="Bea")).text == "Bea"
+
+
+def test_questions_without_end(asker: Peer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_QUESTION_ROUNDS": 3}
+    said = call(asker, "forever", MODERN, accept(name="Ada"))
+    assert len(said.rounds) == 3
+    assert said.answer["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert "MAX_QUESTION_ROUNDS" in said.answer["error"]["message"]
+
+
+def test_lists_take_no_answers(asker: Peer) -> None:
+    params = {"inputResponses": {"a": 1}, "requestState": "forged"}
+    assert "tools" in talk(asker, MODERN, "tools/list", params).answer["result"]

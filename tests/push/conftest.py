@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django.push.bus import LocalBus, get_bus
+from mcp_django.push.changes import Changes
+from mcp_django.push.hub import Hub, _hubs
+from tests.support.loop import LoopThread
+from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, DuplexWatching, Message, Peer, Watching, meta
+
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+
+class Heard:
+    """Stands on the bus of one process where a hub stands, and keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Changes, set[str]]] = []
+
+    def join(self) -> None:
+        """Stand on the bus that the settings name now."""
+        bus = get_bus()
+        assert isinstance(bus, LocalBus)
+        bus.join(self)  # type: ignore[arg-type]
+
+    def receive(self, changes: Changes, controls: set[str]) -> None:
+        copied = Changes()
+        copied.absorb(changes)
+        self.events.append((copied, set(controls)))
+
+    def changes(self) -> Changes:
+        """All changes since the last question, as one."""
+        merged = Changes()
+        for changes, _ in self.events:
+            merged.absorb(changes)
+        self.events.clear()
+        return merged
+
+    def controls(self) -> set[str]:
+        """All controls since the last question."""
+        found = set().union(*(controls for _, controls in self.events))
+        self.events.clear()
+        return found
+
+
+@pytest.fixture
+def heard(transactional_db: None, settings: LazySettings) -> Heard:
+    """What the bus of this process was told."""
+    settings.CHANNEL_LAYERS = {}
+    heard = Heard()
+    heard.join()
+    return heard
+
+
+@pytest.fixture
+def hub(serving_loop: LoopThread) -> Callable[[], Hub]:
+    """Gives the hub that serves the peers, once there is one."""
+    return lambda: _hubs[serving_loop.loop]
+
+
+@pytest.fixture
+def touch(flights: Any) -> Callable[[], None]:
+    """Changes what everybody watches, so that a test need not wait for silence."""
+    return Airline.objects.get(pk="UA").save
+
+
+@pytest.fixture
+def jfk(flights: Any) -> Flight:
+    found: Flight = flights[0]
+    return found
+
+
+@pytest.fixture
+def ewr(flights: Any) -> Flight:
+    found: Flight = flights[1]
+    return found
+
+
+def updated(uri: str, listen_id: int | str | None = None) -> Message:
+    """The notification that a resource has changed, whole."""
+    tag = {} if listen_id is None else {"_meta": {SUBSCRIPTION_ID: listen_id}}
+    return {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri, **tag}}
+
+
+def tools_changed(listen_id: int | str | None = None) -> Message:
+    """The notification that the list of tools has changed, whole."""
+    if listen_id is None:
+        return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    params = {"_meta": {SUBSCRIPTION_ID: listen_id}}
+    return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params}
+
+
+def acknowledged(listen_id: int | str, **honoured: Any) -> Message:
+    params = {"notifications": honoured, "_meta": {SUBSCRIPTION_ID: listen_id}}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+
+
+def listen(peer: Peer, wanted: Message, listen_id: int | str = "sub-1") -> Watching:
+    """Send a modern listen; the acknowledgement is still to be read."""
+    params = {"notifications": wanted, "_meta": meta()}
+    message = {"jsonrpc": "2.0", "id": listen_id, "method": "subscriptions/listen", "params": params}
+    if isinstance(peer, ASGIPeer):
+        headers = peer.modern_headers("subscriptions/listen", params)
+        return peer.stream("POST", MODERN, headers, json.dumps(message).encode())
+    assert isinstance(peer, DuplexPeer)
+    connection = peer.connection(MODERN)
+    connection.send(message)
+    return DuplexWatching(connection, MODERN, listen_id)
+
+
+def watch(peer: Peer, revision: str, *uris: str, listen_id: int | str = "sub-1") -> Watching:
+    """Watch in the way of the revision; a modern listen has the id ``listen_id``."""
+    if revision != MODERN:
+        return peer.watch(revision, list(uris))
+    watching = listen(peer, {"resourceSubscriptions": list(uris)}, listen_id)
+    assert watching.next() == acknowledged(listen_id, resourceSubscriptions=list(uris))
+    return watching
+
+
+def assert_nothing_but(watching: Watching, uri: str, touch: Callable[[], Any]) -> None:
+    """``touch`` changes ``uri``, and nothing comes but that: what was told before it would come before its second."""
+    for _ in range(2):
+        touch()
+        message = watching.next()
+        assert message["params"]["uri"] == uri, message

@@ -1,0 +1,217 @@
+"""Open streams whose token, user or session ends: nothing is sent for it, the sweep finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from demo_project.flights.models import Flight
+from mcp_django.models import AccessToken, Session, WatchedResource
+from mcp_django.push import visibility
+from mcp_django.push.hub import Hub
+from mcp_django.push.sessions import _digest
+from tests.conftest import PUSHING
+from tests.push.conftest import SUBSCRIPTION_ID, assert_nothing_but, updated, watch
+from tests.support.data import Users, token_of
+from tests.support.loop import LoopThread
+from tests.support.peers import LEGACY, MODERN, DuplexWatching, HTTPWatching, Peer, Peers, Watching
+
+ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
+ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+
+
+def let_expire(users: Users) -> None:
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+
+def revoke_without_a_signal(users: Users) -> None:
+    AccessToken.objects.update(revoked_at=timezone.now())
+
+
+def revoke(users: Users) -> None:
+    for token in AccessToken.objects.all():
+        token.revoke()
+
+
+def delete_the_token(users: Users) -> None:
+    AccessToken.objects.all().delete()
+
+
+def deactivate(users: Users) -> None:
+    User.objects.update(is_active=False)
+
+
+def delete_the_user(users: Users) -> None:
+    users.admin.delete()
+
+
+def set_a_new_password(users: Users) -> None:
+    users.admin.set_password("new")
+    users.admin.save()
+
+
+OF_THE_TOKEN = [let_expire, revoke_without_a_signal, revoke, delete_the_token, set_a_new_password]
+OF_THE_USER = [deactivate, delete_the_user]
+#: Nobody needs a token for stdio, where the user is named.
+ENDINGS = [
+    (transport, end) for transport in PUSHING for end in OF_THE_USER + OF_THE_TOKEN * (transport != "stdio")
+]  # fmt: skip
+ON_EACH = pytest.mark.parametrize(
+    ("transport", "end"), ENDINGS, ids=[f"{transport}-{end.__name__}" for transport, end in ENDINGS]
+)
+
+
+def assert_completed(watching: Watching, listen_id: str) -> None:
+    """The listen is answered, as the specification ends it, and what carried it is closed."""
+    completion = {"jsonrpc": "2.0", "id": listen_id, "result": {
+        "resultType": "complete", "_meta": {SUBSCRIPTION_ID: listen_id}}}  # fmt: skip
+    if isinstance(watching, DuplexWatching):
+        assert watching.connection.answer() == completion
+        watching.connection.assert_shut_out()
+    else:
+        assert watching.next() == completion
+        assert_over(watching)
+
+
+def assert_over(watching: Watching) -> None:
+    if isinstance(watching, DuplexWatching):
+        watching.connection.assert_shut_out()
+    else:
+        with pytest.raises(EOFError):
+            watching.next()
+
+
+@ON_EACH
+def test_an_idle_listen_is_completed_once_its_credentials_no_longer_hold(
+    admin: Peer, users: Users, flights: Any, end: Callable[[Users], None]
+) -> None:
+    watching = watch(admin, MODERN, "db://flights/flight/1", listen_id="sub-1")
+
+    end(users)
+
+    assert_completed(watching, "sub-1")
+
+
+@ON_EACH
+def test_the_idle_stream_of_a_session_ends_once_its_credentials_no_longer_hold(
+    admin: Peer, users: Users, flights: Any, end: Callable[[Users], None]
+) -> None:
+    watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
+
+    end(users)
+
+    assert_over(watching)
+    admin.sessions.clear() if isinstance(watching, HTTPWatching) else None  # type: ignore[attr-defined]
+
+
+@ON_EACH
+def test_nothing_is_told_to_a_stolen_token_after_it_was_revoked_however_soon_the_change(
+    admin: Peer, users: Users, flights: list[Flight], end: Callable[[Users], None], settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 0.5, "TOKEN_CACHE_SECONDS": 0}
+    watching = watch(admin, MODERN, "db://flights/flight/1", "db://flights/flight", listen_id="sub-1")
+
+    end(users)
+    flights[0].save()
+
+    assert_completed(watching, "sub-1")
+
+
+@ON_THE_DOOR
+def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
+    admin: Peer, users: Users, flights: list[Flight], peers: Peers
+) -> None:
+    kept = watch(admin, MODERN, "db://flights/flight/1", listen_id="kept")
+    token = token_of(users.viewer)
+    ended = watch(peers(token), MODERN, "db://flights/flight/1", listen_id="ended")
+
+    AccessToken.objects.filter(user=users.viewer).update(revoked_at=timezone.now())
+
+    assert_completed(ended, "ended")
+    flights[0].save()
+    assert kept.next() == updated("db://flights/flight/1", "kept")
+
+
+@ON_HTTP
+def test_the_stream_ends_with_its_session(admin: Peer, flights: Any) -> None:
+    watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
+
+    Session.objects.all().delete()
+
+    assert_over(watching)
+    admin.sessions.clear()  # type: ignore[attr-defined]
+
+
+@ON_HTTP
+def test_the_stream_ends_when_another_request_ends_the_session(admin: Peer, flights: Any) -> None:
+    watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
+
+    admin.close_sessions() if hasattr(admin, "close_sessions") else end_sessions(admin)
+
+    assert_over(watching)
+
+
+def end_sessions(peer: Peer) -> None:
+    sessions: dict[str, str] = peer.sessions  # type: ignore[attr-defined]
+    for revision in list(sessions):
+        key = sessions.pop(revision)
+        assert peer.http("DELETE", headers={"Mcp-Session-Id": key}).status == 204  # type: ignore[attr-defined]
+
+
+@ON_HTTP
+def test_what_a_session_watches_since_nobody_said_so_is_found_by_the_sweep(
+    admin: Peer, flights: list[Flight], hub: Callable[[], Hub], serving_loop: LoopThread
+) -> None:
+    watching = watch(admin, LEGACY[-1], "db://flights/airline/UA")
+    uri = "db://flights/flight/1"
+
+    # As another process writes it whose message is lost.
+    WatchedResource.objects.create(session=Session.objects.get(), uri=uri, uri_hash=_digest(uri))
+
+    # It is told once, for what may have changed since, and watched from then on.
+    assert watching.next() == updated(uri)
+    flights[0].save()
+    assert watching.next() == updated(uri)
+
+
+@ON_HTTP
+def test_a_stream_that_is_opened_again_after_its_record_went_is_not_told_of_it_at_every_sweep(
+    admin: Peer, flights: list[Flight]
+) -> None:
+    from demo_project.flights.models import Airline
+
+    first = watch(admin, LEGACY[-1], "db://flights/flight/1", "db://flights/airline/UA")
+    first.close()
+    flights[0].delete()
+
+    again = admin.watch(LEGACY[-1], [])
+
+    # For two sweeps and more.
+    again.assert_silent(0.6)
+    assert_nothing_but(again, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+
+
+@ON_THE_DOOR
+def test_a_sweep_asks_no_more_queries_for_many_streams_than_for_one(
+    admin: Peer, users: Users, flights: Any, peers: Peers, hub: Callable[[], Hub]
+) -> None:
+    watch(admin, MODERN, "db://flights/flight/1")
+    with CaptureQueriesContext(connection) as for_one:
+        visibility.ended(list(hub()._members), 1)
+    for user in (users.admin, users.ops, users.viewer):
+        for number in range(3):
+            watch(peers(token_of(user)), MODERN, "db://flights/flight/1", listen_id=number)
+
+    with CaptureQueriesContext(connection) as for_many:
+        ended, _ = visibility.ended(list(hub()._members), 1)
+
+    assert len(hub()._members) == 10
+    assert ended == []
+    assert len(for_many) == len(for_one)

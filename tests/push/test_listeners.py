@@ -1,0 +1,183 @@
+"""Streams and their readers: slow ones, ones that leave, and several of one session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from demo_project.flights.models import Airline
+from mcp_django.push.hub import Hub
+from mcp_django.push.listeners import Listener
+from tests.conftest import PUSHING
+from tests.push.conftest import assert_nothing_but, listen, updated, watch
+from tests.support.data import Users, token_of
+from tests.support.loop import LoopThread
+from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPWatching, Peer, Peers
+
+ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
+ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_EACH = pytest.mark.parametrize("transport", PUSHING)
+
+
+def listeners(hub: Hub) -> list[Listener]:
+    return list(hub._listeners)
+
+
+@ON_HTTP
+@pytest.mark.parametrize("turns", range(6))
+def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
+    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread, turns: int
+) -> None:
+    watching = watch(admin, MODERN, "db://flights/flight/1")
+    assert isinstance(watching, HTTPWatching)
+
+    async def tell_and_leave() -> None:
+        [listener] = listeners(hub())
+        await watching.call.inbox.put({"type": "http.disconnect"})
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        listener.tell_updated("db://flights/flight/1")
+        await watching.call.finish()
+
+    serving_loop.run(tell_and_leave())
+
+    assert listeners(hub()) == []
+
+
+@ON_THE_DOOR
+def test_a_listener_that_is_never_read_does_not_grow(
+    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread
+) -> None:
+    blocked = asyncio.Event()
+    application, reading = admin.application, admin  # type: ignore[attr-defined]
+
+    async def full(scope: Any, receive: Any, send: Any) -> None:
+        async def send_to_a_full_pipe(message: Any) -> None:
+            if b"resources/updated" in message.get("body", b""):
+                await blocked.wait()
+            await send(message)
+
+        await application(scope, receive, send_to_a_full_pipe)
+
+    assert isinstance(reading, ASGIPeer)
+    reading.application = full
+    stuck = watch(reading, MODERN, "db://flights/flight", "db://flights/airline/UA", listen_id="stuck")
+    reading.application = application
+    quick = watch(reading, MODERN, "db://flights/flight", "db://flights/airline/UA", listen_id="quick")
+
+    for flight in flights:
+        flight.save()
+        assert quick.next() == updated("db://flights/flight", "quick")
+    [listener] = [found for found in listeners(hub()) if found.subscription_id == "stuck"]
+    pending = len(listener._pending)
+    serving_loop.loop.call_soon_threadsafe(blocked.set)
+
+    assert pending == 1
+    assert stuck.next() == updated("db://flights/flight", "stuck")
+    assert stuck.next() == updated("db://flights/flight", "stuck")
+    assert_nothing_but(stuck, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+
+
+@ON_EACH
+def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: Any) -> None:
+    watching = watch(admin, MODERN, "db://flights/flight", "db://flights/airline/UA")
+
+    with transaction.atomic():
+        for number in range(500):
+            flights[number % len(flights)].save(update_fields=["notes"])
+
+    assert watching.next() == updated("db://flights/flight", "sub-1")
+    assert_nothing_but(watching, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+
+
+@ON_EACH
+def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
+    admin: Peer, flights: Any, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 3}
+    watching = watch(admin, MODERN, "db://flights/flight/1", "db://flights/flight/12", "db://flights/flight")
+
+    with transaction.atomic():
+        for flight in flights[4:8]:
+            flight.save()
+
+    assert watching.uris(3) == ["db://flights/flight", "db://flights/flight/1", "db://flights/flight/12"]
+
+
+@ON_HTTP
+def test_each_message_of_a_session_goes_on_its_newest_stream_alone(admin: Peer, flights: Any) -> None:
+    older = watch(admin, LEGACY[-1], "db://flights/airline/UA")
+    newer = admin.watch(LEGACY[-1], [])
+
+    assert_nothing_but(newer, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+    newer.close()
+
+    assert_nothing_but(older, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+
+
+@ON_EACH
+def test_a_silent_listen_of_many_subscriptions_costs_no_query_when_another_model_changes(
+    admin: Peer, flights: Any, hub: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching = watch(admin, MODERN, *(flight_uri(number) for number in range(1, 13)), "db://flights/airline/UA")
+    asked = count_asked(monkeypatch)
+
+    assert_nothing_but(watching, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
+
+    assert asked == []
+
+
+@ON_EACH
+def test_permission_is_asked_once_for_each_principal_at_an_event(
+    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = token_of(users.admin)
+    watched = [
+        watch(
+            peers(token), MODERN, "db://flights/flight", "db://flights/flight/1", "db://flights/flight/2", listen_id=n
+        )
+        for n in range(3)
+    ]
+    watched.append(watch(peers(token_of(users.ops)), MODERN, "db://flights/flight", "db://flights/flight/1"))
+    asked = count_asked(monkeypatch)
+
+    with transaction.atomic():
+        flights[0].save()
+        flights[1].save()
+    for watching in watched[:3]:
+        watching.uris(3)
+    watched[3].uris(2)
+
+    assert sorted(asked) == ["admin", "ops"]
+
+
+def flight_uri(number: int) -> str:
+    return f"db://flights/flight/{number}"
+
+
+def count_asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """For whom the admin was asked which flights there are, from now on."""
+    from demo_project.flights.admin import FlightAdmin
+
+    asked: list[str] = []
+    get_queryset = FlightAdmin.get_queryset
+
+    def noted(self: Any, request: Any) -> Any:
+        asked.append(request.user.username)
+        return get_queryset(self, request)
+
+    monkeypatch.setattr(FlightAdmin, "get_queryset", noted)
+    return asked
+
+
+@ON_THE_DOOR
+def test_a_listen_that_nobody_can_be_told_of_is_kept_open(admin: Peer) -> None:
+    watching = listen(admin, {"resourceSubscriptions": ["db://flights/nothing"]})
+
+    watching.next()
+
+    watching.assert_silent(0.3)

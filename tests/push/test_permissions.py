@@ -1,0 +1,114 @@
+"""Permissions and hooks that change while a stream is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin as django_admin
+from django.contrib.auth.models import Group, Permission
+from django.db import transaction
+
+from demo_project.flights.models import Airline, Flight
+from tests.conftest import PUSHING
+from tests.push.conftest import assert_nothing_but, watch
+from tests.support.data import Users, token_of
+from tests.support.peers import LEGACY, MODERN, Peer, Peers
+
+pytestmark = pytest.mark.parametrize("transport", PUSHING)
+EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+
+FLIGHTS = "db://flights/flight"
+JFK = "db://flights/flight/1"
+QUIET = "db://flights/airline/UA"
+
+
+@EACH_ERA
+def test_after_the_permission_is_lost_a_record_is_told_once_more_and_a_collection_never(
+    viewer: Peer, revision: str, jfk: Flight, touch: Callable[[], None]
+) -> None:
+    watching = watch(viewer, revision, JFK, FLIGHTS, QUIET)
+
+    Group.objects.get(name="Flight viewers").permissions.remove(Permission.objects.get(codename="view_flight"))
+    jfk.save()
+
+    assert watching.uris(1) == [JFK]
+    jfk.save()
+    assert_nothing_but(watching, QUIET, touch)
+
+
+@EACH_ERA
+def test_after_the_group_is_lost_the_rows_of_the_group_are_told_no_more(
+    ops: Peer, users: Users, revision: str, jfk: Flight
+) -> None:
+    watching = watch(ops, revision, JFK, FLIGHTS, QUIET)
+
+    users.ops.groups.clear()
+    jfk.save()
+    Airline.objects.get(pk="UA").save()
+
+    # The last word on two records that were visible; of the collection, nothing.
+    assert watching.uris(2) == sorted([JFK, QUIET])
+    jfk.save()
+    Airline.objects.get(pk="UA").save()
+    watching.assert_silent()
+
+
+def test_a_permission_that_is_given_while_a_stream_is_open_shows_the_rows(
+    peers: Peers, users: Users, jfk: Flight, ewr: Flight
+) -> None:
+    ops = peers(token_of(users.ops))
+    watching = watch(ops, MODERN, FLIGHTS)
+
+    users.ops.groups.add(Group.objects.get_or_create(name="Flight viewers")[0])
+    users.ops.groups.remove(Group.objects.get(name="JFK operations"))
+    ewr.save()
+
+    assert watching.uris(1) == [FLIGHTS]
+
+
+# Hooks of the project.
+
+
+@pytest.fixture
+def broken_hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """An admin whose hook fails once the list holds something."""
+    broken: list[bool] = []
+    flight_admin = django_admin.site._registry[Flight]
+    get_queryset = flight_admin.get_queryset
+
+    def fail(request: Any) -> Any:
+        if broken:
+            raise RuntimeError("the hook is broken")
+        return get_queryset(request)
+
+    monkeypatch.setattr(flight_admin, "get_queryset", fail)
+    return broken
+
+
+def test_a_hook_that_fails_hides_its_rows(
+    admin: Peer, jfk: Flight, broken_hook: list[bool], touch: Callable[[], None]
+) -> None:
+    watching = watch(admin, MODERN, JFK, FLIGHTS, QUIET)
+
+    broken_hook.append(True)
+    jfk.save()
+
+    # As of any record that leaves the view, and nothing of the collection.
+    assert watching.uris(1) == [JFK]
+    jfk.save()
+    assert_nothing_but(watching, QUIET, touch)
+
+
+def test_a_hook_that_fails_does_not_silence_other_models_of_the_same_transaction(
+    admin: Peer, jfk: Flight, broken_hook: list[bool], touch: Callable[[], None]
+) -> None:
+    watching = watch(admin, MODERN, FLIGHTS, QUIET)
+
+    broken_hook.append(True)
+    with transaction.atomic():
+        jfk.save()
+        touch()
+
+    assert_nothing_but(watching, QUIET, touch)

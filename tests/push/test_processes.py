@@ -1,0 +1,215 @@
+"""Several processes of one project: what one of them does, the clients of another are told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from mcp_django.push.bus import ChannelLayerBus
+from tests.conftest import is_listening, need
+from tests.push.conftest import updated, watch
+from tests.push.processes import (
+    CORE,
+    PUBSUB,
+    ServedPeer,
+    ServedSocket,
+    Tape,
+    new_prefix,
+    run_python,
+    served,
+)
+from tests.support.data import Users, token_of
+from tests.support.loop import LoopThread
+from tests.support.peers import LEGACY, MODERN, Peers
+
+FLIGHT = "db://flights/flight/1"
+TOOL = "flights_flight_mark_cancelled"
+SAVE = "from demo_project.flights.models import Flight; Flight.objects.get(pk=1).save()"
+
+
+@pytest.fixture(scope="module")
+def prefix() -> str:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    return new_prefix()
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("servers")
+
+
+@pytest.fixture(scope="module")
+def uvicorn(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
+    with served("uvicorn", prefix, logs / "uvicorn.log") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def daphne(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
+    with served("daphne", prefix, logs / "daphne.log") as origin:
+        yield origin
+
+
+@pytest.fixture(scope="module")
+def gunicorn(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
+    """A WSGI server."""
+    with served("gunicorn", prefix, logs / "gunicorn.log") as origin:
+        yield origin
+
+
+@pytest.fixture
+def closing() -> Iterator[list[Any]]:
+    """Closes what is put into it."""
+    opened: list[Any] = []
+    yield opened
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(params=["uvicorn", "daphne"])
+def origin(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def peer(users: Users, flights: Any, origin: str, closing: list[Any]) -> ServedPeer:
+    """The administrator's client of an ASGI server."""
+    peer = ServedPeer(token_of(users.admin), origin)
+    closing.append(peer)
+    return peer
+
+
+def test_what_a_short_command_saves_is_told_over_http_and_websocket(
+    peer: ServedPeer, prefix: str, closing: list[Any]
+) -> None:
+    stream = peer.watch(MODERN, [FLIGHT])
+    assert peer.token is not None
+    socket = ServedSocket(peer.token, peer.origin, [FLIGHT])
+    closing.append(socket)
+
+    run_python(SAVE, prefix)
+
+    assert stream.uris(1, 15) == [FLIGHT]
+    assert socket.uris(1, 15) == [FLIGHT]
+
+
+def test_it_is_told_over_the_core_layer_too(users: Users, flights: Any, logs: Path, closing: list[Any]) -> None:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    prefix = new_prefix()
+    with served("uvicorn", prefix, logs / "core.log", CORE) as origin:
+        peer = ServedPeer(token_of(users.admin), origin)
+        closing.append(peer)
+        stream = peer.watch(MODERN, [FLIGHT])
+
+        run_python(SAVE, prefix, layer=CORE)
+
+        assert stream.uris(1, 15) == [FLIGHT]
+        peer.close()
+
+
+def test_what_a_wsgi_server_saves_is_told_by_an_asgi_server(
+    peer: ServedPeer, gunicorn: str, closing: list[Any]
+) -> None:
+    stream = peer.watch(MODERN, [FLIGHT])
+    assert peer.token is not None
+    elsewhere = ServedPeer(peer.token, gunicorn)
+    closing.append(elsewhere)
+
+    result = elsewhere.call(TOOL, ids=["1"])
+
+    assert not result.get("isError"), result
+    assert stream.uris(1, 15) == [FLIGHT]
+
+
+def test_a_session_may_subscribe_at_another_process_than_the_one_that_holds_its_stream(
+    users: Users, flights: Any, uvicorn: str, daphne: str, prefix: str, closing: list[Any]
+) -> None:
+    token = token_of(users.admin)
+    here, there = ServedPeer(token, uvicorn), ServedPeer(token, daphne)
+    closing.extend([here, there])
+    stream = here.watch(LEGACY[-1], [])
+    there.sessions = here.sessions
+
+    there.result(LEGACY[-1], "resources/subscribe", {"uri": FLIGHT})
+    run_python(SAVE, prefix)
+
+    assert stream.next(15) == updated(FLIGHT)
+
+
+def test_a_tool_that_is_switched_off_elsewhere_is_gone_when_the_change_is_told(peer: ServedPeer, prefix: str) -> None:
+    stream = peer.watch(MODERN, [], tools=True)
+    assert TOOL in peer.tools()
+
+    run_python(f"""
+from mcp_django.models import Tool
+tool = Tool.objects.get(name={TOOL!r})
+tool.enabled = False
+tool.save()
+""", prefix)  # fmt: skip
+
+    told = [stream.next(15)["method"]]
+    # A server that has just joined the bus may tell of more than there is.
+    while TOOL in peer.tools():
+        told.append(stream.next(15)["method"])
+    assert set(told) == {"notifications/tools/list_changed"}
+
+
+def test_a_token_that_is_revoked_elsewhere_opens_nothing_more_and_its_streams_end(
+    peer: ServedPeer, prefix: str
+) -> None:
+    stream = peer.watch(MODERN, [FLIGHT])
+
+    run_python("from mcp_django.models import AccessToken; AccessToken.objects.get().revoke()", prefix)
+
+    assert peer.send(MODERN, "tools/list").status == 401
+    assert stream.next(15)["result"]["resultType"] == "complete"
+    with pytest.raises(EOFError):
+        stream.next(15)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+def test_what_another_process_saves_right_after_the_first_listen_was_acknowledged_is_told(
+    transport: str, users: Users, flights: Any, serving_loop: LoopThread, settings: LazySettings, peers: Peers
+) -> None:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": new_prefix()}
+    token = token_of(users.admin)
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": "tests.push.processes.SlowToJoin", "CONFIG": config}}
+    change = {"alias": "default", "label": "flights.flight", "written": ["1"], "deleted": []}
+    hours_ago = time.time() - 7_200
+
+    watching = watch(peers(token), MODERN, FLIGHT)
+    elsewhere = ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": config})
+    elsewhere.publish({"publisher": "x", "started": hours_ago, "number": 7, "changes": [change]})
+
+    assert watching.next() == updated(FLIGHT, "sub-1")
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_lost_event_is_made_good_when_the_number_is_repeated(
+    transport: str, users: Users, flights: Any, serving_loop: LoopThread, settings: LazySettings, peers: Peers
+) -> None:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": new_prefix()}
+    token = token_of(users.admin)
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
+    peer = peers(token)
+    peer.result(MODERN, "server/discover")
+    tape = Tape(config["prefix"], PUBSUB, serving_loop)
+    watching = watch(peer, MODERN, FLIGHT, "db://flights/airline/UA")
+    started = time.time()
+    change = {"alias": "default", "label": "flights.flight", "written": ["1"], "deleted": []}
+    tape.bus.publish({"publisher": "x", "started": started, "number": 1, "changes": [change]})
+    heard = watching.uris(1)
+
+    tape.bus.publish({"publisher": "x", "started": started, "number": 2})
+    tape.close()
+
+    assert heard == [FLIGHT]
+    assert watching.uris(2) == ["db://flights/airline/UA", FLIGHT]

@@ -1,0 +1,299 @@
+"""Asking to be told: what is acknowledged, under which id, and what comes then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Airline
+from mcp_django.models import Tool
+from mcp_django.push.hub import Hub
+from tests.conftest import PUSHING
+from tests.push.conftest import acknowledged, assert_nothing_but, listen, tools_changed, updated, watch
+from tests.support.peers import LEGACY, MODERN, REVISIONS, DuplexPeer, HTTPWatching, Peer, Watching
+
+pytestmark = pytest.mark.parametrize("transport", PUSHING)
+EACH_REVISION = pytest.mark.parametrize("revision", REVISIONS)
+EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+EACH_LEGACY_REVISION = pytest.mark.parametrize("revision", LEGACY)
+OLDEST_AND_NEWEST_SESSION = pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1]])
+
+#: A record, a collection, a model without permission, a model that nobody sees, a model that does not exist, …
+HIDDEN = [
+    "db://flights/flight/999",
+    "db://flights/flight/abc",
+    "db://flights/weather",
+    "db://flights/weather.schema",
+    "db://flights/weather/1",
+    "db://shop/apikey",
+    "db://auth/user/1",
+    "db://mcp_django/accesstoken",
+    "db://flights/nothing",
+    "db://flights/flight?nothing=1",
+    "flights://nothing",
+    "file:///etc/passwd",
+    "",
+]
+
+
+def id_of(revision: str) -> str | None:
+    return "sub-1" if revision == MODERN else None
+
+
+def rename(carrier: str) -> Callable[[], None]:
+    return Airline.objects.get(pk=carrier).save
+
+
+def switch_a_tool() -> None:
+    tool = Tool.objects.first()
+    assert tool is not None
+    tool.save()
+
+
+@EACH_REVISION
+def test_a_change_of_a_record_is_told(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/flight/1")
+
+    flights[0].save()
+
+    assert watching.next() == updated("db://flights/flight/1", id_of(revision))
+
+
+@EACH_REVISION
+def test_a_new_row_is_told_as_a_change_of_its_collection(admin: Peer, revision: str) -> None:
+    watching = watch(admin, revision, "db://flights/airline")
+
+    Airline.objects.create(carrier="UA", name="United")
+
+    assert watching.next() == updated("db://flights/airline", id_of(revision))
+
+
+@EACH_ERA
+def test_a_change_of_another_record_is_not_told(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/flight/1", "db://flights/airline/UA")
+
+    flights[1].save()
+
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+@EACH_ERA
+def test_a_collection_with_a_query_is_told_of_its_model(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/flight?origin=JFK&limit=1")
+
+    flights[0].save()
+
+    assert watching.next() == updated("db://flights/flight?origin=JFK&limit=1", id_of(revision))
+
+
+@EACH_REVISION
+@pytest.mark.parametrize("uri", ["flights://about", "db://flights/airline.schema"])
+def test_what_no_row_can_change_may_be_watched(admin: Peer, revision: str, uri: str, flights: Any) -> None:
+    watching = watch(admin, revision, uri, "db://flights/airline/UA")
+
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+def test_only_what_is_there_for_the_principal_is_acknowledged(viewer: Peer, flights: Any) -> None:
+    wanted = [*HIDDEN, "db://flights/flight/1", "db://flights/airport", "flights://about"]
+
+    watching = listen(viewer, {"resourceSubscriptions": wanted})
+
+    assert watching.next() == acknowledged(
+        "sub-1", resourceSubscriptions=["db://flights/flight/1", "db://flights/airport", "flights://about"]
+    )
+
+
+@EACH_LEGACY_REVISION
+def test_what_may_not_be_read_is_refused_as_what_does_not_exist(viewer: Peer, revision: str, flights: Any) -> None:
+    errors = {uri: viewer.error(revision, "resources/subscribe", {"uri": uri}) for uri in HIDDEN}
+
+    assert {error["code"] for error in errors.values()} == {-32002}
+    assert {error["message"].replace(uri, "") for uri, error in errors.items()} == {
+        errors["db://flights/nothing"]["message"].replace("db://flights/nothing", "")
+    }
+
+
+def test_what_was_not_acknowledged_is_never_told(admin: Peer, flights: Any) -> None:
+    watching = listen(admin, {"resourceSubscriptions": ["db://flights/airline/XX", "db://flights/airline/UA"]})
+    assert watching.next() == acknowledged("sub-1", resourceSubscriptions=["db://flights/airline/UA"])
+
+    Airline.objects.create(carrier="XX", name="new")
+
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+@OLDEST_AND_NEWEST_SESSION
+def test_a_refused_subscription_is_never_told(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/airline/UA")
+
+    admin.error(revision, "resources/subscribe", {"uri": "db://flights/airline/XX"})
+    Airline.objects.create(carrier="XX", name="new")
+
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+def test_listening_for_what_does_not_exist_does_not_fill_the_hub(
+    admin: Peer, flights: Any, hub: Callable[[], Hub]
+) -> None:
+    watching = listen(admin, {"resourceSubscriptions": [f"db://flights/airline/{number}" for number in range(50)]})
+    assert watching.next() == acknowledged("sub-1")
+    watching.close()
+    admin.close()
+
+    assert [subscriptions for subscriptions in hub()._index.values() if subscriptions] == []
+
+
+def test_a_listen_for_nothing_is_acknowledged_with_nothing(admin: Peer) -> None:
+    watching = listen(admin, {})
+
+    assert watching.next() == acknowledged("sub-1")
+
+
+def test_a_uri_that_stands_twice_is_watched_once(admin: Peer, flights: Any) -> None:
+    watching = listen(admin, {"resourceSubscriptions": ["db://flights/airline/UA"] * 2})
+    opened = watching.next()
+
+    assert opened == acknowledged("sub-1", resourceSubscriptions=["db://flights/airline/UA"])
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+def test_the_acknowledgement_comes_first_whoever_saves_meanwhile(admin: Peer, flights: Any) -> None:
+    stop = threading.Event()
+
+    def save() -> None:
+        from django.db import connection
+
+        while not stop.is_set():
+            flights[0].save()
+        connection.close()
+
+    threads = [threading.Thread(target=save) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        watched = [listen(admin, {"resourceSubscriptions": ["db://flights/flight/1"]}, f"sub-{n}") for n in range(8)]
+        heard = first_of_each(watched, 8)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(5)
+
+    assert {message["method"] for message in heard} == {"notifications/subscriptions/acknowledged"}
+
+
+def first_of_each(watched: list[Watching], count: int) -> list[dict[str, Any]]:
+    """The first message of each subscription; those of one socket share its queue."""
+    if isinstance(watched[0], HTTPWatching):
+        return [watching.next() for watching in watched]
+    first: dict[str, dict[str, Any]] = {}
+    while len(first) < count:
+        message = watched[0].next()
+        first.setdefault(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], message)
+    return list(first.values())
+
+
+@pytest.mark.parametrize("listen_id", [0, 1, -7, 2**53 - 1, "1", "", "a b", "ü☃", "9007199254740993"])
+def test_messages_carry_the_id_of_the_listen_as_it_was_written(admin: Peer, flights: Any, listen_id: int | str) -> None:
+    watching = listen(admin, {"resourceSubscriptions": ["db://flights/flight/1"], "toolsListChanged": True}, listen_id)
+    opened = watching.next()
+    flights[0].save()
+    told = watching.next()
+    switch_a_tool()
+    changed = watching.next()
+
+    assert opened == acknowledged(listen_id, resourceSubscriptions=["db://flights/flight/1"], toolsListChanged=True)
+    assert told == updated("db://flights/flight/1", listen_id)
+    assert changed == tools_changed(listen_id)
+    assert {type(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"])
+            for message in (opened, told, changed)} == {type(listen_id)}  # fmt: skip
+
+
+def test_two_listens_get_two_copies_each_with_its_own_id(admin: Peer, flights: Any) -> None:
+    first = watch(admin, MODERN, "db://flights/flight/1", listen_id=1)
+    second = watch(admin, MODERN, "db://flights/flight/1", listen_id="1")
+
+    flights[0].save()
+
+    told = [first.next(), second.next()]
+    assert sorted(told, key=repr) == sorted(
+        [updated("db://flights/flight/1", 1), updated("db://flights/flight/1", "1")], key=repr
+    )
+
+
+def test_a_listen_for_tools_is_told_of_no_resource(admin: Peer, flights: Any) -> None:
+    watching = listen(admin, {"toolsListChanged": True})
+    assert watching.next() == acknowledged("sub-1", toolsListChanged=True)
+
+    flights[0].save()
+    switch_a_tool()
+
+    assert watching.next() == tools_changed("sub-1")
+
+
+def test_a_listen_for_resources_is_told_of_no_tool(admin: Peer, flights: Any) -> None:
+    watching = watch(admin, MODERN, "db://flights/airline/UA")
+
+    switch_a_tool()
+
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+@pytest.mark.parametrize("unknown", ["resourcesListChanged", "rootsListChanged"])
+def test_what_this_server_does_not_tell_is_not_acknowledged(admin: Peer, unknown: str) -> None:
+    watching = listen(admin, {unknown: True, "toolsListChanged": False, "promptsListChanged": False})
+
+    assert watching.next() == acknowledged("sub-1")
+
+
+@OLDEST_AND_NEWEST_SESSION
+def test_a_session_is_told_of_tools_without_asking(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/airline/UA")
+
+    switch_a_tool()
+
+    assert watching.next() == tools_changed()
+
+
+@OLDEST_AND_NEWEST_SESSION
+def test_a_session_watches_more_while_its_stream_is_open(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/airline/UA")
+
+    admin.result(revision, "resources/subscribe", {"uri": "db://flights/flight/1"})
+    flights[0].save()
+
+    assert watching.next() == updated("db://flights/flight/1")
+
+
+@EACH_LEGACY_REVISION
+def test_after_unsubscribe_nothing_is_told(admin: Peer, revision: str, flights: Any) -> None:
+    watching = watch(admin, revision, "db://flights/flight/1", "db://flights/airline/UA")
+
+    answer = admin.result(revision, "resources/unsubscribe", {"uri": "db://flights/flight/1"})
+    flights[0].save()
+
+    assert answer == {}
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+@OLDEST_AND_NEWEST_SESSION
+def test_unsubscribing_from_what_is_not_watched_is_no_error(admin: Peer, revision: str) -> None:
+    assert admin.result(revision, "resources/unsubscribe", {"uri": "db://flights/nothing"}) == {}
+
+
+def test_a_listen_that_was_given_up_is_told_no_more(admin: Peer, flights: Any, hub: Callable[[], Hub]) -> None:
+    cancelled = watch(admin, MODERN, "db://flights/flight/1", listen_id="given up")
+    kept = watch(admin, MODERN, "db://flights/flight/1", listen_id="kept")
+
+    cancelled.close()
+    if isinstance(admin, DuplexPeer):
+        # Messages are taken in their order, so that the answer says that the cancellation has been read.
+        admin.result(MODERN, "server/discover")
+    for _ in range(2):
+        flights[0].save()
+        assert kept.next() == updated("db://flights/flight/1", "kept")
+
+    assert len(hub()._index["flights.flight"]) == 1

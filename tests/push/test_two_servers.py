@@ -1,0 +1,256 @@
+"""Two server processes that share a database and nothing else, or Redis too: a session lives in neither of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.utils import timezone
+
+from mcp_django.models import OpenQuestion, Session
+from tests.conftest import is_listening, need
+from tests.end_to_end.servers import wait_for
+from tests.push.processes import ServedPeer, new_prefix, served
+from tests.support import schemas
+from tests.support.data import Users, switch_on, token_of
+from tests.support.http import parse_events
+from tests.support.peers import LEGACY, Message
+from tests.support.talking import in_session
+
+RESUMED = "2025-11-25"
+
+
+@dataclass
+class Two:
+    """The same project, served twice."""
+
+    one: str
+    other: str
+
+
+@pytest.fixture(scope="module", params=["redis", "no broker"])
+def two(
+    request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Two]:
+    prefix = ""
+    if request.param == "redis":
+        need(is_listening(6379), "Redis on 127.0.0.1:6379")
+        prefix = new_prefix()
+    logs: Path = tmp_path_factory.mktemp("two")
+    module = "tests.push.asking_tools"
+    with (
+        served("uvicorn", prefix, logs / "one.log", module=module) as one,
+        served("uvicorn", prefix, logs / "other.log", module=module) as other,
+    ):
+        yield Two(one, other)
+
+
+@pytest.fixture
+def here(two: Two, users: Users) -> Iterator[ServedPeer]:
+    """An administrator's client at the one process."""
+    switch_on("greet", "work")
+    peer = ServedPeer(token_of(users.admin), two.one)
+    peer.capabilities = {"elicitation": {}}
+    yield peer
+    peer.client.close()
+
+
+@pytest.fixture
+def there(two: Two, here: ServedPeer) -> Iterator[ServedPeer]:
+    """The same client at the other process, with the same sessions."""
+    peer = ServedPeer(here.token or "", two.other)
+    peer.sessions = here.sessions
+    yield peer
+    peer.client.close()
+
+
+class Stream:
+    """The answer to a request as it comes."""
+
+    def __init__(
+        self, peer: ServedPeer, revision: str, method: str, headers: dict[str, str], message: Any = None
+    ) -> None:
+        content = b"" if message is None else json.dumps(message).encode()
+        given = peer.headers({**in_session(peer, revision), **headers})
+        request = peer.client.build_request(method, f"{peer.origin}/mcp", content=content, headers=given)
+        self.response: httpx.Response = peer.client.send(request, stream=True)
+        assert self.response.status_code == 200, self.response.read()
+        self._blocks = self._read()
+        self.last_id = ""
+
+    def _read(self) -> Iterator[Any]:
+        buffer = ""
+        for text in self.response.iter_text():
+            blocks, separator, buffer = (buffer + text).rpartition("\n\n")
+            yield from parse_events((blocks + separator).encode())
+
+    def next(self) -> Message | None:
+        """The next message; None at the end."""
+        for event in self._blocks:
+            self.last_id = event.id or self.last_id
+            if event.data:
+                message: Message = json.loads(event.data)
+                return message
+        return None
+
+    def close(self) -> None:
+        self.response.close()
+
+
+def begin(peer: ServedPeer, revision: str, tool: str, **arguments: Any) -> Stream:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+    return Stream(peer, revision, "POST", {}, message)
+
+
+def answer(peer: ServedPeer, revision: str, question: Message | None, name: str) -> None:
+    assert question is not None
+    schemas.check(question, revision)
+    body = {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"name": name}}}
+    assert peer.post(body, in_session(peer, revision)).status == 202
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_session_lives_in_no_process(here: ServedPeer, there: ServedPeer, revision: str) -> None:
+    here.session(revision)
+    for tool in there.result(revision, "tools/list")["tools"]:
+        assert tool["name"]
+    assert there.result(revision, "logging/setLevel", {"level": "error"}) == {}
+    assert Session.objects.get().log_level == "error"
+    headers = in_session(here, revision)
+    assert there.http("DELETE", headers=headers).status == 204
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    assert here.post(ping, headers).status == 404
+    assert here.http("DELETE", headers=headers).status == 404
+    assert here.http("GET", headers=headers).status == 404
+
+
+def test_a_session_expires_in_every_process(here: ServedPeer, there: ServedPeer) -> None:
+    headers = in_session(here, RESUMED)
+    Session.objects.update(expires_at=timezone.now())
+    for peer in (here, there):
+        assert peer.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers).status == 404
+
+
+def test_the_session_of_another_user_is_404_everywhere(here: ServedPeer, two: Two, users: Users) -> None:
+    headers = in_session(here, RESUMED)
+    for origin in (two.one, two.other):
+        stranger = ServedPeer(token_of(users.ops), origin)
+        assert stranger.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, headers).status == 404
+        assert stranger.http("DELETE", headers=headers).status == 404
+        stranger.client.close()
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_question_is_answered_to_the_other_process(here: ServedPeer, there: ServedPeer, revision: str) -> None:
+    stream = begin(here, revision, "greet")
+    answer(there, revision, stream.next(), "Ada")
+    answer(there, revision, stream.next(), "Lovelace")
+    last = stream.next()
+    assert last is not None
+    assert last["result"]["content"] == [{"type": "text", "text": "Hello, Ada Lovelace."}]
+    assert stream.next() is None
+    assert OpenQuestion.objects.count() == 0
+
+
+def test_a_question_is_seen_and_answered_at_the_other_process(here: ServedPeer, there: ServedPeer) -> None:
+    stream = begin(here, RESUMED, "greet")
+    first = stream.next()
+    stream.close()
+    rest = Stream(there, RESUMED, "GET", {"Last-Event-ID": stream.last_id})
+    answer(there, RESUMED, first, "Ada")
+    answer(there, RESUMED, rest.next(), "Lovelace")
+    last = rest.next()
+    assert last is not None
+    assert last["result"]["content"] == [{"type": "text", "text": "Hello, Ada Lovelace."}]
+    assert rest.next() is None
+
+
+def test_a_question_ends_with_its_session_at_the_other_process(here: ServedPeer, there: ServedPeer) -> None:
+    stream = begin(here, RESUMED, "greet")
+    question = stream.next()
+    assert question is not None
+    assert there.http("DELETE", headers=in_session(there, RESUMED)).status == 204
+    cancelled, end = stream.next(), stream.next()
+    assert cancelled is not None
+    assert end is not None
+    assert cancelled["params"]["requestId"] == question["id"]
+    assert end["error"]["data"] == {"reason": "UNAUTHENTICATED"}
+    assert stream.next() is None
+
+
+def test_the_rest_of_a_call_at_the_other_process(here: ServedPeer, there: ServedPeer) -> None:
+    stream = begin(here, RESUMED, "work", seconds=0.5)
+    assert stream.next() is None
+    rest = Stream(there, RESUMED, "GET", {"Last-Event-ID": stream.last_id})
+    last = rest.next()
+    assert last is not None
+    assert last["result"]["content"] == [{"type": "text", "text": "worked"}]
+    headers = {**in_session(there, RESUMED), "Last-Event-ID": rest.last_id}
+    assert there.http("GET", headers=headers).status == 405
+
+
+def test_a_call_is_cancelled_at_the_other_process(two: Two, here: ServedPeer, there: ServedPeer, request: Any) -> None:
+    """The stream ends without an answer, long before the work would."""
+    stream = begin(here, RESUMED, "work", seconds=30)
+    assert stream.next() is None
+    rest = Stream(here, RESUMED, "GET", {"Last-Event-ID": stream.last_id})
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert there.post(notice, in_session(there, RESUMED)).status == 202
+    assert rest.next() is None
+
+
+# The transport HTTP+SSE.
+
+
+class OldStream:
+    """A stream of HTTP+SSE at one process, whose messages are posted to the other."""
+
+    def __init__(self, two: Two, token: str) -> None:
+        self.client = httpx.Client(timeout=15, headers={"Authorization": f"Bearer {token}"})
+        self.elsewhere = two.other
+        request = self.client.build_request("GET", f"{two.one}/sse", headers={"Accept": "text/event-stream"})
+        self.response = self.client.send(request, stream=True)
+        self._data = (line.removeprefix("data: ") for line in self.response.iter_lines() if line.startswith("data: "))
+        self.endpoint = next(self._data)
+
+    def post(self, message: Message, token: str = "") -> int:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        url = f"{self.elsewhere}{self.endpoint}"
+        return self.client.post(url, json={"jsonrpc": "2.0", **message}, headers=headers).status_code
+
+    def next(self) -> Message:
+        message: Message = json.loads(next(self._data))
+        return message
+
+    def close(self) -> None:
+        self.response.close()
+
+
+def test_what_is_posted_to_the_other_process_reaches_the_old_stream(two: Two, users: Users) -> None:
+    switch_on("greet")
+    stream = OldStream(two, token_of(users.admin))
+    client = {"name": "tests", "version": "1"}
+    opening = {"protocolVersion": "2025-06-18", "capabilities": {"elicitation": {}}, "clientInfo": client}
+
+    taken = [stream.post({"id": 1, "method": "initialize", "params": opening})]
+    opened = stream.next()
+    taken.append(stream.post({"method": "notifications/initialized"}))
+    taken.append(stream.post({"id": 2, "method": "tools/call", "params": {"name": "greet", "arguments": {}}}))
+    for name in ("Ada", "Lovelace"):
+        question = stream.next()
+        schemas.check(question, "2025-06-18")
+        taken.append(stream.post({"id": question["id"], "result": {"action": "accept", "content": {"name": name}}}))
+    greeted = stream.next()
+    of_another = stream.post({"id": 3, "method": "ping"}, token_of(users.ops))
+    stream.close()
+    wait_for(lambda: stream.post({"id": 4, "method": "ping"}) == 404, "the end of the stream")
+
+    schemas.check(opened, "2025-06-18", "initialize")
+    assert taken == [202] * 5
+    assert (greeted["id"], greeted["result"]["content"]) == (2, [{"type": "text", "text": "Hello, Ada Lovelace."}])
+    assert of_another == 404

@@ -1,0 +1,308 @@
+"""Which models are watched, and what of their signals becomes a change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.sessions.models import Session
+from django.db import connection, models, transaction
+from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_django import site
+from mcp_django.push.changes import ModelChange
+from tests.push.conftest import Heard
+from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched
+
+
+def told(**models_: ModelChange) -> dict[tuple[str, str], ModelChange]:
+    return {("default", f"shop.{name}"): change for name, change in models_.items()}
+
+
+def written(*keys: Any) -> ModelChange:
+    return ModelChange({str(key) for key in keys}, set())
+
+
+def deleted(*keys: Any) -> ModelChange:
+    return ModelChange(set(), {str(key) for key in keys})
+
+
+def either(change: ModelChange) -> dict[str, ModelChange]:
+    """Of a product and of a book: a signal of the parent does not say whether its row has a child."""
+    return {"product": change, "book": change}
+
+
+UNKNOWN = ModelChange(None, set())
+
+
+def delete_statements(work: Callable[[], Any]) -> list[str]:
+    with CaptureQueriesContext(connection) as captured:
+        work()
+    return [query["sql"] for query in captured if query["sql"].startswith("DELETE")]
+
+
+@pytest.fixture
+def product(heard: Heard) -> Product:
+    product = Product.objects.create(name="lamp")
+    heard.events.clear()
+    return product
+
+
+@pytest.fixture
+def tags(heard: Heard) -> list[Tag]:
+    tags = [Tag.objects.create(name=name) for name in ("a", "b")]
+    heard.events.clear()
+    return tags
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[..., None]]:
+    """Registers a model for one test."""
+    models_: list[type[models.Model]] = []
+
+    def register(model: type[models.Model], **options: Any) -> None:
+        site.register(model, **options)
+        models_.append(model)
+
+    yield register
+    for model in models_:
+        site.unregister(model)
+
+
+# Inheritance.
+
+
+def test_a_saved_proxy_is_a_change_of_its_concrete_model(heard: Heard) -> None:
+    product = CheapProduct.objects.create(name="lamp")
+
+    assert heard.changes() == told(**either(written(product.pk)))
+
+
+def test_a_deleted_proxy_is_a_delete_of_its_concrete_model(heard: Heard, product: Product) -> None:
+    key = product.pk
+
+    CheapProduct.objects.get(pk=key).delete()
+
+    assert heard.changes() == told(**either(deleted(key)))
+
+
+def test_a_saved_child_is_a_change_of_its_parent_too(heard: Heard) -> None:
+    book = Book.objects.create(name="lamps", author="x")
+
+    assert heard.changes() == told(**either(written(book.pk)))
+
+
+def test_a_deleted_child_is_a_delete_of_its_parent_too(heard: Heard) -> None:
+    book = Book.objects.create(name="lamps", author="x")
+    key = book.pk
+    heard.events.clear()
+
+    book.delete()
+
+    assert heard.changes() == told(**either(deleted(key)))
+
+
+def test_a_save_of_the_parent_alone_is_a_change_of_the_child(heard: Heard) -> None:
+    book = Book.objects.create(name="lamps", author="x")
+    heard.events.clear()
+
+    Product.objects.get(pk=book.pk).save()
+
+    assert heard.changes() == told(**either(written(book.pk)))
+
+
+# Deletes.
+
+
+def test_a_deleted_row_is_told_with_the_key_that_it_had(heard: Heard, product: Product) -> None:
+    key = product.pk
+
+    product.delete()
+
+    assert product.pk is None
+    assert heard.changes() == told(**either(deleted(key)))
+
+
+def test_the_rows_of_a_deleted_queryset_are_told(heard: Heard, tags: list[Tag]) -> None:
+    Tag.objects.all().delete()
+
+    assert heard.changes() == told(tag=deleted("a", "b"))
+
+
+def test_deletes_of_a_model_that_is_not_exposed_stay_one_statement(heard: Heard) -> None:
+    Unwatched.objects.bulk_create(Unwatched(name=str(number)) for number in range(50))
+
+    statements = delete_statements(Unwatched.objects.all().delete)
+
+    assert len(statements) == 1
+    assert heard.events == []
+
+
+def test_clearing_sessions_stays_one_statement(heard: Heard) -> None:
+    ended = timezone.now() - timedelta(days=1)
+    Session.objects.bulk_create(Session(session_key=str(number), expire_date=ended) for number in range(50))
+
+    statements = delete_statements(Session.objects.filter(expire_date__lt=timezone.now()).delete)
+
+    assert len(statements) == 1
+
+
+@pytest.mark.parametrize("model", [Unwatched, Session, Apikey])
+@pytest.mark.parametrize("signal", [pre_save, post_save, pre_delete, post_delete, m2m_changed])
+def test_a_model_that_is_not_exposed_has_no_receiver(heard: Heard, signal: Any, model: Any) -> None:
+    Tag.objects.create(name="the receivers are connected by now")
+
+    assert not signal.has_listeners(model)
+
+
+@pytest.mark.parametrize("signal", [pre_save, pre_delete])
+def test_an_exposed_model_has_no_receiver_before_it_is_written(heard: Heard, signal: Any) -> None:
+    Tag.objects.create(name="the receivers are connected by now")
+
+    assert not signal.has_listeners(Tag)
+
+
+# Which models.
+
+
+def test_a_model_that_is_registered_later_is_watched(heard: Heard, registered: Callable[..., None]) -> None:
+    registered(Unwatched, fields="__all__")
+
+    row = Unwatched.objects.create(name="x")
+
+    assert heard.changes() == told(unwatched=written(row.pk))
+
+
+def test_a_model_that_is_unregistered_is_watched_no_more(heard: Heard) -> None:
+    site.register(Unwatched, fields="__all__")
+    site.unregister(Unwatched)
+
+    Unwatched.objects.create(name="x")
+
+    assert heard.events == []
+    assert not post_delete.has_listeners(Unwatched)
+
+
+def test_watch_false_keeps_the_model_silent_and_its_deletes_fast(heard: Heard, registered: Callable[..., None]) -> None:
+    registered(Unwatched, fields="__all__", watch=False)
+
+    Unwatched.objects.bulk_create(Unwatched(name=str(number)) for number in range(5))
+    Unwatched(name="saved").save()
+    statements = delete_statements(Unwatched.objects.all().delete)
+
+    assert heard.events == []
+    assert len(statements) == 1
+
+
+def test_watch_false_silences_a_model_that_the_admin_exposes(heard: Heard, registered: Callable[..., None]) -> None:
+    registered(Tag, watch=False)
+
+    Tag.objects.create(name="a")
+
+    assert heard.events == []
+
+
+def test_bulk_writes_send_no_signal_and_are_not_told(heard: Heard) -> None:
+    Tag.objects.bulk_create([Tag(name="a"), Tag(name="b")])
+    Product.objects.update(name="x")
+
+    assert heard.events == []
+
+
+# Many to many, from both sides.
+
+
+def test_adding_a_related_row_changes_both(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    product.tags.add(*tags)
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=written("a", "b"))
+
+
+def test_adding_from_the_other_side_changes_both(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    tags[0].product_set.add(product)
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=written("a"))
+
+
+def test_removing_a_related_row_changes_both(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    product.tags.add(*tags)
+    heard.events.clear()
+
+    product.tags.remove(tags[1])
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=written("b"))
+
+
+def test_removing_from_the_other_side_changes_both(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    product.tags.add(*tags)
+    heard.events.clear()
+
+    tags[1].product_set.remove(product)
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=written("b"))
+
+
+def test_clearing_tells_the_other_side_as_a_model_since_nobody_says_whom_it_held(
+    heard: Heard, product: Product, tags: list[Tag]
+) -> None:
+    product.tags.add(*tags)
+    heard.events.clear()
+
+    product.tags.clear()
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=UNKNOWN)
+
+
+def test_clearing_from_the_other_side_tells_the_first_as_a_model(
+    heard: Heard, product: Product, tags: list[Tag]
+) -> None:
+    product.tags.add(*tags)
+    heard.events.clear()
+
+    tags[0].product_set.clear()
+
+    assert heard.changes() == told(**either(UNKNOWN), tag=written("a"))
+
+
+def test_relating_a_child_changes_the_child_and_its_parent(heard: Heard, tags: list[Tag]) -> None:
+    book = Book.objects.create(name="lamps", author="x")
+    heard.events.clear()
+
+    book.tags.add(tags[0])
+
+    assert heard.changes() == told(**either(written(book.pk)), tag=written("a"))
+
+
+def test_relating_a_child_from_the_other_side_changes_the_child_too(heard: Heard, tags: list[Tag]) -> None:
+    book = Book.objects.create(name="lamps", author="x")
+    heard.events.clear()
+
+    tags[0].product_set.add(book.product_ptr)
+
+    assert heard.changes() == told(**either(written(book.pk)), tag=written("a"))
+
+
+def test_relating_through_a_proxy_changes_its_concrete_model(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    CheapProduct.objects.get(pk=product.pk).tags.add(tags[0])
+
+    assert heard.changes() == told(**either(written(product.pk)), tag=written("a"))
+
+
+def test_a_relation_that_was_rolled_back_is_not_told(heard: Heard, product: Product, tags: list[Tag]) -> None:
+    with transaction.atomic():
+        product.tags.add(*tags)
+        transaction.set_rollback(True)
+
+    assert heard.events == []
+
+
+def test_a_key_that_was_assigned_in_another_spelling_is_told_as_the_database_spells_it(
+    heard: Heard, product: Product
+) -> None:
+    Product(pk=f"0{product.pk}", name="lantern").save()
+
+    assert heard.changes() == told(**either(written(product.pk)))

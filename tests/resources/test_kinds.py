@@ -1,0 +1,165 @@
+"""What values look like outside: the same in a page, in a record and in a resource, and as the schema says."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, models
+from jsonschema import Draft202012Validator
+
+from demo_project.flights.models import Flight
+from mcp_django.resources.kinds import KINDS, TEXT, kind_of
+from tests.shop.models import Product
+from tests.support.asking import DirectPeer
+from tests.support.data import make_flights
+
+SKU = uuid.UUID("12345678-1234-4234-8234-123456789abc")
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def value_of(root: DirectPeer, name: str, value: Any) -> Any:
+    """The value as all three ways of reading give it."""
+    product = Product.objects.create(**{"name": "x", name: value})
+    page = root.call("find_records", model="shop.product", fields=[name])
+    record = root.call("get_record", model="shop.product", id=product.pk)["structuredContent"]
+    resource = root.read(f"db://shop/product/{product.pk}")
+    text = json.loads(page["content"][0]["text"])
+    schema = root.read("db://shop/product.schema")
+
+    assert page["structuredContent"] == text
+    assert record == resource
+    Draft202012Validator(schema).validate(resource)
+    [[_, in_page]] = page["structuredContent"]["rows"]
+    assert in_page == record[name] or schema["properties"][name].get("type") is None
+    return record[name]
+
+
+WRITTEN = [
+    ("name", "é ü 😀", "é ü 😀"),
+    ("name", "", ""),
+    ("sku", SKU, "12345678-1234-4234-8234-123456789abc"),
+    ("price", Decimal("10.10"), "10.10"),
+    ("price", Decimal("-0.05"), "-0.05"),
+    ("price", Decimal("123456789012.34"), "123456789012.34"),
+    ("price", None, None),
+    ("weight", 0.1, 0.1),
+    ("weight", 1e300, 1e300),
+    ("weight", -5.0, -5.0),
+    ("weight", None, None),
+    ("stock", 0, 0),
+    ("stock", 2**53 - 1, 2**53 - 1),
+    ("stock", 2**53, str(2**53)),
+    ("stock", -(2**53), str(-(2**53))),
+    ("stock", 2**63 - 1, "9223372036854775807"),
+    ("launched", datetime.date(2013, 1, 31), "2013-01-31"),
+    ("launched", datetime.date(1000, 1, 1), "1000-01-01"),
+    ("opens", datetime.time(8, 30), "08:30:00"),
+    ("opens", datetime.time(8, 30, 5, 7), "08:30:05.000007"),
+    ("lead_time", datetime.timedelta(days=1, hours=2), "P1DT02H00M00S"),
+    ("lead_time", datetime.timedelta(seconds=-1), "-P0DT00H00M01S"),
+    ("lead_time", datetime.timedelta(microseconds=1), "P0DT00H00M00.000001S"),
+    ("active", True, True),
+    ("active", False, False),
+    ("details", {"a": [1, None, "x"], "b": {"c": True}}, {"a": [1, None, "x"], "b": {"c": True}}),
+    ("details", [], []),
+    ("details", "text", "text"),
+    ("details", 5, 5),
+    ("details", {"a": [2**53, True, 1.5]}, {"a": [str(2**53), True, 1.5]}),
+    ("manual", "manuals/lamp.pdf", "manuals/lamp.pdf"),
+    ("manual", "", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "written"), WRITTEN, ids=[f"{name}={value}"[:40] for name, value, _ in WRITTEN]
+)
+def test_a_value_is_written(root: DirectPeer, name: str, value: Any, written: Any) -> None:
+    found = value_of(root, name, value)
+
+    assert found == written
+    assert type(found) is type(written)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_numbers_that_json_lacks_are_null(root: DirectPeer, value: float) -> None:
+    if connection.vendor == "mysql":
+        return  # MariaDB takes no such number.
+
+    assert value_of(root, "weight", value) is None
+
+
+def test_binary_is_hidden(root: DirectPeer) -> None:
+    product = Product.objects.create(name="x", blob=b"\x00\xff")
+
+    assert "blob" not in root.read(f"db://shop/product/{product.pk}")
+    assert "blob" not in root.read("db://shop/product.schema")["properties"]
+
+
+def test_moments_are_written_in_utc(root: DirectPeer) -> None:
+    make_flights(1)
+    Flight.objects.update(
+        departs_at=datetime.datetime(2013, 7, 1, 8, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=-4)))
+    )
+
+    assert root.read("db://flights/flight/1")["departs_at"] == "2013-07-01T12:00:00.000005Z"
+
+
+def test_a_relation_is_written_as_the_key_that_it_holds(root: DirectPeer) -> None:
+    make_flights(2)
+
+    first, second = root.read("db://flights/flight/1"), root.read("db://flights/flight/2")
+
+    assert (first["carrier"], first["plane"]) == ("UA", None)
+    assert (second["carrier"], second["plane"]) == ("AA", "N14228")
+
+
+def test_an_integer_beyond_double_precision_finds_its_row_again(root: DirectPeer) -> None:
+    Product.objects.create(name="other", stock=2**53)
+    Product.objects.create(name="right", stock=2**53 + 1)
+    written = root.call("find_records", model="shop.product", filter={"name": "right"}, fields=["stock"])
+    stock = written["structuredContent"]["rows"][0][1]
+
+    found = root.call("find_records", model="shop.product", filter={"stock": stock}, fields=["name"])
+
+    assert [row[1] for row in found["structuredContent"]["rows"]] == ["right"]
+
+
+class _EncryptedField(models.CharField):
+    """A stranger's field: its values come out decrypted."""
+
+
+def test_a_field_of_a_strange_class_is_hidden_until_it_is_named() -> None:
+    field = _EncryptedField(max_length=10)
+
+    assert kind_of(field, named=False) is None
+    assert kind_of(field, named=True) is TEXT
+
+
+def test_binary_is_hidden_even_where_it_is_named() -> None:
+    assert kind_of(models.BinaryField(), named=True) is None
+
+
+def test_every_field_class_of_django_has_a_kind_but_binary_and_removed_ones() -> None:
+    classes = [
+        cls
+        for cls in vars(models).values()
+        if isinstance(cls, type) and issubclass(cls, models.Field) and not issubclass(cls, models.ForeignObject)
+    ]
+
+    without = {cls.__name__ for cls in classes if cls not in KINDS}
+
+    assert without == {
+        "Field", "BinaryField", "CommaSeparatedIntegerField", "IPAddressField", "NullBooleanField", "ManyToManyField",
+        "CompositePrimaryKey", "GeneratedField", "OrderWrt",
+    }  # fmt: skip

@@ -1,0 +1,191 @@
+"""How much is answered: the limit of a page, cut values, and what says so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import override_settings
+
+from demo_project.flights.models import Flight
+from mcp_django.protocol.jsonrpc import encode
+from tests.shop.models import Product
+from tests.support.asking import DirectPeer, errors_of, text_of
+from tests.support.data import make_flights
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def page_of(root: DirectPeer, model: str = "flights.flight", **asked: Any) -> Any:
+    return root.call("find_records", model=model, **asked)["structuredContent"]
+
+
+def test_a_page_has_the_default_number_of_rows(root: DirectPeer) -> None:
+    make_flights(25)
+
+    page = page_of(root)
+
+    assert len(page["rows"]) == 20
+    assert page["next_cursor"]
+    assert "notes" not in page
+
+
+def test_a_page_has_no_more_rows_than_the_limit_of_the_project(root: DirectPeer) -> None:
+    make_flights(5)
+
+    with override_settings(MCP={"MAX_ROWS": 2, "DEFAULT_ROWS": 10}):
+        by_default = page_of(root)
+        by_uri = root.read("db://flights/flight?limit=3")
+
+    assert len(by_default["rows"]) == len(by_uri["rows"]) == 2
+    assert by_uri["notes"] == ["A page holds at most 2 rows."]
+
+
+def test_the_primary_key_is_the_first_column_whatever_is_asked(root: DirectPeer) -> None:
+    make_flights(1)
+
+    columns = [page_of(root, fields=names)["columns"] for names in (["number"], ["number", "id"], ["pk"], ["id"], [])]
+
+    assert columns[:4] == [["id", "number"], ["id", "number"], ["id"], ["id"]]
+    assert columns[4][0] == "id" and len(columns[4]) == 14
+
+
+def test_long_text_is_cut_in_a_page_and_whole_in_a_record(root: DirectPeer) -> None:
+    make_flights(1)
+    Flight.objects.update(notes="x" * 5_000)
+
+    page = page_of(root, fields=["notes"])
+    record = root.call("get_record", model="flights.flight", id=1)["structuredContent"]
+
+    assert page["rows"] == [[1, "x" * 2_000 + "…"]]
+    assert page["notes"] == ["Values ending in … were cut at 2000 characters; get_record gives them whole."]
+    assert record["notes"] == "x" * 5_000
+
+
+def test_long_json_is_cut_in_a_page_and_whole_in_a_record(root: DirectPeer) -> None:
+    product = Product.objects.create(name="x", details={"a": "y" * 5_000})
+
+    page = page_of(root, "shop.product", fields=["details"])
+    record = root.call("get_record", model="shop.product", id=product.pk)["structuredContent"]
+
+    assert page["rows"][0][1] == '{"a":"' + "y" * 1_994 + "…"
+    assert page["notes"] == ["Values ending in … were cut at 2000 characters; get_record gives them whole."]
+    assert record["details"] == {"a": "y" * 5_000}
+
+
+def test_a_page_is_cut_at_a_number_of_bytes_and_goes_on_from_there(root: DirectPeer) -> None:
+    make_flights(5)
+    Flight.objects.update(notes="z" * 900)
+
+    with override_settings(MCP={"MAX_RESULT_BYTES": 6_000}):
+        first = page_of(root, fields=["notes"])
+        second = page_of(root, fields=["notes"], cursor=first["next_cursor"])
+        third = page_of(root, fields=["notes"], cursor=second["next_cursor"])
+
+    assert [row[0] for page in (first, second, third) for row in page["rows"]] == [1, 2, 3, 4, 5]
+    assert first["notes"] == ["The page was cut at 2 rows, since more would exceed 2000 bytes."]
+
+
+def test_a_row_longer_than_a_page_is_a_page_of_its_own(root: DirectPeer) -> None:
+    make_flights(3)
+    Flight.objects.update(notes="z" * 1_900)
+
+    with override_settings(MCP={"MAX_RESULT_BYTES": 5_000}):
+        page = page_of(root, fields=["notes"])
+
+    assert [row[0] for row in page["rows"]] == [1]
+    assert page["next_cursor"]
+
+
+@pytest.mark.parametrize("text", ['\\"' * 1_000, "\x01" * 2_000, "é" * 2_000, "😀" * 1_000])
+def test_no_page_exceeds_the_bound_on_a_result(root: DirectPeer, text: str) -> None:
+    """900 kB is what the official clients take; an escape may make six bytes of one, and the text says it all again."""
+    make_flights(100)
+    Flight.objects.update(notes=text)
+
+    result = root.call("find_records", model="flights.flight", limit=100)
+
+    assert len(encode(result)) <= 900_000
+    assert result["structuredContent"]["rows"]
+
+
+def test_a_record_longer_than_the_bound_is_cut_and_says_so(root: DirectPeer) -> None:
+    make_flights(1)
+    Flight.objects.update(notes="z" * 900_000)
+
+    result = root.call("get_record", model="flights.flight", id=1)
+
+    assert len(encode(result)) <= 900_000
+    assert result["structuredContent"]["notes"].endswith("…")
+    assert result["content"][1]["text"].startswith("Values ending in … were cut at ")
+
+
+@pytest.mark.parametrize("key", [999, "999", -1, 0, "", "x", "1 OR 1=1", 2**70, "1e3", "0x1", " ", "1\x00"])
+def test_a_key_that_is_none_is_absent(root: DirectPeer, key: Any) -> None:
+    make_flights(1)
+
+    result = root.call("get_record", model="flights.flight", id=key)
+
+    assert [error["field"] for error in errors_of(result)] == ["id"]
+    assert "The server's log" not in text_of(result)
+
+
+@pytest.mark.parametrize("key", [True, 1.5, None, [1], {"pk": 1}])
+def test_a_key_of_another_type_is_refused(root: DirectPeer, key: Any) -> None:
+    make_flights(1)
+
+    result = root.call("get_record", model="flights.flight", id=key)
+
+    assert [error["field"] for error in errors_of(result)] == ["id"]
+
+
+@pytest.mark.parametrize("length", [1, 200, 10_000])
+def test_ordering_by_long_text_never_gives_a_cursor_that_cannot_be_used(root: DirectPeer, length: int) -> None:
+    make_flights(3)
+    for flight in Flight.objects.all():
+        flight.notes = "".join(chr(0xE9 + place * flight.pk % 997) for place in range(length))
+        flight.save()
+
+    page = page_of(root, order_by=["notes"], limit=1, fields=["id"])
+
+    if "next_cursor" in page:
+        again = page_of(root, order_by=["notes"], limit=1, fields=["id"], cursor=page["next_cursor"])
+        assert again["rows"] != page["rows"]
+    else:
+        assert page["notes"] == [
+            "There are more rows. Texts of this order are too long for a cursor: order by other fields."
+        ]
+    assert ("next_cursor" in page) == (length < 10_000)
+
+
+def test_search_looks_for_every_word_in_any_field(root: DirectPeer) -> None:
+    make_flights(6)
+
+    by_tail = page_of(root, search="N142", fields=["id"])
+    by_number = page_of(root, search="1003", fields=["id"])
+    by_both = page_of(root, search="n14 1001", fields=["id"])
+    by_nothing = page_of(root, search="n14 nothing", fields=["id"])
+
+    assert [row[0] for row in by_tail["rows"]] == [2, 3, 5, 6]
+    assert [row[0] for row in by_number["rows"]] == [4]
+    assert [row[0] for row in by_both["rows"]] == [2]
+    assert by_nothing["rows"] == []
+
+
+def test_search_without_search_fields_is_refused_in_words(root: DirectPeer) -> None:
+    result = root.call("find_records", model="shop.product", search="x")
+
+    assert errors_of(result) == [
+        {"field": "search", "message": "shop.product has no search fields. Use filter.", "received": "x"}
+    ]
+
+
+@pytest.mark.parametrize("search", ["", "   ", "\t"])
+def test_a_search_for_nothing_finds_everything(root: DirectPeer, search: str) -> None:
+    make_flights(2)
+
+    assert len(page_of(root, search=search)["rows"]) == 2

@@ -1,0 +1,467 @@
+"""Resource templates: those that a project declares, and the queries of models."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
+from django.http import Http404, HttpRequest
+from django.test import override_settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import AnyUrl
+
+from demo_project.flights.models import Flight
+from mcp_django import MCPSite, ToolError, resource
+from mcp_django.resources import catalog, templates
+from mcp_django.resources.plain_templates import PlainTemplate
+from tests.conftest import PUSHING
+from tests.shop.models import Product, Tag
+from tests.support.asking import DirectPeer, rights_on
+from tests.support.data import make_flights, make_staff
+from tests.support.declared import Declared
+from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(6)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def echo(request: HttpRequest, **values: str) -> Any:
+    """Says what it was given."""
+    return values
+
+
+def template(uri: str, function: Any = echo, **options: Any) -> PlainTemplate:
+    return PlainTemplate(uri, "echo", function, **options)
+
+
+def read(peer: Peer, uri: str, revision: str = MODERN) -> Any:
+    [contents] = peer.result(revision, "resources/read", {"uri": uri})["contents"]
+    return contents
+
+
+def is_absent(peer: Peer, uri: str, revision: str = MODERN) -> bool:
+    error = peer.error(revision, "resources/read", {"uri": uri})
+    assert error["data"]["reason"] in ("RESOURCE_NOT_FOUND", "INTERNAL_ERROR")
+    return bool(error["data"]["reason"] == "RESOURCE_NOT_FOUND")
+
+
+# Declared ones, over every transport.
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_template_is_listed_and_its_resources_are_read(admin: Peer, declared: Declared, revision: str) -> None:
+    def order(request: HttpRequest, number: str) -> dict[str, str]:
+        """An order by its number.
+
+        And more.
+        """
+        return {"number": number, "user": request.user.get_username()}
+
+    declared.resource("shop://order/{number}.json", order, title="Order", mime_type="application/json")
+    found = admin.result(revision, "resources/templates/list")["resourceTemplates"]
+    [listed] = [item for item in found if item["uriTemplate"].startswith("shop:")]
+    contents = read(admin, "shop://order/A%2F1.json", revision)
+
+    title = {"title": "Order"} if revision >= "2025-06-18" else {}
+    assert listed == {
+        "uriTemplate": "shop://order/{number}.json", "name": "order", "description": "An order by its number.",
+        "mimeType": "application/json", **title,
+    }  # fmt: skip
+    assert contents == {
+        "uri": "shop://order/A%2F1.json", "mimeType": "application/json",
+        "text": '{"number":"A/1","user":"admin"}',
+    }  # fmt: skip
+    assert "shop://order" not in json.dumps(admin.result(revision, "resources/list"))
+    assert is_absent(admin, "shop://order/", revision) and is_absent(admin, "shop://order/A1", revision)
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_a_resource_of_a_template_is_watched(admin: Peer, declared: Declared, revision: str) -> None:
+    declared.resource("shop://order/{number}", echo)
+
+    watching = admin.watch(revision, ["shop://order/1"])
+
+    assert watching.honoured in (None, {"resourceSubscriptions": ["shop://order/1"]})
+    if revision == MODERN:
+        assert admin.watch(revision, ["shop://order/", "shop://other/1"]).honoured == {}
+    else:
+        error = admin.error(revision, "resources/subscribe", {"uri": "shop://order/"})
+        assert error["data"]["reason"] == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+def test_watching_what_needs_a_permission(viewer: Peer, declared: Declared) -> None:
+    declared.resource("shop://order/{number}", echo, permission="shop.view_product")
+
+    assert viewer.watch(MODERN, ["shop://order/1"]).honoured == {}
+
+
+def test_the_template_of_the_demo(ops: Peer, flights: Any) -> None:
+    board = read(ops, "flights://board/JFK/2013-01-01")["text"].splitlines()
+
+    assert board[0] == "05:00 UA 1000 to IAH, on time"
+    assert read(ops, "flights://board/EWR/2013-01-01")["text"] == ""  # Nobody shows them these flights.
+    assert is_absent(ops, "flights://board/XXX/2013-01-01") and is_absent(ops, "flights://board/JFK/yesterday")
+
+
+# What the function is given.
+
+
+@pytest.mark.parametrize(("pattern", "uri", "expected"), [
+    ("a://{x}", "a://1", {"x": "1"}),
+    ("a://{x}/{y}", "a://1/2", {"x": "1", "y": "2"}),
+    ("a:{x}", "a:1", {"x": "1"}),
+    ("a://b/{x}.{y}", None, None),
+    ("a://b/{x}-to,{y}", "a://b/1-to-to,2", {"x": "1-to", "y": "2"}),
+    ("a://b?q={x}&page={y}", "a://b?q=1&page=2", {"x": "1", "y": "2"}),
+    ("a://{x}", "a://%2541", {"x": "%41"}),
+    ("a://{x}", "a://a%2Fb%3Fc%23d", {"x": "a/b?c#d"}),
+    ("a://{x}", "a://1+1", {"x": "1+1"}),
+    ("a://{x}", "a://ann@example.com:80", {"x": "ann@example.com:80"}),
+    ("a://{x}", "a://gr%C3%B6%C3%9Fe", {"x": "größe"}),
+    ("a://{x}", "a://größe", {"x": "größe"}),
+    ("a://{x}", "a://...", {"x": "..."}),
+    ("a://{x}/{y}", "a://1", None),
+    ("a://{x}", "a://1/2", None),
+    ("a://{x}", "a://1?y=2", None),
+    ("a://{x}", "a://1#2", None),
+    ("a://{x}", "a://", None),
+    ("a://{x}", "A://1", None),
+    ("a://{x}", "a://1\n", {"x": "1\n"}),
+    ("a://{x}", "xa://1", None),
+    ("a://{x}/b", "a://1/bc", None),
+    ("a://b.c/{x}", "a://bxc/1", None),
+    ("a://{x},{y}", "a://1,2,3", None),
+    ("a://{x}", "a://{x}", None),
+    ("a://{x}", "a://%", {"x": "%"}),
+])  # fmt: skip
+def test_a_uri_is_matched(pattern: str, uri: str | None, expected: dict[str, str] | None) -> None:
+    if uri is None:
+        with pytest.raises(ImproperlyConfigured, match="between two variables must stand a character"):
+            template(pattern)
+    else:
+        assert template(pattern).match(uri) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(min_size=1), st.text(min_size=1))
+def test_any_value_is_given_as_it_was_encoded(first: str, second: str) -> None:
+    try:
+        uri = f"a://b/{quote(first, safe='')}/c;{quote(second, safe='')}"
+    except UnicodeEncodeError:
+        return
+    expected = {"x": first, "y": second}
+    refused = {".", ".."} & {first, second} or "\x00" in first + second
+
+    assert template("a://b/{x}/c;{y}").match(uri) == (None if refused else expected)
+
+
+# Attacks.
+
+
+@pytest.mark.parametrize("value", ["..", ".", "%2E%2E", "%2e.", "%00", "a%00b", "%FF", "%ED%A0%80", "%C0%AE%C0%AE"])
+def test_a_value_that_no_key_has(root: DirectPeer, declared: Declared, value: str) -> None:
+    def fail(request: HttpRequest, x: str) -> str:
+        """Fail."""
+        raise AssertionError("was called")
+
+    declared.resource("shop://file/{x}", fail)
+
+    assert is_absent(root, f"shop://file/{value}")
+
+
+@pytest.mark.parametrize("value", ["..%2Fetc%2Fpasswd", "%2Fetc%2Fpasswd", "a%5C..%5Cb", "a%2F..", "..\\x"])
+def test_leaving_the_folder_of_a_file(value: str) -> None:
+    assert template("file:///srv/{name}").match(f"file:///srv/{value}") is None
+    assert template("file:///srv/{name}").match("file:///srv/report.txt") == {"name": "report.txt"}
+
+
+def test_a_template_without_its_permission_does_not_exist(root: DirectPeer, declared: Declared) -> None:
+    declared.resource("shop://secret/{x}", echo, permission="shop.view_product")
+    nobody = DirectPeer(make_staff("nobody"))
+
+    hidden = nobody.error(MODERN, "resources/read", {"uri": "shop://secret/1"})
+    absent = nobody.error(MODERN, "resources/read", {"uri": "shop://sxcret/1"})
+
+    assert str(hidden).replace("secret", "sxcret") == str(absent)
+    assert "shop://secret" not in str(nobody.result(MODERN, "resources/templates/list"))
+    assert read(root, "shop://secret/1")["text"] == '{"x":"1"}'
+    assert is_absent(DirectPeer(root.user, "actions"), "shop://secret/1")
+
+
+def test_a_uri_longer_than_any_is(root: DirectPeer, declared: Declared) -> None:
+    declared.resource("shop://order/{x}", echo)
+
+    with override_settings(MCP={"MAX_URI": 40}):
+        assert read(root, "shop://order/" + "x" * 27)["text"]
+        assert is_absent(root, "shop://order/" + "x" * 28)
+
+
+def test_a_resource_larger_than_a_message(root: DirectPeer, declared: Declared) -> None:
+    declared.resource("shop://order/{x}", lambda request, x: "y" * 5_000)
+
+    with override_settings(MCP={"MAX_RESULT_BYTES": 4_000}):
+        error = root.error(MODERN, "resources/read", {"uri": "shop://order/1"})
+
+    assert error["data"]["reason"] == "LIMIT_EXCEEDED"
+
+
+# What the function gives.
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    ("text", {"text": "text"}), (b"\x00\xff", {"blob": "AP8="}), ({"a": [1, None]}, {"text": '{"a":[1,null]}'}),
+    ("", {"text": ""}), ([], {"text": "[]"}),
+])  # fmt: skip
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_resource_is_what_the_function_returns(
+    root: DirectPeer, declared: Declared, value: Any, expected: Any, asynchronous: bool
+) -> None:
+    async def later(request: HttpRequest, x: str) -> Any:
+        """Later."""
+        return value
+
+    declared.resource("shop://x/{x}", later if asynchronous else lambda request, x: value, mime_type="x/y", name="x")
+
+    assert read(root, "shop://x/1") == {"uri": "shop://x/1", "mimeType": "x/y", **expected}
+
+
+@pytest.mark.parametrize("raised", [None, ObjectDoesNotExist(), Tag.DoesNotExist(), Http404(), PermissionDenied()])
+def test_what_is_not_there_is_not_found(root: DirectPeer, declared: Declared, raised: Exception | None) -> None:
+    def find(request: HttpRequest, x: str) -> None:
+        """Find."""
+        if raised is not None:
+            raise raised
+
+    declared.resource("shop://x/{x}", find)
+
+    assert root.error(MODERN, "resources/read", {"uri": "shop://x/1"}) == {
+        "code": -32602,
+        "message": "Resource not found.",
+        "data": {
+            "reason": "RESOURCE_NOT_FOUND",
+            "uri": "shop://x/1",
+            "errors": [
+                {"field": "uri", "message": "not a resource; resources/list names the resources",
+                 "received": "shop://x/1"}
+            ],
+        },
+    }  # fmt: skip
+
+
+def test_a_function_says_why_it_refuses(root: DirectPeer, declared: Declared) -> None:
+    def refuse(request: HttpRequest, x: str) -> None:
+        """Refuse."""
+        raise ToolError("Only on Mondays.")
+
+    declared.resource("shop://x/{x}", refuse)
+
+    error = root.error(MODERN, "resources/read", {"uri": "shop://x/1"})
+
+    assert error == {"code": -32603, "message": "Only on Mondays.", "data": {"reason": "RESOURCE_REFUSED"}}
+
+
+@pytest.mark.parametrize("raised", [ValueError("hunter2"), KeyError("hunter2")])
+def test_a_function_that_fails_says_nothing_of_why(
+    root: DirectPeer, declared: Declared, raised: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: HttpRequest, x: str) -> None:
+        """Fail."""
+        raise raised
+
+    declared.resource("shop://x/{x}", fail)
+
+    error = root.error(MODERN, "resources/read", {"uri": "shop://x/1"})
+
+    assert (error["code"], error["data"]) == (-32603, {"reason": "INTERNAL_ERROR"})
+    assert "hunter2" not in str(error) and "hunter2" in caplog.text
+
+
+# Which template it is.
+
+
+def test_a_resource_of_that_very_uri_comes_first(root: DirectPeer, declared: Declared) -> None:
+    declared.resource("shop://order/{number}", echo)
+    declared.resource("shop://order/latest", lambda request: "the latest", name="latest")
+
+    assert read(root, "shop://order/latest")["text"] == "the latest"
+    assert read(root, "shop://order/1")["text"] == '{"number":"1"}'
+
+
+@pytest.mark.parametrize(("first", "second", "both"), [
+    ("a://{x}/b", "a://c/{y}", True),
+    ("a://{x}", "a://{y}", True),
+    ("a://{x}", "a://{y}.json", True),
+    ("a://b{x}", "a://{y}c", True),
+    ("a://{x}/{y}", "a://{z}/1/2", False),
+    ("a://{x}/b", "a://{y}/c", False),
+    ("a://b/{x}", "a://c/{x}", False),
+    ("a://{x}", "b://{x}", False),
+    ("a://{x}", "a://{x}/{y}", False),
+    ("a://{x}", "a://{x},{y}", True),
+    ("a://{x};", "a://{x},{y}", True),
+    ("a://{x};{z}", "a://{x},{y};1", True),
+    ("a://b?x={x}", "a://b?y={x}", False),
+    ("a://{x}b", "a://bb{x}", True),
+])  # fmt: skip
+def test_templates_that_cannot_be_told_apart(first: str, second: str, both: bool) -> None:
+    own = MCPSite("own")
+    resource(first, site=own)(echo)
+
+    assert template(first).overlaps(template(second)) is template(second).overlaps(template(first)) is both
+    if both and first != second:
+        with pytest.raises(ImproperlyConfigured, match=r"A URI may be one of .* and of .*: tell them apart"):
+            resource(second, site=own)(echo)
+    elif first != second:
+        resource(second, site=own)(echo)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(["{x}", "{y}", "/", ",", "a", "b"]), min_size=1, max_size=6).map("".join),
+       st.lists(st.sampled_from(["{x}", "{y}", "/", ",", "a", "b"]), min_size=1, max_size=6).map("".join),
+       st.text("ab/,", min_size=1, max_size=8))  # fmt: skip
+def test_templates_that_are_told_apart_share_no_uri(first: str, second: str, path: str) -> None:
+    try:
+        one, other = template(f"s:{first}"), template(f"s:{second}")
+    except ImproperlyConfigured:
+        return
+    shared = one.match(f"s:{path}") is not None and other.match(f"s:{path}") is not None
+
+    assert not shared or one.overlaps(other)
+
+
+def _takes_id(request: HttpRequest, id: str) -> str:
+    return id
+
+
+def _takes_more(request: HttpRequest, id: str, other: str) -> str:
+    return id
+
+
+def _takes_nothing(request: HttpRequest) -> str:
+    return ""
+
+
+@pytest.mark.parametrize(("uri", "function", "message"), [
+    ("shop/{id}", _takes_id, "a resource template begins with a scheme, which has no variables"),
+    ("{id}://x", _takes_id, "a resource template begins with a scheme, which has no variables"),
+    ("s{id}:x", _takes_id, "a resource template begins with a scheme, which has no variables"),
+    ("shop://{?id}", _takes_id, r"\{\?id\} is no variable. Write names alone"),
+    ("shop://{+id}", _takes_id, r"\{\+id\} is no variable"),
+    ("shop://{id:3}", _takes_id, r"\{id:3\} is no variable"),
+    ("shop://{id*}", _takes_id, r"\{id\*\} is no variable"),
+    ("shop://{id,other}", _takes_id, r"\{id,other\} is no variable"),
+    ("shop://{}", _takes_id, r"\{\} is no variable"),
+    ("shop://{größe}", _takes_id, "is no variable"),
+    ("shop://{id", _takes_id, "each variable stands once, in braces of its own"),
+    ("shop://{id}/{id}", _takes_id, "each variable stands once, in braces of its own"),
+    ("shop://{id}{other}", _takes_more, "between two variables must stand a character that no value holds"),
+    ("shop://{id}-{other}", _takes_more, "between two variables must stand a character that no value holds"),
+    ("shop://{id}", _takes_more, "the function _takes_more must take the request, id"),
+    ("shop://{id}", _takes_nothing, "the function _takes_nothing must take the request, id"),
+    ("shop://{other}", _takes_id, "the function _takes_id must take the request, other"),
+    ("db://shop/{id}", _takes_id, "the scheme db is taken by models"),
+])  # fmt: skip
+def test_a_template_that_can_be_none(uri: str, function: Any, message: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=message):
+        resource(uri, site=MCPSite("own"))(function)
+
+
+def test_completion_of_what_is_no_variable() -> None:
+    with pytest.raises(ImproperlyConfigured, match="complete= names 'other', which is no variable of it"):
+        resource("shop://{id}", complete={"other": lambda *given: []}, site=MCPSite("own"))(_takes_id)
+    with pytest.raises(ImproperlyConfigured, match="complete= names 'id', which is no variable of it"):
+        resource("shop://x", complete={"id": lambda *given: []}, site=MCPSite("own"))(_takes_nothing)
+
+
+def test_a_template_stands_once() -> None:
+    own = MCPSite("own")
+    resource("shop://{id}", site=own)(_takes_id)
+
+    with pytest.raises(ImproperlyConfigured, match=r"Two resources have the URI shop://\{id\}"):
+        resource("shop://{id}", site=own)(_takes_id)
+
+
+# Queries of models.
+
+
+def test_a_query_template_names_what_a_query_may_say(root: DirectPeer) -> None:
+    listed = {
+        item["uriTemplate"]: item for item in root.result(MODERN, "resources/templates/list")["resourceTemplates"]
+    }
+
+    assert listed["db://flights/airline{?carrier,name,search,order_by,limit}"] == {
+        "uriTemplate": "db://flights/airline{?carrier,name,search,order_by,limit}",
+        "name": "flights.airline query",
+        "title": "airlines",
+        "description": "The airlines whose fields have these values, page by page.",
+        "mimeType": "application/json",
+    }
+
+
+def test_every_parameter_of_a_query_template_can_be_asked(root: DirectPeer) -> None:
+    values = {"search": "x", "order_by": "pk", "limit": "1", "departs_at": "2013-01-31T08:30:00Z", "air_time": "5",
+              "utc_offset": "1", "time_hour": "2013-01-31T08:30:00Z", "reported_at": "2013-01-31T08:30:00Z",
+              "date_joined": "2013-01-31T08:30:00Z", "last_login": "2013-01-31T08:30:00Z"}  # fmt: skip
+    queries = [
+        item["uriTemplate"]
+        for item in root.result(MODERN, "resources/templates/list")["resourceTemplates"]
+        if "{?" in item["uriTemplate"]
+    ]
+
+    for uri in queries:
+        base, _, names = uri.rstrip("}").partition("{?")
+        for name in names.split(","):
+            for value in [values[name]] if name in values else ["1", "true", "2013-01-31", "08:30:00", "1 02:00:00",
+                                                                "0" * 32]:  # fmt: skip
+                answer = root.request(MODERN, "resources/read", {"uri": f"{base}?{name}={value}"})
+                if "result" in answer:
+                    break
+            else:
+                pytest.fail(f"{base}?{name} cannot be asked")
+    assert len(queries) > 6
+
+
+def test_a_field_that_is_named_as_a_parameter_is_compared_by_exact(root: DirectPeer) -> None:
+    rights = rights_on(Flight, root.user)
+    rights.filterable = dict.fromkeys(("limit", "number", "any"), rights.columns["number"])
+
+    assert list(templates.parameters(rights)) == ["limit__exact", "number", "any__exact", "search", "order_by", "limit"]
+    assert catalog.question((("limit__exact", "5"), ("limit", "2"))).filter == {"limit__exact": "5"}
+
+
+def test_what_cannot_be_compared_searched_or_ordered_is_no_parameter(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Product, fields=["name", "details", "manual", "tags"], search_fields=[], filter_fields=["details"])
+    listed = str(root.result(MODERN, "resources/templates/list"))
+
+    assert "db://shop/product{?order_by,limit}" in listed
+
+
+def test_a_query_template_names_no_secret_and_nothing_hidden(root: DirectPeer) -> None:
+    viewer = DirectPeer(make_staff("viewer", "flights.view_flight", "flights.view_airline"))
+
+    own = [item["uriTemplate"] for item in viewer.result(MODERN, "resources/templates/list")["resourceTemplates"]]
+    all_of_them = str(root.result(MODERN, "resources/templates/list"))
+
+    assert own == [
+        "db://flights/airline/{carrier}", "db://flights/airline{?carrier,name,search,order_by,limit}",
+        "db://flights/flight/{id}",
+        "db://flights/flight{?id,departs_at,carrier,number,status,departure_delay,arrival_delay,tailnum,notes,air_time,"
+        "distance,search,order_by,limit}",
+        "db://{app_label}/{model}.schema", "flights://board/{airport}/{day}",
+    ]  # fmt: skip
+    assert "api_key" not in all_of_them and "password" not in all_of_them and "apikey" not in all_of_them
+
+
+@pytest.mark.parametrize("uri", ["flights://board/JFK/2013-01-31", "shop://order/A%2F1.json", "a://b?q=1&page=2"])
+def test_uris_of_templates_survive_the_types_of_the_clients(uri: str) -> None:
+    assert str(AnyUrl(uri)) == uri

@@ -1,0 +1,143 @@
+"""URIs of resources, and what a client's URL parser leaves of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import AnyUrl
+
+from demo_project.flights.models import Flight
+from mcp_django.resources.uris import Target, collection_uri, parse, query_uri, record_uri, schema_uri
+from tests.shop.models import Tag
+from tests.support.asking import DirectPeer
+from tests.support.peers import MODERN, Peer
+
+KEYS = {
+    "a/b": "db://shop/tag/a%2Fb",
+    ".": "db://shop/tag?pk=.",
+    "..": "db://shop/tag?pk=..",
+    "": "db://shop/tag?pk=",
+    "é ü": "db://shop/tag/%C3%A9%20%C3%BC",
+    "100%": "db://shop/tag/100%25",
+    "a+b": "db://shop/tag/a%2Bb",
+    "a?b=c&d#e": "db://shop/tag/a%3Fb%3Dc%26d%23e",
+    "...": "db://shop/tag/...",
+    "%2E%2E": "db://shop/tag/%252E%252E",
+    "x.schema": "db://shop/tag/x.schema",
+    "../../auth/user/1": "db://shop/tag/..%2F..%2Fauth%2Fuser%2F1",
+    "a:b@c": "db://shop/tag/a%3Ab%40c",
+    "~-_": "db://shop/tag/~-_",
+    "\\": "db://shop/tag/%5C",
+}
+
+
+@pytest.mark.parametrize(("key", "uri"), KEYS.items())
+def test_a_key_stands_in_a_uri_that_survives_a_url_parser(key: str, uri: str) -> None:
+    assert record_uri(Tag, key) == uri
+    assert parse(uri) == Target("record", "shop.tag", key)
+    assert str(AnyUrl(uri)) == uri
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_key(key: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in key):
+        return
+    uri = record_uri(Tag, key)
+
+    assert parse(uri) == Target("record", "shop.tag", key)
+    assert str(AnyUrl(uri)) == uri
+    assert uri.isascii()
+
+
+@given(st.dictionaries(st.sampled_from(["origin", "limit", "notes__icontains"]), st.text(max_size=20), max_size=3))
+def test_any_text_is_a_value_of_a_query(values: dict[str, str]) -> None:
+    if any("\ud800" <= character <= "\udfff" for value in values.values() for character in value):
+        return
+    uri = query_uri(Flight, values.items())
+
+    assert parse(uri) == Target("collection", "flights.flight", query=tuple(values.items()))
+    if values:
+        assert str(AnyUrl(uri)) == uri
+
+
+@pytest.mark.parametrize(("uri", "target"), [
+    ("db://flights/flight", Target("collection", "flights.flight")),
+    ("db://FLIGHTS/Flight", Target("collection", "flights.flight")),
+    ("db://flights/flight.schema", Target("schema", "flights.flight")),
+    ("db://flights/flight/1", Target("record", "flights.flight", "1")),
+    ("db://flights/flight?pk=1", Target("record", "flights.flight", "1")),
+    ("db://flights/flight?origin=JFK&limit=5",
+     Target("collection", "flights.flight", query=(("origin", "JFK"), ("limit", "5")))),
+    ("db://flights/flight?notes=a+b%20c", Target("collection", "flights.flight", query=(("notes", "a+b c"),))),
+    ("db://flights/flight?origin", Target("collection", "flights.flight", query=(("origin", ""),))),
+    ("db://flights/flight?", Target("collection", "flights.flight")),
+    ("db://flights/flight?a=b=c", Target("collection", "flights.flight", query=(("a", "b=c"),))),
+])  # fmt: skip
+def test_a_uri_names(uri: str, target: Target) -> None:
+    assert parse(uri) == target
+
+
+@pytest.mark.parametrize("uri", [
+    "", "db://", "db://flights", "db://flights/", "db://flights/flight/", "db:///flight", "http://flights/flight",
+    "DB://flights/flight", "db:flights/flight", "db://flights/flight/1/2", "db://flights/flight/.", "db://flights/flight/..",
+    "db://flights/flight/%2E%2E", "db://flights/flight/%2e", "db://flights/flight/1#x", "db://flights/flight/1?limit=1",
+    "db://flights/flight.schema/1", "db://flights/flight.schema?limit=1", "db://flights/flight.txt", "db://../flight",
+    "db://user:pass@flights/flight", "db://flights:80/flight", "db://flights/flight\n", " db://flights/flight",
+    "db://flights/flight//1", "file:///etc/passwd", "db://fl\u00efghts/flight", "db://flights/%66light",
+])  # fmt: skip
+def test_a_uri_that_names_nothing(uri: str) -> None:
+    assert parse(uri) is None
+
+
+def test_uris_of_a_model() -> None:
+    assert collection_uri(Flight) == "db://flights/flight"
+    assert schema_uri(Flight) == "db://flights/flight.schema"
+    assert str(AnyUrl(schema_uri(Flight))) == "db://flights/flight.schema"
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_record_is_read_by_its_uri(db: None, key: str) -> None:
+    Tag.objects.create(name=key)
+    root = DirectPeer(User.objects.create_superuser("root"))
+
+    assert root.read(record_uri(Tag, key)) == {"name": key}
+
+
+@pytest.mark.parametrize("key", ["a/b", "", "..", "é ü", "100%"])
+def test_awkward_keys_travel_over_every_transport(admin: Peer, key: str) -> None:
+    Tag.objects.create(name=key)
+
+    by_uri = admin.read(record_uri(Tag, key))
+    by_tool = admin.call("get_record", model="shop.tag", id=key)["structuredContent"]
+
+    assert by_uri == by_tool == {"name": key}
+
+
+def test_a_change_is_told_with_the_uri_as_it_was_written(admin: Peer) -> None:
+    if not admin.push:
+        return
+    tag = Tag.objects.create(name="a/b")
+    uris = ["db://SHOP/tag/a%2fb", "db://shop/tag?pk=a%2Fb", "db://shop/tag/%61%2Fb"]
+    watching = admin.watch(MODERN, uris)
+
+    tag.save()
+
+    assert watching.uris(3) == sorted(uris)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("written", ["db://flights/flight/01", "db://flights/flight/+1", "db://flights/flight?pk=%201"])
+def test_a_record_that_can_be_watched_is_told_of_however_its_key_is_written(
+    admin: Peer, flights: Any, written: str
+) -> None:
+    if "error" in admin.request(MODERN, "resources/read", {"uri": written}):
+        return
+    watching = admin.watch(MODERN, [written])
+
+    flights[0].save()
+
+    assert watching.uris(1) == [written]

@@ -1,0 +1,72 @@
+"""Settings of the test suite: the demo project, on the database and the channel layer that the environment names.
+
+``TEST_DATABASE`` is sqlite (a file, the default), postgresql or mariadb; ``TEST_REDIS`` adds a Redis channel layer,
+whose prefix it is; ``TEST_LAYER`` names another class for it.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+os.environ.setdefault("DEMO_DIR", str(Path(tempfile.gettempdir(), "mcp_django_tests")))
+
+from demo_project.settings import *  # noqa: F403
+
+INSTALLED_APPS = [*INSTALLED_APPS, "django_tasks_db", "tests.shop"]  # noqa: F405
+TASKS = {
+    "default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
+    "database": {"BACKEND": "django_tasks_db.DatabaseBackend"},
+}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+LANGUAGE_CODE = "en-us"
+
+#: Each process of a parallel run has a database of its own.
+_SERVER_NAME = "_".join(["mcp_django", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
+
+match os.environ.get("TEST_DATABASE", "sqlite"):
+    case "sqlite":
+        DATABASES["default"]["NAME"] = Path(os.environ["DEMO_DIR"], f"db-{os.getpid()}.sqlite3")  # noqa: F405
+        DATABASES["default"]["TEST"] = {"NAME": str(Path(os.environ["DEMO_DIR"], f"test-{os.getpid()}.sqlite3"))}  # noqa: F405
+    case "postgresql":
+        DATABASES = {
+            "default": {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": _SERVER_NAME,
+                "HOST": "127.0.0.1",
+                "USER": os.environ.get("PGUSER", "postgres"),
+            }
+        }
+    case "mariadb":
+        import pymysql
+
+        pymysql.install_as_MySQLdb()
+        DATABASES = {
+            "default": {
+                "ENGINE": "django.db.backends.mysql",
+                "NAME": _SERVER_NAME,
+                "HOST": "127.0.0.1",
+                "USER": "root",
+                "OPTIONS": {"charset": "utf8mb4"},
+            }
+        }
+
+#: For what happens on a second database, or on a replica; made only where a test is marked for it.
+DATABASES["other"] = {
+    "ENGINE": "django.db.backends.sqlite3",
+    "NAME": Path(os.environ["DEMO_DIR"], f"other-{os.getpid()}.sqlite3"),
+    "OPTIONS": {"transaction_mode": "IMMEDIATE", "timeout": 20},
+    "TEST": {"NAME": str(Path(os.environ["DEMO_DIR"], f"test-other-{os.getpid()}.sqlite3"))},
+}
+
+if "TEST_DATABASE_NAME" in os.environ:  # A server process of a test shares the database of the test.
+    DATABASES["default"]["NAME"] = os.environ["TEST_DATABASE_NAME"]
+
+if os.environ.get("TEST_REDIS"):
+    CHANNEL_LAYERS = {
+        "default": {
+            "BACKEND": os.environ.get("TEST_LAYER", "channels_redis.pubsub.RedisPubSubChannelLayer"),
+            "CONFIG": {"hosts": ["redis://127.0.0.1:6379"], "prefix": os.environ["TEST_REDIS"]},
+        }
+    }
+
+MCP = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True}

@@ -1,0 +1,1 @@
+"""What the tests share: peers over every transport, the published schemas, data."""

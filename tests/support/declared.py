@@ -1,0 +1,64 @@
+"""What one test declares on the default site and in the admin, taken back when the test ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from django.contrib import admin
+from django.db import models
+
+from mcp_django import ModelMCP, prompt, resource, site, tool
+
+
+class Declared:
+    """Declarations of one test."""
+
+    def __init__(self) -> None:
+        self._undo = ExitStack()
+
+    def admin(self, model: type[models.Model], admin_class: type[admin.ModelAdmin] | None) -> None:
+        """The model's ModelAdmin; None takes the model out of the admin."""
+        registry = admin.site._registry
+        self._undo.callback(self._restore, model, registry.get(model))
+        if admin_class is None:
+            registry.pop(model, None)
+        else:
+            registry[model] = admin_class(model, admin.site)
+        site._forget()
+
+    def model(self, model: type[models.Model], model_mcp: type[ModelMCP] | None = None, **options: Any) -> None:
+        site.register(model, model_mcp, **options)
+        self._undo.callback(site.unregister, model)
+
+    def tool(self, function: Callable[..., Any], **options: Any) -> None:
+        tool(**options)(function)
+        self._undo.callback(self._remove_tool, options.get("name") or function.__name__)
+
+    def prompt(self, function: Callable[..., Any], **options: Any) -> None:
+        prompt(**options)(function)
+        self._undo.callback(site.prompts.pop, options.get("name") or function.__name__)
+
+    def resource(self, uri: str, function: Callable[..., Any], **options: Any) -> None:
+        """A resource or a resource template."""
+        resource(uri, **options)(function)
+        self._undo.callback(site.resources.pop, uri)
+
+    def forget(self) -> None:
+        """The site reads its declarations anew, now and after the test: for a test that changes a setting."""
+        site._forget()
+        self._undo.callback(site._forget)
+
+    def close(self) -> None:
+        self._undo.close()
+
+    def _restore(self, model: type[models.Model], before: Any) -> None:
+        admin.site._registry.pop(model, None)
+        if before is not None:
+            admin.site._registry[model] = before
+        site._forget()
+
+    def _remove_tool(self, name: str) -> None:
+        del site._functions[name]
+        site._forget()

@@ -1,0 +1,157 @@
+"""Every message that leaves the server is held against the published schema of its revision, extra keys refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft7Validator, Draft202012Validator
+from mcp_types.methods import parse_server_notification, validate_server_result
+from pydantic import ValidationError
+
+FOLDER = Path(os.environ.get("MCP_SCHEMAS", Path(__file__).parents[3] / "shared" / "schemas"))
+
+#: Where a schema says little because the content is another's: a tool's own schema, free metadata.
+_FREE = frozenset(
+    {
+        "_meta",
+        "inputSchema",
+        "outputSchema",
+        "structuredContent",
+        "data",
+        "experimental",
+        "extensions",
+        "requestedSchema",
+        "metadata",
+    }
+)
+
+_RESULTS = {
+    "initialize": "InitializeResult",
+    "server/discover": "DiscoverResult",
+    "ping": "EmptyResult",
+    "logging/setLevel": "EmptyResult",
+    "tools/list": "ListToolsResult",
+    "tools/call": "CallToolResult",
+    "resources/list": "ListResourcesResult",
+    "resources/templates/list": "ListResourceTemplatesResult",
+    "resources/read": "ReadResourceResult",
+    "prompts/list": "ListPromptsResult",
+    "prompts/get": "GetPromptResult",
+    "completion/complete": "CompleteResult",
+    "resources/subscribe": "EmptyResult",
+    "resources/unsubscribe": "EmptyResult",
+    "subscriptions/listen": "SubscriptionsListenResult",
+}
+_REQUESTS = {
+    "elicitation/create": "ElicitRequest",
+    "sampling/createMessage": "CreateMessageRequest",
+    "roots/list": "ListRootsRequest",
+}
+_NOTIFICATIONS = {
+    "notifications/progress": "ProgressNotification",
+    "notifications/message": "LoggingMessageNotification",
+    "notifications/cancelled": "CancelledNotification",
+    "notifications/resources/updated": "ResourceUpdatedNotification",
+    "notifications/tools/list_changed": "ToolListChangedNotification",
+    "notifications/prompts/list_changed": "PromptListChangedNotification",
+    "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
+}
+
+
+@lru_cache
+def _schema(revision: str) -> dict[str, Any]:
+    path = FOLDER / f"{revision}.json"
+    schema: dict[str, Any] = json.loads(path.read_text())
+    definitions = schema.get("$defs") or schema["definitions"]
+    for name, definition in definitions.items():
+        if name not in ("Result", "MetaObject", "RequestMetaObject", "NotificationMetaObject"):
+            _close(definition)
+    return schema
+
+
+def _close(node: Any) -> None:
+    """Refuse keys that the schema does not name."""
+    if isinstance(node, list):
+        for item in node:
+            _close(item)
+    if not isinstance(node, dict):
+        return
+    if "properties" in node:
+        if node.get("additionalProperties", {}) == {}:
+            node["additionalProperties"] = False
+        for key, value in node["properties"].items():
+            if key not in _FREE:
+                _close(value)
+    for key in ("items", "anyOf", "oneOf", "allOf"):
+        _close(node.get(key))
+
+
+@lru_cache
+def _validator(revision: str, definition: str) -> Any:
+    schema = _schema(revision)
+    place = "$defs" if "$defs" in schema else "definitions"
+    cls = Draft202012Validator if place == "$defs" else Draft7Validator
+    return cls({place: schema[place], "$ref": f"#/{place}/{definition}"})
+
+
+def check(message: dict[str, Any], revision: str, method: str | None = None) -> None:
+    """Assert that a message is one that ``revision`` knows: the answer to ``method``, or a notification."""
+    if "error" in message:
+        name = "JSONRPCErrorResponse" if revision >= "2025-11-25" else "JSONRPCError"
+        # Old schemas demand an id, which an error has none of when the request's could not be read.
+        assert_valid(revision, name, {"id": 0, **message})
+        assert isinstance(message["error"]["data"]["reason"], str)
+        if message["error"]["code"] == -32602:
+            assert all(set(error) == {"field", "message", "received"} for error in message["error"]["data"]["errors"])
+        return
+    from tests.support import tasks
+
+    if tasks.check_message(message, method):
+        return
+    if "method" in message:
+        assert message["jsonrpc"] == "2.0"
+        # The older schemas describe a notification without its frame.
+        framed = message if revision >= "2025-11-25" else {k: v for k, v in message.items() if k != "jsonrpc"}
+        if "id" in message:
+            framed = framed if revision >= "2025-11-25" else {k: v for k, v in framed.items() if k != "id"}
+            assert_valid(revision, _REQUESTS[message["method"]], framed)
+            return
+        if message["method"] == "notifications/subscriptions/acknowledged":
+            # The extension's, which the revision does not know.
+            ids = framed["params"]["notifications"].get("taskIds", [""])
+            assert ids and all(isinstance(item, str) for item in ids)
+            honoured = {k: v for k, v in framed["params"]["notifications"].items() if k != "taskIds"}
+            framed = {**framed, "params": {**framed["params"], "notifications": honoured}}
+        assert_valid(revision, _NOTIFICATIONS[message["method"]], framed)
+        parse_server_notification(message["method"], revision, message.get("params"))
+        return
+    assert set(message) == {"jsonrpc", "id", "result"}, message
+    assert method is not None
+    if message["result"].get("resultType") == "input_required":
+        assert method in ("tools/call", "prompts/get", "resources/read"), method
+        assert not {"ttlMs", "cacheScope"} & set(message["result"])
+        assert_valid(revision, "InputRequiredResult", message["result"])
+        return
+    assert_valid(revision, _RESULTS[method], message["result"])
+    if method != "subscriptions/listen":
+        try:
+            validate_server_result(method, revision, message["result"])
+        except ValidationError as error:
+            raise AssertionError(f"mcp-types refuses the result of {method}: {error}") from None
+
+
+def are_here() -> bool:
+    """Whether the published schemas are; without them messages are held against mcp-types alone."""
+    return FOLDER.is_dir()
+
+
+def assert_valid(revision: str, definition: str, value: Any) -> None:
+    """Assert that a value is what a definition of the revision's schema says."""
+    if not are_here():
+        return
+    errors = list(_validator(revision, definition).iter_errors(value))
+    assert not errors, f"{revision} {definition}: {[(list(e.absolute_path), e.message) for e in errors]}"

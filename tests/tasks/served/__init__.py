@@ -1,0 +1,1 @@
+"""A project with tools that become tasks, for processes of their own."""

@@ -1,0 +1,16 @@
+"""The test's settings, with the tools beside, and a worker that soon counts as dead.
+
+``TASK_FILES`` is a folder in which the tools leave traces; ``TASK_SWEEP`` says how often the database is asked.
+"""
+
+import os
+
+from tests.settings import *  # noqa: F403
+
+INSTALLED_APPS = [*INSTALLED_APPS, "tests.tasks.served"]  # noqa: F405
+MCP = {
+    **MCP,  # noqa: F405
+    "TASK_BACKEND": "database",
+    "TASK_LEASE_SECONDS": 2.0,
+    "SWEEP_SECONDS": float(os.environ.get("TASK_SWEEP", "0.2")),
+}

@@ -1,0 +1,266 @@
+"""Ways to somebody else's task, and to more than one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.utils import timezone
+
+from mcp_django.models import AccessToken, Task, TaskQuestion, Tool
+from tests.support import tasks
+from tests.support.data import switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, HTTPPeer, Peer, Peers
+from tests.support.tasks import TASKS, text_of
+from tests.tasks.conftest import CONFIRM, Configure
+from tests.tasks.test_running import ONE
+
+METHODS = pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+YES = {"action": "accept", "content": {"confirm": True}}
+
+
+def knowing(peer: Peer) -> Peer:
+    peer.capabilities = {**TASKS, "elicitation": {}}
+    return peer
+
+
+def assert_hidden(peer: Peer, task: Any, method: str) -> None:
+    """The task is as absent as one that never was."""
+    answers = [
+        peer.error(MODERN, method, {"taskId": key, "inputResponses": {"sure": YES}})
+        for key in (task["taskId"], "x" * len(task["taskId"]))
+    ]
+    assert str(answers[0]).replace(task["taskId"], "x" * len(task["taskId"])) == str(answers[1])
+    assert answers[0]["data"]["reason"] == "TASK_NOT_FOUND"
+
+
+@METHODS
+def test_the_task_of_another_user(client: Peer, users: Any, peers: Peers, method: str) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    assert_hidden(knowing(peers(token_of(users.ops))), created, method)
+    assert tasks.get(client, created)["status"] == "input_required"
+
+
+@ONE
+@METHODS
+def test_a_task_of_the_same_user_by_a_token_of_fewer_scopes(
+    client: Peer, users: Any, peers: Peers, method: str
+) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    assert_hidden(knowing(peers(token_of(users.admin, "read"))), created, method)
+    assert_hidden(knowing(peers(token_of(users.admin))), created, method)
+
+
+@ONE
+@METHODS
+def test_a_task_of_a_token_that_may_less_since(client: Peer, method: str) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    token = AccessToken.objects.latest("pk")
+    token.scopes = ["read"]
+    token.save()
+    assert_hidden(client, created, method)
+
+
+@ONE
+@METHODS
+def test_the_task_of_a_caller_without_credentials(
+    client: Peer, users: Any, peers: Peers, configure: Configure, method: str
+) -> None:
+    configure(ANONYMOUS_SCOPES=("read", "actions"))
+    nobody = knowing(peers(None))
+    created = tasks.start(nobody, "delete", filename="a")
+    assert_hidden(client, created, method)
+    assert_hidden(nobody, tasks.start(client, "delete", filename="a"), method)
+    assert tasks.get(nobody, created)["status"] == "input_required"
+
+
+@ONE
+def test_an_id_in_other_letters(client: Peer) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    for other in (created["taskId"].swapcase(), created["taskId"] + " ", created["taskId"] + "\n"):
+        assert client.error(MODERN, "tasks/get", {"taskId": other})["data"]["reason"] == "TASK_NOT_FOUND"
+
+
+@ONE
+def test_ids_cannot_be_guessed(client: Peer) -> None:
+    ids = {tasks.start(client, "add", a=1, b=2)["taskId"] for _ in range(5)}
+    assert len(ids) == 5
+    assert all(len(key) == 43 for key in ids)
+
+
+def _lost(client: Peer, created: Any) -> None:
+    """What is left of a task whose principal lost its right to it."""
+    tasks.work()
+    task = Task.objects.get(pk=created["taskId"])
+    assert task.state == Task.State.FAILED
+    assert task.message == "The task could not go on: what it needs is no longer there."
+    assert "TASK_REFUSED" in task.outcome
+
+
+@ONE
+def test_going_on_with_a_revoked_token(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    AccessToken.objects.latest("pk").revoke()
+    _lost(client, created)
+
+
+@ONE
+def test_going_on_with_an_expired_token(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    AccessToken.objects.update(expires_at=timezone.now())
+    _lost(client, created)
+
+
+@ONE
+def test_going_on_with_a_token_that_may_less(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    AccessToken.objects.update(scopes=["read"])
+    _lost(client, created)
+
+
+@ONE
+def test_going_on_as_a_user_who_was_locked_out(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    User.objects.update(is_active=False)
+    _lost(client, created)
+
+
+@ONE
+def test_going_on_with_a_deleted_token_or_user(client: Peer, users: Any, database: None) -> None:
+    for delete in (AccessToken.objects.all().delete, users.admin.delete):
+        if AccessToken.objects.exists():
+            tasks.start(client, "add", a=1, b=2)
+        delete()
+        tasks.work()
+        assert not Task.objects.exists()
+
+
+@ONE
+def test_going_on_with_a_tool_that_was_switched_off(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    Tool.objects.filter(name="add").update(enabled=False)
+    _lost(client, created)
+
+
+@ONE
+def test_going_on_after_the_permission_was_taken(users: Any, peers: Peers, tools: Declared, database: None) -> None:
+    def close(request: Any) -> str:
+        """Closes."""
+        return "closed"
+
+    tools.tool(close, task=True, permission="flights.change_flight")
+    switch_on("close")
+    permission = Permission.objects.get(codename="change_flight")
+    users.ops.user_permissions.add(permission)
+    ops = knowing(peers(token_of(users.ops)))
+    created = tasks.start(ops, "close")
+    users.ops.user_permissions.clear()
+    users.ops.groups.clear()
+    _lost(ops, created)
+
+
+@ONE
+def test_going_on_where_nobody_may_come_without_credentials_any_more(
+    peers: Peers, tools: Declared, configure: Configure
+) -> None:
+    configure(TASK_BACKEND="database", ANONYMOUS_SCOPES=("read", "actions"))
+    nobody = knowing(peers(None))
+    created = tasks.start(nobody, "add", a=1, b=2)
+    configure(ANONYMOUS_SCOPES=())
+    _lost(nobody, created)
+
+
+@ONE
+def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    tasks.work()
+    tasks.update(client, created, sure=YES)
+    AccessToken.objects.latest("pk").revoke()
+    _lost(client, created)
+
+
+@ONE
+def test_answering_what_was_not_asked_yet(client: Peer, database: None) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    tasks.update(client, created, sure=YES)
+    tasks.work()
+    assert tasks.get(client, created)["status"] == "input_required"
+
+
+@ONE
+def test_answers_that_came_with_the_call_confirm_nothing(client: Peer) -> None:
+    params = {"name": "delete", "arguments": {"filename": "a"}, "inputResponses": {"sure": YES}}
+    created = client.result(MODERN, "tools/call", params)
+    assert tasks.get(client, created)["status"] == "input_required"
+
+
+@ONE
+def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, tools: Declared) -> None:
+    def relaxed(request: Any) -> str:
+        """Asks, and believes anything."""
+        return str(request.exchange.elicit("Sure?", CONFIRM, key="sure", trusted=False).content["confirm"])
+
+    tools.tool(relaxed, task=True)
+    switch_on("relaxed")
+    for given, status in ((YES, "completed"), ({"action": "accept", "content": 7}, "input_required")):
+        params = {"name": "relaxed", "arguments": {}, "inputResponses": {"sure": given}}
+        assert tasks.get(client, client.result(MODERN, "tools/call", params))["status"] == status
+
+
+@ONE
+def test_changing_an_answer(client: Peer, database: None) -> None:
+    created = tasks.start(client, "two")
+    tasks.work()
+    for name in ("Ada", "Eve"):
+        tasks.update(client, created, first={"action": "accept", "content": {"name": name}})
+    tasks.update(client, created, first=YES, second={"action": "accept", "content": {"name": "Bo"}})
+    tasks.work()
+    assert text_of(tasks.get(client, created)) == "Ada and Bo"
+
+
+@ONE
+def test_answering_twice_runs_once(client: Peer, database: None) -> None:
+    from django_tasks_db.models import DBTaskResult
+
+    created = tasks.start(client, "delete", filename="a")
+    tasks.work()
+    before = DBTaskResult.objects.count()
+    for _ in range(3):
+        tasks.update(client, created, sure=YES)
+    assert DBTaskResult.objects.count() == before + 1
+
+
+@ONE
+def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
+    def echo(request: Any, text: str) -> str:
+        """Says how long it is."""
+        answer = request.exchange.elicit("More?", {"type": "object", "properties": {"t": {"type": "string"}}}, key="m")
+        return f"{len(text)} {len(answer.content['t'])} {text[:3]!r}"
+
+    tools.tool(echo, task=True)
+    switch_on("echo")
+    text = "\x00🛫\\" + "x" * 400_000
+    created = tasks.start(client, "echo", text=text)
+    tasks.update(client, created, m={"action": "accept", "content": {"t": "\x00" * 1000 + "é" * 50_000}})
+    assert text_of(tasks.get(client, created)) == f"{len(text)} 51000 {text[:3]!r}"
+
+    created = tasks.start(client, "echo", text="a")
+    tasks.update(client, created, **{f"k{number}" * 50: {"x": [[]] * 50} for number in range(500)})
+    assert TaskQuestion.objects.filter(task=created["taskId"], answer=None).count() == 1
+
+
+@ONE
+def test_credentials_are_kept_nowhere(client: HTTPPeer, database: None) -> None:
+    tasks.start(client, "delete", filename="a")
+    [row] = Task.objects.values()
+    assert str(client.token) not in str(row)
+
+
+@ONE
+def test_tasks_are_not_among_what_agents_read(client: Peer) -> None:
+    tasks.start(client, "add", a=1, b=2)
+    described = client.call("describe_models")
+    assert "mcp_django" not in str(described)
+    assert "django_tasks_database" not in str(described)

@@ -1,0 +1,467 @@
+"""What happens to a task while it runs: progress, cancelling, its limits, and workers that die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+from django.utils import timezone, translation
+from mcp_types import CLIENT_CAPABILITIES_META_KEY
+
+from mcp_django import site
+from mcp_django.models import ResultPart, Task
+from mcp_django.protocol.dispatch import respond
+from mcp_django.protocol.exchange import Client, Exchange
+from mcp_django.tasks import running, store
+from mcp_django.tasks.running import _NoConnection as NoConnection
+from mcp_django.tasks.shapes import task_json
+from tests.conftest import PUSHING
+from tests.end_to_end.servers import wait_for
+from tests.support import tasks
+from tests.support.asgi import ASGICall
+from tests.support.asking import request_of
+from tests.support.data import switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, ASGIPeer, HTTPPeer, Peer, Peers, meta
+from tests.support.tasks import TASKS, text_of
+from tests.tasks.conftest import Configure
+from tests.transports.tenants import make_site, tenant
+from tests.transports.test_cancellation import SlowTool, slow
+
+__all__ = ["slow"]
+
+ONE = pytest.mark.parametrize("transport", ["http-asgi"])
+
+
+def age(task: Any, **fields: Any) -> None:
+    """Let something about the task have happened some seconds ago."""
+    moments = {name: timezone.now() - timedelta(seconds=seconds) for name, seconds in fields.items()}
+    assert Task.objects.filter(pk=task["taskId"]).update(**moments)
+
+
+def test_progress_is_the_status_message(client: Peer, database: None) -> None:
+    created = tasks.start(client, "slow", seconds=60)
+    with tasks.working():
+        told = tasks.until(client, created, lambda found: found.get("statusMessage") == "well under way")
+        assert told["status"] == "working"
+        assert told["lastUpdatedAt"] > created["lastUpdatedAt"]
+        tasks.cancel(client, created)
+
+
+def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
+    params = {"name": "slow", "arguments": {"seconds": 0.05}, "_meta": {"progressToken": "t"}}
+    if isinstance(client, HTTPPeer):
+        # A stream would have carried more than the one message.
+        assert client.send(MODERN, "tools/call", params).json["result"]["resultType"] == "task"
+    else:
+        assert client.result(MODERN, "tools/call", params)["resultType"] == "task"
+
+
+def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
+    created = tasks.start(client, "slow", seconds=60)
+    with tasks.working():  # At its end the worker must be free.
+        tasks.until(client, created, lambda found: "statusMessage" in found)
+        tasks.cancel(client, created)
+        found = tasks.get(client, created)
+        assert (found["status"], found["statusMessage"]) == ("cancelled", "Cancelled by the client.")
+        tasks.cancel(client, created)
+    assert tasks.get(client, created)["status"] == "cancelled"
+
+
+@ONE
+def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database: None) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def patient(request: Any) -> str:
+        """Waits for its end."""
+        begun.set()
+        wait_for(lambda: request.exchange.cancelled, "the end")
+        ended.set()
+        return "given up"
+
+    tools.tool(patient, task=True)
+    switch_on("patient")
+    tasks.start(client, "patient")
+    with tasks.working():
+        assert begun.wait(10)
+        # No hub is told: as in another process.
+        Task.objects.update(state=Task.State.CANCELLED)
+        assert ended.wait(10)
+
+
+@ONE
+def test_cancelling_before_it_runs(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    tasks.cancel(client, created)
+    tasks.work()
+    assert tasks.get(client, created)["status"] == "cancelled"
+
+
+@ONE
+def test_cancelling_while_it_asks(client: Peer) -> None:
+    created = tasks.start(client, "two")
+    tasks.cancel(client, created)
+    tasks.update(client, created, first={"action": "accept", "content": {"name": "late"}})
+    found = tasks.get(client, created)
+    assert found["status"] == "cancelled"
+    assert "inputRequests" not in found
+
+
+@ONE
+def test_what_is_over_cannot_be_cancelled(client: Peer) -> None:
+    for tool, status in (("refuse", "completed"), ("break_off", "failed")):
+        created = tasks.start(client, tool)
+        before = tasks.get(client, created)
+        tasks.cancel(client, created)
+        assert tasks.get(client, created) == before
+        assert before["status"] == status
+
+
+@ONE
+def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: None, slow: SlowTool) -> None:
+    def slow_task(request: Any) -> str:
+        """Takes a minute."""
+        slow.run()
+        return "done"
+
+    tools.tool(slow_task, task=True, read_only=True)
+    created = tasks.start(client, "slow_task")
+    with tasks.working():
+        assert slow.started.wait(10)
+        tasks.cancel(client, created)
+        assert slow.ended.wait(10)
+    assert slow.error is not None
+    assert tasks.get(client, created)["status"] == "cancelled"
+
+
+@ONE
+def test_a_task_that_takes_too_long(client: Peer, configure: Configure) -> None:
+    configure(TASK_BACKEND="database", TASK_SECONDS=2)
+    created = tasks.start(client, "slow", seconds=60)
+    with tasks.working():
+        failed = tasks.wait(client, created, "failed")
+    assert failed["error"]["data"]["reason"] == "TASK_TIMED_OUT"
+    assert "TASK_SECONDS" in failed["statusMessage"]
+
+
+@ONE
+def test_a_result_is_kept_from_the_end_of_the_task_on(client: Peer, configure: Configure) -> None:
+    configure(TASK_BACKEND="database", TASK_SECONDS=100)
+    created = tasks.start(client, "add", a=1, b=2)
+    assert created["ttlMs"] == 100_000
+    age(created, created_at=90)
+    tasks.work()
+    assert 189_000 <= tasks.get(client, created)["ttlMs"] <= 191_000
+
+
+@ONE
+def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    age(created, expires_at=1)
+    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+        params = {"taskId": created["taskId"], "inputResponses": {}}
+        assert client.error(MODERN, method, params)["data"]["reason"] == "TASK_NOT_FOUND"
+    tasks.work()
+    assert Task.objects.get().state == Task.State.QUEUED
+    # The next one clears it away.
+    other = tasks.start(client, "add", a=1, b=2)
+    assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
+
+
+@ONE
+def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    claimed = store.claim(created["taskId"])
+    assert claimed is not None
+    assert tasks.get(client, created)["status"] == "working"
+
+    age(created, lease_until=1)
+
+    failed = tasks.get(client, created)
+    assert failed["status"] == "failed"
+    assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
+    # It comes back from the dead, and nobody listens to it.
+    store.complete(claimed.key, claimed.run, {"content": []})
+    store.say(claimed.key, claimed.run, "well under way")
+    assert tasks.get(client, created) == failed
+
+
+@ONE
+def test_a_run_shows_that_it_lives(client: Peer, configure: Configure) -> None:
+    configure(TASK_BACKEND="database", TASK_LEASE_SECONDS=0.6)
+    created = tasks.start(client, "slow", seconds=2)
+    with tasks.working():
+        assert text_of(tasks.wait(client, created, "completed", "failed")) == "done"
+
+
+@ONE
+def test_a_run_that_has_lost_its_task_stops(client: Peer, database: None, caplog: pytest.LogCaptureFixture) -> None:
+    created = tasks.start(client, "slow", seconds=60)
+    with tasks.working():
+        tasks.until(client, created, lambda found: "statusMessage" in found)
+        Task.objects.all().delete()
+    assert "Traceback" not in caplog.text
+
+
+@ONE
+def test_a_task_is_run_once(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    runs = [store.claim(created["taskId"]) for _ in range(3)]
+    assert [run is None for run in runs] == [False, True, True]
+
+
+@ONE
+def test_a_task_that_the_queue_has_lost_is_given_to_it_again(client: Peer, database: None) -> None:
+    from django_tasks_db.models import DBTaskResult
+
+    created = tasks.start(client, "add", a=1, b=2)
+    DBTaskResult.objects.all().delete()
+    tasks.get(client, created)
+    assert DBTaskResult.objects.count() == 0
+    age(created, queued_at=31)
+    tasks.get(client, created)
+    tasks.get(client, created)
+    assert DBTaskResult.objects.count() == 1
+    age(created, queued_at=31)
+    tasks.get(client, created)
+    assert DBTaskResult.objects.count() == 1
+    tasks.work()
+    assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
+
+
+@ONE
+def test_a_queue_that_is_away_loses_no_task(
+    client: Peer, database: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from django_tasks_db.backend import DatabaseBackend
+
+    def away(*_: Any) -> None:
+        raise ConnectionError("nobody there")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseBackend, "enqueue", away)
+        created = tasks.start(client, "add", a=1, b=2)
+    assert "could not be given" in caplog.text
+    age(created, queued_at=31)
+    tasks.get(client, created)
+    tasks.work()
+    assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
+
+
+@ONE
+def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> None:
+    configure(TASK_BACKEND="database", MAX_OPEN_TASKS=2)
+    first = tasks.start(client, "add", a=1, b=2)
+    tasks.start(client, "add", a=1, b=2)
+    error = client.error(MODERN, "tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+    assert error["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert "MAX_OPEN_TASKS" in error["message"]
+    tasks.cancel(client, first)
+    tasks.start(client, "add", a=1, b=2)
+
+
+@ONE
+def test_the_oldest_finished_tasks_give_way(client: Peer, configure: Configure) -> None:
+    configure(MAX_TASKS=5, MAX_OPEN_TASKS=2)
+    created = [tasks.start(client, "add", a=number, b=0) for number in range(6)]
+    kept = list(Task.objects.order_by("created_at").values_list("pk", flat=True))
+    assert kept == [task["taskId"] for task in created[-4:]]
+
+
+@ONE
+def test_a_result_that_is_too_large(client: Peer, tools: Declared, configure: Configure) -> None:
+    def huge(request: Any, size: int) -> str:
+        """Much."""
+        return "x" * size
+
+    tools.tool(huge, task=True)
+    switch_on("huge")
+    configure(MAX_RESULT_BYTES=20_000)
+    assert tasks.get(client, tasks.start(client, "huge", size=5_000))["status"] == "completed"
+    just = tasks.get(client, tasks.start(client, "huge", size=19_000))
+    assert just["status"] == "failed"
+    assert "MAX_RESULT_BYTES" in just["statusMessage"]
+    assert tasks.get(client, tasks.start(client, "huge", size=21_000))["result"]["isError"] is True
+
+
+@ONE
+def test_a_result_that_is_too_large_for_a_stream_is_cut_and_its_parts_live_as_long_as_the_task(
+    client: Peer, tools: Declared, configure: Configure
+) -> None:
+    def huge(request: Any, size: int) -> str:
+        """Much."""
+        return "x" * size
+
+    tools.tool(huge, task=True)
+    switch_on("huge")
+    configure(MAX_RESULT_BYTES=8_000_000, TASK_SECONDS=3_000)
+
+    created = tasks.start(client, "huge", size=2_000_000)
+    first, _, *links = tasks.get(client, created)["result"]["content"]
+
+    rest = [client.result(MODERN, "resources/read", {"uri": link["uri"]})["contents"][0]["text"] for link in links]
+    assert first["text"] + "".join(rest) == "x" * 2_000_000
+    assert ResultPart.objects.earliest("expires_at").expires_at >= Task.objects.get().expires_at
+
+
+@ONE
+def test_a_tool_that_ends_its_worker(client: Peer, tools: Declared, database: None) -> None:
+    def leave(request: Any) -> str:
+        """Interrupts."""
+        raise KeyboardInterrupt
+
+    tools.tool(leave, task=True)
+    switch_on("leave")
+    created = tasks.start(client, "leave")
+    tasks.work()
+    assert tasks.get(client, created)["status"] == "failed"
+
+
+@ONE
+def test_an_asynchronous_tool(client: Peer, tools: Declared, database: None) -> None:
+    async def count(request: Any) -> str:
+        """Counts tasks."""
+        request.exchange.progress(1)
+        return str(await Task.objects.acount())
+
+    tools.tool(count, task=True)
+    switch_on("count")
+    created = tasks.start(client, "count")
+    tasks.work()
+    assert text_of(tasks.get(client, created)) == "1"
+
+
+@ONE
+def test_a_tool_runs_for_its_principal_as_it_would_have_run_in_the_call(
+    client: ASGIPeer, tools: Declared, database: None
+) -> None:
+    def who(request: Any) -> str:
+        """Says who asks."""
+        token = getattr(request.auth, "pk", None)
+        return " ".join([
+            str(request.user), str(token == client_token), *sorted(request.mcp.scopes), request.path, request.scheme,
+            request.META["HTTP_X_REGION"], str("HTTP_AUTHORIZATION" in request.META), translation.get_language(),
+            str(request.exchange.revision), str(request.exchange.client.info),
+        ])  # fmt: skip
+
+    from mcp_django.models import AccessToken
+
+    client_token = AccessToken.objects.latest("pk").pk
+    tools.tool(who, task=True)
+    switch_on("who")
+    params = {"name": "who", "arguments": {}, "_meta": client.meta()}
+    headers = {
+        **client.modern_headers("tools/call", params),
+        "X-Region": "north",
+        "X-Api-Key": "k",
+        "X-Auth": "a",
+        "Cookie": "c=d",
+    }
+    created = client.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers).json["result"]
+    with translation.override("de"):
+        tasks.work()
+    assert text_of(tasks.get(client, created)) == (
+        "admin True actions read /mcp http north False en-us 2026-07-28 {'name': 'tests', 'version': '1'}"
+    )
+    kept = Task.objects.get().origin
+    assert "X_REGION" in kept
+    assert not any(secret in kept for secret in ("AUTH", "COOKIE", "API_KEY", str(client.token)))
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+def test_the_call_context_is_entered_in_the_worker(users: Any, peers: Peers, database: None) -> None:
+    site = make_site()
+
+    def here(request: Any) -> str:
+        """Says which tenant it serves."""
+        return f"{tenant.get()!r} of {request.META.get('HTTP_X_TENANT')!r}"
+
+    from mcp_django import tool
+
+    tool(task=True, read_only=True, site=site)(here)
+    peers.site = site
+    peer = peers(token_of(users.admin))
+    peer.capabilities = TASKS
+    if isinstance(peer, HTTPPeer):
+        params = {"name": "here", "arguments": {}, "_meta": peer.meta()}
+        headers = {**peer.modern_headers("tools/call", params), "X-Tenant": "blue"}
+        created = peer.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers).json[
+            "result"
+        ]
+        expected = "'blue' of 'blue'"
+    else:
+        created, expected = tasks.start(peer, "here"), "'' of None"
+    tasks.work()
+    assert text_of(tasks.get(peer, created)) == expected
+
+
+@ONE
+def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPeer, tools: Declared) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def patient(request: Any) -> str:
+        """Waits until nobody waits for it."""
+        begun.set()
+        wait_for(lambda: request.exchange.cancelled, "the end")
+        ended.set()
+        return "given up"
+
+    tools.tool(patient, task=True)
+    switch_on("patient")
+    params = {"name": "patient", "arguments": {}, "_meta": client.meta()}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+    async def leave() -> None:
+        scope = client.scope("POST", client.headers(client.modern_headers("tools/call", params)))
+        call = ASGICall(client.application, scope)
+        await call.inbox.put({"type": "http.request", "body": json.dumps(message).encode(), "more_body": False})
+        await asyncio.to_thread(begun.wait, 10)
+        await call.disconnect("http.disconnect")
+
+    client.loop.run(leave())
+    assert ended.wait(10)
+    wait_for(lambda: Task.objects.get().state == Task.State.CANCELLED, "its end")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_is_queued_before_the_commit(users: Any, tools: Declared, database: None) -> None:
+    from django_tasks_db.models import DBTaskResult
+
+    request = request_of(users.admin)
+    params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta(**{CLIENT_CAPABILITIES_META_KEY: TASKS})}
+    exchange = Exchange(
+        site=site, principal=request.mcp, revision=MODERN, method="tools/call", params=params, request_id=1,
+        client=Client({}, TASKS), connection=NoConnection(), request=request,
+    )  # fmt: skip
+    with transaction.atomic():
+        assert b'"resultType":"task"' in respond(exchange).body
+        assert DBTaskResult.objects.count() == 0
+    assert DBTaskResult.objects.count() == 1
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+def test_open_tasks_hold_no_thread(client: Peer, database: None, configure: Configure) -> None:
+    configure(TASK_BACKEND="database", THREADS=1)
+    created = [tasks.start(client, "slow") for _ in range(3)]
+    assert text_of(tasks.get(client, _finished(client))) == "1 + 2 = 3"
+    for task in created:
+        tasks.cancel(client, task)
+
+
+def _finished(client: Peer) -> Any:
+    created = tasks.start(client, "add", a=1, b=2)
+    running.run(created["taskId"])
+    return created
+
+
+@pytest.mark.parametrize("moment", [datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)])
+def test_times_are_told_in_utc_in_every_project(moment: datetime) -> None:
+    task = Task(
+        key="k", created_at=moment, updated_at=moment, expires_at=moment + timedelta(seconds=1), state=Task.State.QUEUED
+    )
+    assert task_json(task)["createdAt"] == "2026-01-01T12:00:00.005Z"

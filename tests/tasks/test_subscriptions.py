@@ -1,0 +1,212 @@
+"""notifications/tasks on a listen that names tasks; the official suite leaves this out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_django.models import AccessToken, Task
+from mcp_django.tasks import store
+from tests.conftest import PUSHING
+from tests.support import tasks
+from tests.support.base import Watching
+from tests.support.data import token_of
+from tests.support.peers import MODERN, Message, Peer, Peers
+from tests.support.tasks import TASKS, text_of
+from tests.tasks.conftest import Configure
+from tests.tasks.test_running import ONE, age
+
+ALL = pytest.mark.parametrize("transport", PUSHING)
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+def told(watching: Watching, seconds: float = 5) -> Message:
+    message = watching.next(seconds)
+    assert message["method"] == "notifications/tasks"
+    return dict(message["params"])
+
+
+def told_until(watching: Watching, status: str) -> Message:
+    while True:
+        params = told(watching, 10)
+        if params["status"] == status:
+            return params
+
+
+def plain(task: Message) -> Message:
+    return {name: value for name, value in task.items() if name not in ("_meta", "resultType")}
+
+
+@ALL
+def test_a_watched_task_is_told_as_it_could_be_asked_for(client: Peer, database: None) -> None:
+    created = tasks.start(client, "delete", filename="a")
+    watching = tasks.watch(client, [created["taskId"]])
+    assert watching.honoured == {"taskIds": [created["taskId"]]}
+    first = told(watching)
+    assert plain(first) == plain(tasks.get(client, created))
+
+    with tasks.working():
+        asked = told_until(watching, "input_required")
+        assert plain(asked) == plain(tasks.get(client, created))
+        tasks.update(client, created, sure={"action": "accept", "content": {"confirm": True}})
+        done = told_until(watching, "completed")
+
+    assert plain(done) == plain(tasks.get(client, created))
+    assert text_of(done) == "deleted a"
+    assert list(done["_meta"]) == [SUBSCRIPTION]
+    assert done["_meta"] == first["_meta"] == asked["_meta"]
+
+
+@ALL
+def test_progress_is_told(client: Peer, database: None) -> None:
+    created = tasks.start(client, "slow", seconds=60)
+    watching = tasks.watch(client, [created["taskId"]])
+    with tasks.working():
+        while told(watching, 10).get("statusMessage") != "well under way":
+            pass
+        tasks.cancel(client, created)
+        assert told_until(watching, "cancelled")["statusMessage"] == "Cancelled by the client."
+    watching.assert_silent()
+
+
+@ALL
+def test_a_finished_task_is_told_once(client: Peer) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    assert text_of(told(watching)) == "1 + 2 = 3"
+    watching.assert_silent(1)
+
+
+@ALL
+def test_each_listen_has_its_own_copy(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    listens = [tasks.watch(client, [created["taskId"]]) for _ in range(2)]
+    tasks.work()
+    # One connection may carry both.
+    ids = {told_until(watching, "completed")["_meta"][SUBSCRIPTION] for watching in listens}
+    assert len(ids) == 2
+
+
+@ALL
+def test_an_answer_of_two_is_told(client: Peer) -> None:
+    created = tasks.start(client, "two")
+    watching = tasks.watch(client, [created["taskId"]])
+    assert set(told(watching)["inputRequests"]) == {"first", "second"}
+    tasks.update(client, created, first={"action": "accept", "content": {"name": "Ada"}})
+    assert set(told(watching)["inputRequests"]) == {"second"}
+
+
+@ALL
+def test_the_capability_is_needed(client: Peer) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    client.capabilities = {}
+    error = client.error(MODERN, "subscriptions/listen", {"notifications": {"taskIds": [created["taskId"]]}})
+    assert error["code"] == -32021
+    assert error["data"]["requiredCapabilities"] == TASKS
+
+
+@ALL
+def test_ids_that_name_nothing_are_not_acknowledged(client: Peer) -> None:
+    watching = tasks.watch(client, ["nothing", "x" * 500, "a\x00b"], toolsListChanged=True)
+    assert watching.honoured == {"toolsListChanged": True}
+    assert tasks.watch(client, []).honoured == {}
+
+
+@ALL
+@pytest.mark.parametrize("ids", [7, "abc", [7], [None], {"a": 1}])
+def test_ids_must_be_strings(client: Peer, ids: Any) -> None:
+    error = client.error(MODERN, "subscriptions/listen", {"notifications": {"taskIds": ids}})
+    assert error["code"] == -32602
+    assert error["data"]["errors"][0]["field"] == "notifications.taskIds"
+
+
+@ALL
+def test_the_number_of_ids_is_bounded(client: Peer, configure: Configure) -> None:
+    configure(MAX_SUBSCRIPTIONS=3)
+    error = client.error(MODERN, "subscriptions/listen", {"notifications": {"taskIds": ["a", "b", "c", "d"]}})
+    assert error["code"] == -32602
+    assert "MAX_SUBSCRIPTIONS" in error["message"]
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+def test_under_wsgi_nothing_can_be_watched(client: Peer) -> None:
+    assert client.error(MODERN, "subscriptions/listen", {"notifications": {"taskIds": ["a"]}})["code"] == -32601
+
+
+@ALL
+def test_a_site_without_tasks_ignores_them(admin: Peer) -> None:
+    admin.capabilities = {}
+    watching = tasks.watch(admin, ["a"])
+    assert watching.honoured == {}
+
+
+@ONE
+def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    assert told(watching)["status"] == "working"
+    # As another process that nothing connects with this one.
+    claimed = store.claim(created["taskId"])
+    assert claimed is not None
+    from django.utils import timezone
+
+    outcome = '{"content": [{"type": "text", "text": "far away"}], "isError": false, "resultType": "complete"}'
+    Task.objects.update(state=Task.State.COMPLETED, outcome=outcome, updated_at=timezone.now())
+    assert text_of(told_until(watching, "completed")) == "far away"
+
+
+@ONE
+def test_a_worker_that_dies_is_told_of(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    store.claim(created["taskId"])
+    age(created, lease_until=1)
+    assert told_until(watching, "failed")["error"]["data"] == {"reason": "WORKER_LOST"}
+
+
+@ONE
+def test_a_task_that_expires_is_told_of_no_more(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    assert told(watching)["status"] == "working"
+    age(created, expires_at=1)
+    watching.assert_silent(1)
+
+
+@ONE
+def test_watching_the_task_of_somebody_else(client: Peer, users: Any, peers: Peers, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    other = peers(token_of(users.ops))
+    other.capabilities = TASKS
+    watching = tasks.watch(other, [created["taskId"]])
+    assert watching.honoured == {}
+    tasks.work()
+    watching.assert_silent(1)
+
+
+@ONE
+def test_watching_on_after_the_token_lost_a_scope(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    assert told(watching)["status"] == "working"
+    token = AccessToken.objects.latest("pk")
+    token.scopes = ["read"]
+    token.save()
+    tasks.work()
+    watching.assert_silent(1)
+
+
+@ONE
+def test_watching_on_after_the_token_was_revoked(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    watching = tasks.watch(client, [created["taskId"]])
+    assert told(watching)["status"] == "working"
+    AccessToken.objects.latest("pk").revoke()
+    Task.objects.update(message="secret")
+    while True:
+        # The stream ends with the result of the listen.
+        message = watching.next(5)
+        assert message.get("method") != "notifications/tasks"
+        if "result" in message:
+            return

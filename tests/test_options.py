@@ -1,0 +1,190 @@
+"""ModelMCP: every attribute and its method, with and without a ModelAdmin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db.models import F
+from django.http import HttpRequest
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django import ModelMCP, site
+from tests.shop.models import Product, Unwatched
+from tests.support.asking import DirectPeer, columns, described, errors_of, keys
+from tests.support.data import make_flights, make_staff
+from tests.support.declared import Declared
+from tests.support.peers import MODERN
+
+Admin: Any = admin.ModelAdmin
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(4)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+# Attributes, each with its method.
+
+
+def options(name: str, value: Any) -> list[type[ModelMCP]]:
+    """A ModelMCP that says it by the attribute, and one that says it by the method."""
+    return [
+        type("ByAttribute", (ModelMCP,), {name: value}),
+        type("ByMethod", (ModelMCP,), {f"get_{name}": lambda self, request: value}),
+    ]
+
+
+@pytest.mark.parametrize("model_mcp", options("fields", ["number", "origin"]))
+def test_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
+    declared.model(Flight, model_mcp)
+
+    assert columns(root) == ["id", "number", "origin"]
+
+
+def test_all_fields(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Product, fields="__all__")
+
+    assert columns(root, "shop.product") == [
+        "id", "name", "sku", "price", "weight", "stock", "launched", "opens", "lead_time", "active", "details",
+        "manual",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("model_mcp", options("exclude", ["number", "id", "nope"]))
+def test_exclude(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
+    declared.model(Flight, model_mcp)
+
+    assert "number" not in columns(root) and columns(root)[0] == "id"
+    assert errors_of(root.call("find_records", model="flights.flight", filter={"number": 1}))
+
+
+@pytest.mark.parametrize("model_mcp", options("filter_fields", ["origin", "plane"]))
+def test_filter_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
+    declared.model(Flight, model_mcp)
+
+    refused = root.call("find_records", model="flights.flight", filter={"number": 1000})
+
+    assert keys(root, filter={"origin": "JFK"}) == [1, 4]
+    assert keys(root, filter={"pk": 2}) == [2]
+    assert errors_of(refused)[0]["message"] == "no field 'number'. Allowed: origin, plane."
+    assert "lookups" not in described(root)["fields"]["number"]
+    assert "number" in columns(root)
+
+
+@pytest.mark.parametrize(
+    "model_mcp", options("search_fields", ["^notes", "=status", "number__exact", "nope", "carrier__name"])
+)
+def test_search_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
+    declared.model(Flight, model_mcp)
+
+    assert described(root)["search_fields"] == ["notes", "status", "number"]
+    assert keys(root, search="NOTE") == [1, 2, 3, 4]
+    assert keys(root, search="ote") == []
+    assert keys(root, search="1002") == [3]
+    assert keys(root, search="ON_TIME") == [1, 2, 3, 4]
+    assert keys(root, search="United") == []
+
+
+def test_search_fields_of_the_admin_are_left_out_where_it_searches_its_own_way(
+    root: DirectPeer, declared: Declared
+) -> None:
+    class Own(Admin):
+        search_fields = ["notes"]
+
+        def get_search_results(self, request: HttpRequest, queryset: Any, term: str) -> Any:
+            return queryset.none(), False
+
+    declared.admin(Flight, Own)
+
+    assert "search_fields" not in described(root)
+    assert errors_of(root.call("find_records", model="flights.flight", search="note"))
+
+
+@pytest.mark.parametrize("ordering", [
+    ["-number"], ["-pk"], [F("number").desc()], ["-carrier_id", "-id"], ["carrier__name", "-number"], ["?", "-id"],
+])  # fmt: skip
+def test_ordering(root: DirectPeer, declared: Declared, ordering: Any) -> None:
+    for model_mcp in options("ordering", ordering):
+        declared.model(Flight, model_mcp)
+        found = keys(root)
+        assert found == ([3, 1, 4, 2] if ordering[0] == "-carrier_id" else [4, 3, 2, 1])
+        declared.close()
+
+
+def test_ordering_is_the_admins_and_then_the_models(root: DirectPeer, declared: Declared) -> None:
+    class Backwards(Admin):
+        ordering = ["-name"]
+
+    by_model = keys(root, "flights.airline")
+    declared.admin(Airline, Backwards)
+
+    assert by_model == ["AA", "UA"]
+    assert keys(root, "flights.airline") == ["UA", "AA"]
+    assert keys(root, "flights.airline", order_by=["name"]) == ["AA", "UA"]
+
+
+@pytest.mark.parametrize("model_mcp", options("description", "One departure."))
+def test_description(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
+    declared.model(Flight, model_mcp)
+
+    models_ = root.call("describe_models")["structuredContent"]["models"]
+    resources = {item["uri"]: item for item in root.result(MODERN, "resources/list")["resources"]}
+
+    assert models_["flights.flight"] == "flights: One departure."
+    assert described(root)["description"] == "One departure."
+    assert resources["db://flights/flight"]["description"] == "One departure."
+
+
+def test_use_admin_false_asks_the_models_own_permissions_and_manager(root: DirectPeer, declared: Declared) -> None:
+    class Nothing(Admin):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return False
+
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).none()
+
+    declared.admin(Flight, Nothing)
+    declared.model(Flight, fields=["number"], use_admin=False)
+    customer = User.objects.create_user("customer")
+    before = DirectPeer(customer).call("find_records", model="flights.flight") if DirectPeer(customer).tools() else None
+    from django.contrib.auth.models import Permission
+
+    customer.user_permissions.add(Permission.objects.get(codename="view_flight"))
+    again = DirectPeer(User.objects.get(pk=customer.pk))
+
+    assert before is None
+    assert keys(again) == [1, 2, 3, 4]
+    assert again.tools() == ["delay_statistics", "describe_models", "find_records", "get_record"]
+
+
+def test_a_model_without_a_model_admin(root: DirectPeer, declared: Declared) -> None:
+    Unwatched.objects.create(name="x")
+    declared.model(Unwatched, fields=["name"], ordering=["-name"])
+
+    assert keys(root, "shop.unwatched")
+    assert "shop.unwatched" not in str(DirectPeer(make_staff("nobody", "flights.view_flight")).call("describe_models"))
+
+
+def test_get_queryset_of_a_registration_narrows_the_admins(root: DirectPeer, declared: Declared) -> None:
+    class Odd(ModelMCP):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).filter(number__in=[1001, 1003])
+
+    declared.model(Flight, Odd)
+
+    assert keys(root) == [2, 4]
+
+
+def test_options_given_to_register_extend_the_class(declared: Declared) -> None:
+    class Base(ModelMCP):
+        description = "base"
+
+    declared.model(Flight, Base, fields=["number"])
+
+    model_mcp = site.models["flights.flight"]
+    assert isinstance(model_mcp, Base)
+    assert model_mcp.description == "base" and model_mcp.fields == ["number"]

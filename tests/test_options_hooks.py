@@ -1,0 +1,275 @@
+"""What the admin and its hooks say of a model, and what holds where one of them fails."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.test import override_settings
+
+from demo_project.flights.models import Airline, Disruption, Flight, Plane
+from mcp_django import ModelMCP, site
+from tests.shop.models import Book, Product
+from tests.support.asking import DirectPeer, columns, keys, request_of
+from tests.support.data import make_flights, make_staff
+from tests.support.declared import Declared
+from tests.support.peers import MODERN
+
+Admin: Any = admin.ModelAdmin
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(4)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+# What the admin shows.
+
+
+def test_the_bridge_shows_columns_and_form_fields(root: DirectPeer, declared: Declared) -> None:
+    class Shown(Admin):
+        list_display = ["number", "__str__", "loud", "carrier__name"]
+        fields = ["status", ("notes", "tailnum")]
+        readonly_fields = ["loud", "distance"]
+        exclude = ["tailnum"]
+
+        def loud(self, obj: Flight) -> str:
+            return "!"
+
+    declared.admin(Flight, Shown)
+
+    assert columns(root) == ["id", "number", "status", "notes"]
+
+
+def test_the_bridge_leaves_out_what_the_form_excludes(root: DirectPeer, declared: Declared) -> None:
+    class Shown(Admin):
+        list_display = ["number"]
+        exclude = ["notes", "status"]
+
+    declared.admin(Flight, Shown)
+
+    assert not {"notes", "status"} & set(columns(root))
+    assert {"number", "origin", "plane"} <= set(columns(root))
+
+
+def test_the_bridge_leaves_out_what_cannot_be_edited(root: DirectPeer, declared: Declared) -> None:
+    class Plain(Admin):
+        pass
+
+    declared.admin(Disruption, Plain)
+
+    assert not {"reported_by", "reported_at"} & set(columns(root, "flights.disruption"))
+
+
+class _Overriding(Admin):
+    list_display = ["number", "status"]
+
+
+def _returns(value: Any) -> Any:
+    return lambda self, request, obj=None: value
+
+
+@pytest.mark.parametrize("hook", [
+    {"has_view_permission": _returns(True)}, {"has_change_permission": _returns(True)},
+    {"get_fields": _returns(["notes"])}, {"get_fieldsets": _returns([(None, {"fields": ["notes"]})])},
+    {"get_exclude": _returns([])},
+], ids=lambda hook: next(iter(hook)))  # fmt: skip
+def test_an_admin_that_decides_by_object_shows_its_columns_alone(
+    root: DirectPeer, declared: Declared, hook: dict[str, Any]
+) -> None:
+    declared.admin(Flight, type("Overriding", (_Overriding,), hook))
+
+    assert columns(root) == ["id", "number", "status"]
+
+
+@pytest.mark.parametrize("hook", ["has_view_permission", "has_change_permission"])
+def test_an_admin_that_refuses_one_object(root: DirectPeer, declared: Declared, hook: str) -> None:
+    def not_the_second(self: Any, request: HttpRequest, obj: Any = None) -> bool:
+        return obj is None or obj.pk != 2
+
+    extra = {} if hook == "has_view_permission" else {"has_view_permission": Admin.has_view_permission}
+    cls = type("Refusing", (_Overriding,), {"has_view_permission": not_the_second, hook: not_the_second, **extra})
+    if hook == "has_change_permission":
+        cls = type("Refusing", (_Overriding,), {hook: not_the_second, "has_view_permission": not_the_second})
+    declared.admin(Flight, cls)
+
+    hidden = root.call("get_record", model="flights.flight", id=2)
+    absent = root.call("get_record", model="flights.flight", id=902)
+
+    assert root.read("db://flights/flight/1") == {"id": 1, "number": 1000, "status": "on_time"}
+    assert str(hidden).replace("2", "902") == str(absent).replace("902", "902")
+    assert root.error(MODERN, "resources/read", {"uri": "db://flights/flight/2"})
+
+
+def test_a_registration_that_refuses_one_object(root: DirectPeer, declared: Declared) -> None:
+    class Refusing(ModelMCP):
+        fields = ["number"]
+
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return super().has_view_permission(request, obj) and (obj is None or obj.pk != 2)
+
+    declared.model(Flight, Refusing)
+
+    assert root.read("db://flights/flight/1") == {"id": 1, "number": 1000}
+    assert root.call("get_record", model="flights.flight", id=2)["isError"] is True
+
+
+# Hooks that fail, and querysets that cannot be used.
+
+
+def _raises(*args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("the password is hunter2")
+
+
+@pytest.mark.parametrize("hook", [
+    "has_view_permission", "get_queryset", "get_fields", "get_exclude", "get_filter_fields", "get_search_fields",
+    "get_ordering", "get_description",
+])  # fmt: skip
+def test_a_hook_that_fails_is_a_refusal_and_is_logged_by_name(
+    root: DirectPeer, declared: Declared, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    declared.model(Flight, type("Broken", (ModelMCP,), {hook: _raises}))
+
+    answers = [
+        root.call("find_records", model="flights.flight", search="note", filter={"number": 1000}),
+        root.call("describe_models", model="flights.flight"),
+        root.request(MODERN, "resources/read", {"uri": "db://flights/flight/1"}),
+    ]
+    elsewhere = [
+        root.call("describe_models"), root.result(MODERN, "tools/list"), root.result(MODERN, "resources/list"),
+        root.result(MODERN, "resources/templates/list"), root.read("db://flights/airline"),
+        root.call("find_records", model="flights.disruption"),
+    ]  # fmt: skip
+
+    assert "hunter2" not in str(answers) + str(elsewhere)
+    assert not any(answer.get("isError") for answer in elsewhere)
+    assert f"Broken flights.flight>.{hook} failed" in caplog.text
+    assert "note 0" not in str(answers) or hook in ("get_ordering", "get_description", "get_filter_fields",
+                                                    "get_search_fields")  # fmt: skip
+
+
+@pytest.mark.parametrize("hook", ["get_list_display", "get_fieldsets", "has_view_permission", "get_queryset"])
+def test_a_hook_of_an_admin_that_fails_is_a_refusal(
+    root: DirectPeer, declared: Declared, hook: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    declared.admin(Flight, type("Broken", (Admin,), {hook: _raises, "fields": ["notes"]}))
+
+    answer = root.request(MODERN, "tools/call", {"name": "find_records", "arguments": {"model": "flights.flight"}})
+
+    assert "note 0" not in str(answer) and "hunter2" not in str(answer)
+    assert "ModelMCP flights.flight>" in caplog.text or hook == "get_fieldsets"
+    assert root.read("db://flights/airline")
+
+
+@pytest.mark.parametrize("cut", [lambda queryset: queryset[:2], lambda queryset: queryset.union(queryset)])
+def test_a_queryset_that_cannot_be_filtered_shows_nothing(
+    root: DirectPeer, declared: Declared, cut: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Cut(Admin):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return cut(super().get_queryset(request).order_by())
+
+    declared.admin(Flight, Cut)
+
+    assert keys(root) == []
+    assert root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
+    assert "returns a sliced or combined queryset" in caplog.text
+
+
+# Who the admin lets in.
+
+
+def test_a_site_that_lets_nobody_in_shows_nothing(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, declared: Declared
+) -> None:
+    monkeypatch.setattr(admin.site, "has_permission", lambda request: False)
+
+    assert "find_records" not in root.tools()
+    assert root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
+
+
+def test_a_site_whose_permission_fails_shows_nothing(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(admin.site, "has_permission", _raises)
+
+    assert "find_records" not in root.tools()
+    assert "has_view_permission failed" in caplog.text
+
+
+def test_who_may_not_log_in_to_the_admin_sees_nothing_of_it(root: DirectPeer) -> None:
+    customer = make_staff("customer", "flights.view_flight")
+    customer.is_staff = False
+    customer.save()
+
+    assert DirectPeer(customer).tools() == ["delay_statistics"]
+
+
+def test_without_the_bridge_there_is_what_is_registered(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Airline)
+    with override_settings(MCP={"EXPOSE_ADMIN": False}):
+        declared.forget()
+        models_ = root.call("describe_models")["structuredContent"]["models"]
+        flight = root.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
+
+    assert list(models_) == ["flights.airline"]
+    assert flight["data"]["reason"] == "RESOURCE_NOT_FOUND"
+
+
+def test_a_token_without_the_scope_read_sees_no_model(root: DirectPeer) -> None:
+    actor = DirectPeer(root.user, "actions")
+
+    assert actor.tools() == []
+    assert actor.result(MODERN, "resources/list")["resources"] == []
+    assert actor.error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
+    assert actor.error(MODERN, "resources/read", {"uri": "flights://about"})
+
+
+# Keys that are relations.
+
+
+def test_a_child_by_inheritance_is_seen_without_its_parent(root: DirectPeer) -> None:
+    book = Book.objects.create(name="Emma", author="Austen")
+    librarian = DirectPeer(make_staff("librarian", "shop.view_book"))
+
+    lists = [librarian.result(MODERN, method) for method in ("resources/list", "resources/templates/list")]
+
+    assert "db://shop/book" in str(lists)
+    assert librarian.read(f"db://shop/book/{book.pk}")["author"] == "Austen"
+    assert keys(librarian, "shop.book") == [book.pk]
+
+
+def test_the_key_of_a_child_is_no_secret_though_its_parent_row_is_hidden(root: DirectPeer, declared: Declared) -> None:
+    class NoBooks(Admin):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).filter(book__isnull=True)
+
+    declared.admin(Product, NoBooks)
+    book = Book.objects.create(name="Emma", author="Austen")
+
+    assert keys(root, "shop.book") == [book.pk]
+    assert keys(root, "shop.book", filter={"pk": book.pk}) == [book.pk]
+    assert root.read(f"db://shop/book/{book.pk}")["product_ptr"] == book.pk
+    assert keys(root, "shop.product") == []
+
+
+def test_a_queryset_for_the_project_holds_visible_rows(root: DirectPeer) -> None:
+    nobody = make_staff("nobody")
+
+    assert site.get_queryset(Flight, request_of(root.user)).count() == 4
+    assert site.get_queryset(Flight, request_of(nobody)).count() == 0
+    assert site.get_queryset(Plane, request_of(root.user, "actions")).count() == 0
+
+
+def test_errors_of_hooks_are_logged_once_for_each(root: DirectPeer, declared: Declared, caplog: Any) -> None:
+    declared.model(Flight, type("Broken", (ModelMCP,), {"has_view_permission": _raises}))
+
+    root.call("describe_models")
+
+    failed = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(failed) == 1

@@ -1,0 +1,268 @@
+"""Registration: what a site takes, and what it refuses, with the remedy in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+import pytest
+from django.contrib.admin.exceptions import AlreadyRegistered
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.db import models
+from django.http import HttpRequest
+from pydantic import BaseModel, Field
+
+from demo_project.flights.models import Airline, Airport, Flight
+from mcp_django import MCPSite, ModelMCP, register, resource, tool
+from tests.support.asking import DirectPeer
+from tests.support.data import make_flights
+
+
+@pytest.fixture
+def own() -> MCPSite:
+    """A site of the test's own."""
+    return MCPSite("own")
+
+
+# Models.
+
+
+def test_register_as_a_decorator(own: MCPSite) -> None:
+    @register(Flight, Airline, site=own)
+    class Shown(ModelMCP):
+        description = "shown"
+
+    assert isinstance(own.models["flights.flight"], Shown)
+    assert isinstance(own.models["flights.airline"], Shown)
+
+
+def test_register_without_models(own: MCPSite) -> None:
+    with pytest.raises(ImproperlyConfigured, match="@register needs at least one model"):
+
+        @register(site=own)
+        class Shown(ModelMCP):
+            pass
+
+
+def test_registering_a_model_twice(own: MCPSite) -> None:
+    own.register(Flight)
+
+    with pytest.raises(AlreadyRegistered, match=r"flights.Flight is already registered"):
+        own.register([Airline, Flight])
+
+
+def test_registering_an_abstract_model(own: MCPSite) -> None:
+    class Abstract(models.Model):
+        class Meta:
+            abstract = True
+            app_label = "shop"
+
+    with pytest.raises(ImproperlyConfigured, match="is abstract or swapped"):
+        own.register(Abstract)
+
+
+def test_unregistering_leaves_the_bridge(own: MCPSite) -> None:
+    own.register(Flight, description="mine")
+    before = own.models["flights.flight"]
+
+    own.unregister(Flight)
+
+    assert not before.bridged and own.models["flights.flight"].bridged
+
+
+# Tools.
+
+
+def _undocumented(request: HttpRequest) -> str:
+    return ""
+
+
+def _untyped(request: HttpRequest, seats) -> str:  # type: ignore[no-untyped-def]
+    """Untyped."""
+    return ""
+
+
+def _starred(request: HttpRequest, *seats: int) -> str:
+    """Starred."""
+    return ""
+
+
+def _keywords(request: HttpRequest, **seats: int) -> str:
+    """Keywords."""
+    return ""
+
+
+def _without_request() -> str:
+    """Without request."""
+    return ""
+
+
+class Node(BaseModel):
+    children: list[Node] = []
+
+
+def _recursive(request: HttpRequest, node: Node) -> str:
+    """Recursive."""
+    return ""
+
+
+def _recursive_result(request: HttpRequest) -> Node:
+    """Recursive."""
+    return Node()
+
+
+def _two_models(request: HttpRequest, thing: Flight | Airline) -> str:
+    """Two models."""
+    return ""
+
+
+class Stranger:
+    pass
+
+
+def _strange(request: HttpRequest, thing: Stranger) -> str:
+    """Strange."""
+    return ""
+
+
+def _strange_result(request: HttpRequest) -> Stranger:
+    """Strange."""
+    return Stranger()
+
+
+@pytest.mark.parametrize(("function", "text"), [
+    (_undocumented, "needs a docstring"),
+    (_untyped, "The parameter seats of the tool _untyped needs an annotation"),
+    (_starred, "The parameter seats of the tool _starred needs an annotation"),
+    (_keywords, "The parameter seats of the tool _keywords needs an annotation"),
+    (_without_request, "must take the request as its first parameter"),
+    (_recursive, "The type Node of a tool refers to itself"),
+    (_recursive_result, "The type Node of a tool refers to itself"),
+    (_two_models, "may be one model, or one model or None"),
+    (_strange, "_strange"),
+    (_strange_result, "_strange_result"),
+])  # fmt: skip
+def test_a_function_that_can_be_no_tool(own: MCPSite, function: Any, text: str) -> None:
+    with pytest.raises(ImproperlyConfigured, match=text):
+        tool(site=own)(function)
+
+    assert function.__name__ not in own.tools
+
+
+@pytest.mark.parametrize("name", ["my tool", "prüfen", "a.b", "x" * 65, "a/b", "tool\n"])
+def test_a_name_that_clients_refuse(own: MCPSite, name: str) -> None:
+    def act(request: HttpRequest) -> None:
+        """Act."""
+
+    with pytest.raises(ImproperlyConfigured, match="1 to 64 letters, digits, _ and -"):
+        tool(name=name, site=own)(act)
+
+
+def test_two_tools_of_one_name(own: MCPSite) -> None:
+    def act(request: HttpRequest) -> None:
+        """Act."""
+
+    tool(site=own)(act)
+
+    with pytest.raises(ImproperlyConfigured, match="Two tools are named act"):
+        tool(site=own)(act)
+
+
+@pytest.mark.parametrize("name", ["describe_models", "find_records", "get_record"])
+def test_a_tool_with_the_name_of_a_query_tool(own: MCPSite, name: str) -> None:
+    def act(request: HttpRequest) -> None:
+        """Act."""
+
+    with pytest.raises(ImproperlyConfigured, match=f"Two tools are named {name}"):
+        tool(name=name, site=own)(act)
+
+
+def test_a_decorated_function_stays_a_function(own: MCPSite) -> None:
+    @tool(site=own)
+    def double(request: HttpRequest, number: int) -> int:
+        """Double."""
+        return number * 2
+
+    assert double(HttpRequest(), 4) == 8
+
+
+def test_annotations_in_strings_are_read(own: MCPSite) -> None:
+    def pick(
+        request: HttpRequest, airport: Annotated[Airport | None, Field(description="One.")], way: Literal["a"] = "a"
+    ) -> str:
+        """Pick."""
+        return ""
+
+    tool(site=own)(pick)
+
+    assert set(own.tools["pick"].get_input_schema(None)["properties"]) == {"airport", "way"}  # type: ignore[arg-type]
+
+
+# Resources.
+
+
+def test_a_resource_of_our_own_scheme(own: MCPSite) -> None:
+    with pytest.raises(ImproperlyConfigured, match="the scheme db is taken by models"):
+        resource("db://flights/about", site=own)(lambda request: "")
+
+
+def test_two_resources_of_one_uri(own: MCPSite) -> None:
+    resource("x://y", site=own)(lambda request: "")
+
+    with pytest.raises(ImproperlyConfigured, match="Two resources have the URI x://y"):
+        resource("x://y", site=own)(lambda request: "")
+
+
+# What a subclass says.
+
+
+def test_a_site_shows_its_own_admin_site(db: None) -> None:
+    from django.contrib import admin
+
+    class OwnAdmin(admin.AdminSite):
+        pass
+
+    inner = OwnAdmin("inner")
+    inner.register(Airline)
+
+    class Own(MCPSite):
+        @property
+        def admin_site(self) -> admin.AdminSite:
+            return inner
+
+    make_flights(1)
+    peer = DirectPeer(User.objects.create_superuser("root"), site=Own("inner"))
+
+    assert list(peer.call("describe_models")["structuredContent"]["models"]) == ["flights.airline"]
+
+
+def test_the_call_context_is_around_every_handler(db: None) -> None:
+    entered: list[str] = []
+
+    class Tenant(MCPSite):
+        @contextmanager
+        def call_context(self, request: HttpRequest) -> Iterator[None]:
+            entered.append(f"in {request.user}")
+            yield
+            entered.append("out")
+
+    site = Tenant("tenant")
+
+    @tool(site=site)
+    def look(request: HttpRequest) -> str:
+        """Look."""
+        entered.append("handler")
+        return ""
+
+    DirectPeer(User.objects.create_superuser("root"), site=site).call("look")
+
+    assert entered == ["in root", "handler", "out"]
+
+
+def test_the_url_of_a_site(own: MCPSite) -> None:
+    patterns, app_name, namespace = own.urls
+
+    assert (app_name, namespace) == ("mcp_django", "own")
+    assert [pattern.name for pattern in patterns if getattr(pattern, "name", None)]

@@ -1,0 +1,180 @@
+"""What an action returns: a file is given to the agent, a page is for a person."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import (
+    FileResponse,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
+from django.shortcuts import redirect, render
+from django.template.response import TemplateResponse
+from django.test import override_settings
+
+from demo_project.flights.admin import FlightAdmin
+from demo_project.flights.models import Flight
+from mcp_django.models import Tool
+from tests.support.asking import DirectPeer, text_of
+from tests.support.data import make_flights
+from tests.support.declared import Declared
+from tests.support.peers import Peer
+
+NAME = "flights_flight_give"
+
+
+@pytest.fixture
+def give(db: None, declared: Declared) -> Any:
+    """Runs an action that changes a flight and returns what is given."""
+    make_flights(2)
+    Tool.objects.create(name=NAME, enabled=True)
+    peer = DirectPeer(User.objects.create_superuser("root"))
+
+    def run(returns: Any) -> Any:
+        @admin.action(permissions=["change"])
+        def give(self: Any, request: HttpRequest, queryset: Any) -> Any:
+            queryset.update(status="cancelled")
+            return returns(request) if callable(returns) else returns
+
+        declared.admin(Flight, type("Giving", (FlightAdmin,), {"actions": ["give"], "give": give}))
+        return peer.call(NAME, ids=[1])
+
+    return run
+
+
+def changed() -> bool:
+    return Flight.objects.filter(pk=1, status="cancelled").exists()
+
+
+def test_a_csv_is_an_embedded_resource_over_every_transport(admin: Peer, flights: Any) -> None:
+    result = admin.call("flights_flight_export_as_csv", ids=[1, 2])
+
+    [block] = result["content"]
+    assert block["type"] == "resource"
+    assert block["resource"]["uri"] == "file:///flights_flight_export_as_csv/flights.csv"
+    assert block["resource"]["mimeType"] == "text/csv"
+    lines = block["resource"]["text"].splitlines()
+    assert lines[0] == (
+        "departs_at,carrier,number,origin,destination,tailnum,status,departure_delay,arrival_delay,air_time,distance"
+    )
+    assert lines[1] == "2013-01-01 10:00:00+00:00,UA,1000,JFK,IAH,,on_time,-5,,,1400"
+    assert len(lines) == 3
+
+
+async def _later(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+def _now(*chunks: bytes) -> Iterator[bytes]:
+    yield from chunks
+
+
+FILE = {"Content-Disposition": 'attachment; filename="a b.txt"'}
+
+
+@pytest.mark.parametrize(("response", "resource"), [
+    (lambda request: HttpResponse("täxt", content_type="text/plain; charset=utf-8", headers=FILE),
+     {"uri": f"file:///{NAME}/a%20b.txt", "mimeType": "text/plain", "text": "täxt"}),
+    (lambda request: HttpResponse(b"\xff\x00", content_type="application/pdf"),
+     {"uri": f"file:///{NAME}/file", "mimeType": "application/pdf", "blob": base64.b64encode(b"\xff\x00").decode()}),
+    (lambda request: JsonResponse({"a": 1}),
+     {"uri": f"file:///{NAME}/file", "mimeType": "application/json", "text": '{"a": 1}'}),
+    (lambda request: StreamingHttpResponse(_now(b"a", b"b"), content_type="text/plain"),
+     {"uri": f"file:///{NAME}/file", "mimeType": "text/plain", "text": "ab"}),
+    (lambda request: StreamingHttpResponse(_later(b"a", b"b"), content_type="text/plain"),
+     {"uri": f"file:///{NAME}/file", "mimeType": "text/plain", "text": "ab"}),
+    (lambda request: FileResponse(BytesIO(b"abc"), as_attachment=True, filename="../../etc/passwd"),
+     {"uri": f"file:///{NAME}/passwd", "mimeType": "application/octet-stream", "text": "abc"}),
+    (lambda request: HttpResponse("<p>", headers={"Content-Disposition": "attachment; filename=page.html"}),
+     {"uri": f"file:///{NAME}/page.html", "mimeType": "text/html", "text": "<p>"}),
+    (lambda request: HttpResponse("", content_type="text/csv"),
+     {"uri": f"file:///{NAME}/file", "mimeType": "text/csv", "text": ""}),
+], ids=["text", "binary", "json", "stream", "async stream", "file", "html file", "empty"])  # fmt: skip
+def test_a_file_is_an_embedded_resource(give: Any, response: Any, resource: Any) -> None:
+    result = give(response)
+
+    assert result["content"] == [{"type": "resource", "resource": resource}]
+    assert changed()
+
+
+@pytest.mark.parametrize("page", [
+    lambda request: TemplateResponse(request, "admin/base.html", {}),
+    lambda request: HttpResponseRedirect("/admin/"),
+    lambda request: redirect("admin:index"),
+    lambda request: HttpResponse("<html>"),
+    lambda request: render(request, "admin/404.html", {}),
+    lambda request: "text",
+    lambda request: {"a": 1},
+], ids=["template", "redirect", "shortcut", "html", "rendered", "str", "dict"])  # fmt: skip
+def test_a_page_is_refused_with_a_link_for_a_person(give: Any, page: Any) -> None:
+    result = give(page)
+
+    assert result["isError"] is True
+    assert text_of(result) == (
+        "This action asks a person to go on in a page of the admin; nothing was changed. "
+        "Open http://localhost/admin/flights/flight/ and run it there."
+    )
+    assert not changed()
+
+
+@pytest.mark.parametrize("body", [
+    lambda: HttpResponse(b"x" * 2_000, content_type="text/csv"),
+    lambda: StreamingHttpResponse(_now(*[b"x" * 100] * 20), content_type="text/csv"),
+    lambda: StreamingHttpResponse(_later(*[b"x" * 100] * 20), content_type="text/csv"),
+    lambda: HttpResponse("\x01" * 500, content_type="text/csv"),
+], ids=["whole", "stream", "async stream", "escapes"])  # fmt: skip
+def test_a_file_over_the_limit_is_refused_and_nothing_is_changed(give: Any, body: Any) -> None:
+    with override_settings(MCP={"MAX_RESULT_BYTES": 1_000}):
+        result = give(lambda request: body())
+
+    assert result["isError"] is True
+    assert text_of(result) == "The file is larger than 1000 bytes (MAX_RESULT_BYTES). Pass fewer ids."
+    assert not changed()
+
+
+def test_no_more_of_an_endless_file_is_drawn_than_fits(give: Any) -> None:
+    drawn = 0
+
+    def endless() -> Iterator[bytes]:
+        nonlocal drawn
+        while True:
+            drawn += 1
+            yield b"x" * 100_000
+
+    result = give(lambda request: StreamingHttpResponse(endless(), content_type="text/csv"))
+
+    assert result["isError"] is True
+    assert drawn < 12
+
+
+def test_a_file_is_closed(give: Any) -> None:
+    class Closing(BytesIO):
+        pass
+
+    opened = Closing(b"abc")
+
+    give(lambda request: FileResponse(opened, filename="x.txt"))
+
+    assert opened.closed
+
+
+def test_a_stream_that_fails_leaves_nothing_changed(give: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"abc"
+        raise RuntimeError("hunter2")
+
+    result = give(lambda request: StreamingHttpResponse(failing(), content_type="text/csv"))
+
+    assert result["isError"] is True and "hunter2" not in str(result)
+    assert not changed()

@@ -1,0 +1,240 @@
+"""Functions of the project as tools: typed arguments in, a typed result out."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.test import override_settings
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
+
+from tests.support.asking import DirectPeer, errors_of, listed, text_of
+from tests.support.data import make_flights
+from tests.support.declared import Declared
+
+
+class Cabin(enum.Enum):
+    FIRST = "first"
+    SECOND = "second"
+
+
+class Seat(BaseModel):
+    """Where somebody sits."""
+
+    row: int = Field(ge=1, description="From the front.")
+    letter: str = "A"
+
+
+@dataclass
+class Point:
+    x: float
+    y: float
+
+
+class Pair(TypedDict):
+    left: int
+    right: str
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(6)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+# Schemas.
+
+
+def test_typed_arguments_are_the_schema(root: DirectPeer, declared: Declared) -> None:
+    def book(
+        request: HttpRequest,
+        seats: Annotated[int, Field(ge=1, le=9, description="How many.")],
+        seat: Seat,
+        cabin: Cabin = Cabin.SECOND,
+        way: Literal["there", "back"] = "there",
+        day: datetime.date | None = None,
+        tags: list[str] = [],  # noqa: B006
+    ) -> str:
+        """Book seats.
+
+        As many as there are.
+        """
+        return "booked"
+
+    declared.tool(book, title="Book")
+
+    assert listed(root, "book") == {
+        "name": "book",
+        "title": "Book",
+        "description": "Book seats.\n\nAs many as there are.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "seats": {"type": "integer", "minimum": 1, "maximum": 9, "description": "How many."},
+                "seat": {
+                    "type": "object",
+                    "description": "Where somebody sits.",
+                    "properties": {
+                        "row": {"type": "integer", "minimum": 1, "description": "From the front."},
+                        "letter": {"type": "string", "default": "A"},
+                    },
+                    "required": ["row"],
+                },
+                "cabin": {"type": "string", "enum": ["first", "second"], "default": "second"},
+                "way": {"type": "string", "enum": ["there", "back"], "default": "there"},
+                "day": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None},
+                "tags": {"type": "array", "items": {"type": "string"}, "default": []},
+            },
+            "required": ["seats", "seat"],
+            "additionalProperties": False,
+        },
+        "annotations": {
+            "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False,
+        },
+    }  # fmt: skip
+
+
+def test_arguments_arrive_as_what_they_are_annotated_with(root: DirectPeer, declared: Declared) -> None:
+    seen: list[Any] = []
+
+    def take(request: HttpRequest, seat: Seat, cabin: Cabin, day: datetime.date, price: Decimal = Decimal(1)) -> None:
+        """Take."""
+        seen.extend([seat, cabin, day, price])
+
+    declared.tool(take)
+
+    result = root.call("take", seat={"row": 3}, cabin="first", day="2013-01-31", price="1.50")
+
+    assert seen == [Seat(row=3), Cabin.FIRST, datetime.date(2013, 1, 31), Decimal("1.50")]
+    assert text_of(result) == "Done." and "structuredContent" not in result
+
+
+@pytest.mark.parametrize("hints", [
+    {"read_only": True}, {"destructive": False}, {"idempotent": True}, {"open_world": True},
+])  # fmt: skip
+def test_what_a_tool_says_of_itself(root: DirectPeer, declared: Declared, hints: dict[str, bool]) -> None:
+    def act(request: HttpRequest) -> None:
+        """Act."""
+
+    declared.tool(act, **hints)
+    read_only = hints.get("read_only", False)
+
+    assert listed(root, "act")["annotations"] == {
+        "readOnlyHint": read_only,
+        "destructiveHint": not read_only and hints.get("destructive", True),
+        "idempotentHint": read_only or hints.get("idempotent", False),
+        "openWorldHint": hints.get("open_world", False),
+    }
+
+
+# Results.
+
+
+RESULTS: list[Any] = [
+    (str, "text", None, "text"),
+    (None, None, None, "Done."),
+    (Seat, Seat(row=2), {"row": 2, "letter": "A"}, '{"row":2,"letter":"A"}'),
+    (Point, Point(1.5, 2), {"x": 1.5, "y": 2.0}, '{"x":1.5,"y":2.0}'),
+    (Pair, {"left": 1, "right": "r"}, {"left": 1, "right": "r"}, '{"left":1,"right":"r"}'),
+    (list[int], [1, 2], [1, 2], "[1,2]"),
+    (list[Seat], [Seat(row=1)], [{"row": 1, "letter": "A"}], '[{"row":1,"letter":"A"}]'),
+    (int, 5, 5, "5"),
+    (bool, True, True, "true"),
+    (Seat | None, None, {"result": None}, '{"result":null}'),
+    (dict[str, int], {"a": 1}, {"a": 1}, '{"a":1}'),
+    (datetime.date, datetime.date(2013, 1, 31), "2013-01-31", '"2013-01-31"'),
+    (Decimal, Decimal("1.50"), "1.50", '"1.50"'),
+    (Cabin, Cabin.FIRST, "first", '"first"'),
+    (Any, {"free": 1}, None, '{"free":1}'),
+]
+
+
+@pytest.mark.parametrize(("returns", "value", "structured", "text"), RESULTS, ids=[str(one[0])[:30] for one in RESULTS])
+def test_a_result_is_written(
+    root: DirectPeer, declared: Declared, returns: Any, value: Any, structured: Any, text: str
+) -> None:
+    def give(request: HttpRequest) -> Any:
+        """Give."""
+        return value
+
+    give.__annotations__["return"] = returns
+    declared.tool(give, read_only=True)
+
+    result = root.call("give")
+    schema = listed(root, "give").get("outputSchema")
+
+    assert result.get("structuredContent") == structured
+    assert text_of(result) == text
+    assert (schema is None) == (structured is None)
+    assert schema is None or (schema["type"] == "object") == isinstance(structured, dict)
+
+
+def test_a_result_that_breaks_its_schema_is_no_result(
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    def lie(request: HttpRequest) -> Pair:
+        """Lie."""
+        return {"left": "hunter2", "right": 5}  # type: ignore[typeddict-item]
+
+    declared.tool(lie)
+
+    result = root.call("lie")
+
+    assert result["isError"] is True and "structuredContent" not in result
+    assert text_of(result) == "lie failed. The server's log has the details; calling it again may not help."
+    assert "lie returned what its annotation does not promise" in caplog.text
+
+
+def test_a_result_larger_than_a_message_is_refused_in_words(root: DirectPeer, declared: Declared) -> None:
+    def shout(request: HttpRequest) -> str:
+        """Shout."""
+        return "x" * 5_000
+
+    declared.tool(shout)
+    with override_settings(MCP={"MAX_RESULT_BYTES": 4_000}):
+        result = root.call("shout")
+
+    assert result["isError"] is True
+    assert text_of(result) == "The result is larger than 4000 bytes. Ask for less."
+
+
+# Wrong arguments.
+
+
+@pytest.mark.parametrize(("arguments", "fields"), [
+    ({}, ["", ""]),
+    ({"seats": 0, "way": "x"}, ["seats", "way"]),
+    ({"seats": "5", "way": "there"}, ["seats"]),
+    ({"seats": True, "way": "there"}, ["seats"]),
+    ({"seats": 1.5, "way": "there"}, ["seats"]),
+    ({"seats": None, "way": "there"}, ["seats"]),
+    ({"seats": 1, "way": "there", "request": {}}, [""]),
+    ({"seats": 1, "way": "there", "self": 1}, [""]),
+    ({"seats": 1, "way": "there", "day": "yesterday"}, ["day"]),
+    ({"seats": 1, "way": "there", "seat": {"row": 0}}, ["seat.row"]),
+])  # fmt: skip
+def test_wrong_arguments_are_listed(root: DirectPeer, declared: Declared, arguments: Any, fields: list[str]) -> None:
+    def book(
+        request: HttpRequest,
+        seats: Annotated[int, Field(ge=1)],
+        way: Literal["there", "back"],
+        day: datetime.date = datetime.date(2013, 1, 1),
+        seat: Seat | None = None,
+    ) -> str:
+        """Book."""
+        raise AssertionError("was called")
+
+    declared.tool(book)
+
+    result = root.call("book", **arguments)
+
+    assert "Invalid arguments for book." in text_of(result)
+    found = [error["field"] for error in errors_of(result)]
+    assert found == fields or (fields == ["seat.row"] and found[0].startswith("seat"))

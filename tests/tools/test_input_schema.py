@@ -1,0 +1,400 @@
+"""Tools whose arguments have a ready JSON Schema: listed unchanged, validated here, and nothing ever fetched."""
+
+from __future__ import annotations
+
+import socket
+from typing import Annotated, Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from pydantic import BaseModel, Field
+
+from tests.support.asking import DirectPeer, errors_of, text_of
+from tests.support.declared import Declared
+from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+CONTACT: dict[str, Any] = {
+    "$schema": DIALECT,
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string", "title": "Name"},
+        "address": {"$ref": "#/$defs/address"},
+        "second": {"$ref": "#addressDef"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string", "pattern": "^[0-9]+$"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+
+TOO_MUCH = {
+    "field": "",
+    "message": "is nested too deeply, or too large, to be held against its schema",
+    "received": "object",
+}
+
+
+def reach(request: HttpRequest, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Reach somebody."""
+    return arguments
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+# Listed and called.
+
+
+def test_a_ready_schema_is_listed_unchanged_in_every_revision(admin: Peer, declared: Declared) -> None:
+    declared.tool(reach, input_schema=CONTACT, read_only=True)
+
+    listed = {revision: schema_of(admin, revision) for revision in REVISIONS}
+
+    assert listed == dict.fromkeys(REVISIONS, CONTACT)
+    assert list(listed[MODERN]) == list(CONTACT)
+
+
+def test_the_function_is_given_the_arguments_as_they_came(admin: Peer, declared: Declared) -> None:
+    declared.tool(reach, input_schema=CONTACT, read_only=True)
+    arguments = {"name": "Ann", "address": {"city": "Bonn", "more": [1, None]}, "email": "a@example.org"}
+
+    assert admin.call("reach", **arguments)["structuredContent"] == arguments
+
+
+def test_an_async_function_under_any_names_takes_a_ready_schema(root: DirectPeer, declared: Declared) -> None:
+    async def greet(_, given: Any) -> str:  # type: ignore[no-untyped-def]
+        """Greet."""
+        return f"Hello, {given['name']}!"
+
+    declared.tool(greet, input_schema={"type": "object", "properties": {"name": {"type": "string"}}})
+
+    assert text_of(root.call("greet", name="Ann")) == "Hello, Ann!"
+
+
+@pytest.mark.parametrize(("arguments", "errors"), [
+    ({}, [("", "'email' is a required property"), ("", "{} is not valid under any of the given schemas")]),
+    ({"contactMethod": "phone", "email": "x"}, [("", "'phone' is a required property")]),
+    ({"phone": "1"}, [("", "'email' is a required property")]),
+    ({"contactMethod": "phone", "phone": "x"}, [("phone", "'x' does not match '^[0-9]+$'")]),
+    ({"email": "x", "address": {"city": 5}}, [("address.city", "5 is not of type 'string'")]),
+    ({"email": "x", "second": {"city": 5}}, [("second.city", "5 is not of type 'string'")]),
+    ({"email": "x", "else": 1},
+     [("", "Additional properties are not allowed ('else' was unexpected)")]),
+])  # fmt: skip
+def test_arguments_are_held_against_the_whole_of_a_ready_schema(
+    root: DirectPeer, declared: Declared, arguments: Any, errors: list[tuple[str, str]]
+) -> None:
+    declared.tool(reach, input_schema=CONTACT)
+
+    found = errors_of(root.call("reach", **arguments))
+
+    assert sorted((error["field"], error["message"]) for error in found) == errors
+
+
+def test_a_function_that_changes_its_arguments_changes_nothing_else(root: DirectPeer, declared: Declared) -> None:
+    seen: list[Any] = []
+
+    def take(request: Any, arguments: dict[str, Any]) -> str:
+        """Take."""
+        seen.append(request.exchange.params["arguments"])
+        arguments["list"].append(5)
+        arguments.clear()
+        return "taken"
+
+    declared.tool(take, input_schema={"type": "object"})
+
+    assert text_of(root.call("take", list=[1])) == "taken"
+    assert seen == [{"list": [1]}]
+
+
+def test_a_project_that_changes_its_schema_later_changes_nothing(root: DirectPeer, declared: Declared) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}}
+    declared.tool(reach, input_schema=schema)
+
+    schema["properties"]["name"]["$ref"] = "https://example.com/name"
+
+    assert schema_of(root, MODERN) == {"type": "object", "properties": {"name": {"type": "string"}}}
+
+
+def test_a_schema_may_refer_to_itself_where_the_value_gets_smaller(root: DirectPeer, declared: Declared) -> None:
+    tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+            "additionalProperties": False}  # fmt: skip
+    declared.tool(reach, input_schema=tree)
+
+    assert root.call("reach", children=[{"children": []}])["isError"] is False
+    [error] = errors_of(root.call("reach", children=[{"children": [{"name": 1}]}]))
+    assert error["field"] == "children.0.children.0"
+
+
+def test_arguments_so_deep_that_a_schema_cannot_follow(root: DirectPeer, declared: Declared) -> None:
+    declared.tool(reach, input_schema={"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {
+        "a": {"anyOf": [{"type": "object", "properties": {"a": {"allOf": [{"$ref": "#/$defs/a"}]}}}]}}})  # fmt: skip
+    deep: Any = {}
+    for _ in range(150):
+        deep = {"a": deep}
+
+    assert errors_of(root.call("reach", **deep)) == [TOO_MUCH]
+
+
+def test_alternatives_of_alternatives_cannot_keep_the_server_following_them(
+    root: DirectPeer, declared: Declared
+) -> None:
+    """Two at each of forty levels would be a million million places."""
+    either = [{"properties": {"op": {"const": op}, "of": {"$ref": "#/$defs/rule"}}} for op in ("and", "or")]
+    declared.tool(reach, input_schema={
+        "type": "object", "properties": {"rule": {"$ref": "#/$defs/rule"}}, "$defs": {"rule": {"oneOf": either}}
+    })  # fmt: skip
+    rule: Any = {"op": "neither"}
+    for _ in range(40):
+        rule = {"of": rule}
+
+    assert errors_of(root.call("reach", rule=rule)) == [TOO_MUCH]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_pattern_cannot_be_kept_backtracking(root: DirectPeer, declared: Declared, ready: bool) -> None:
+    def take(request: HttpRequest, text: Annotated[str, Field(pattern="^(a+)+$")]) -> str:
+        """Take."""
+        return "taken"
+
+    if ready:
+        declared.tool(reach, name="take", input_schema={
+            "type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}
+        })  # fmt: skip
+    else:
+        declared.tool(take)
+
+    assert root.call("take", text="a" * 50_000)["isError"] is False
+    [error] = errors_of(root.call("take", text="a" * 50_000 + "!"))
+    assert error["field"] == "text"
+
+
+@pytest.mark.parametrize(("pattern", "text", "matches"), [
+    ("b", "abc", True), ("^b", "abc", False), ("^abc$", "abc", True), ("^abc$", "abc\n", False), ("é", "é", True),
+    ("^(?=.*[0-9])[a-z0-9]+$", "a1", True), ("^(?=.*[0-9])[a-z0-9]+$", "ab", False), (r"^(a|b)\1$", "aa", True),
+    ("b", 5, True),
+])  # fmt: skip
+def test_a_pattern_is_looked_for_within_the_text(
+    root: DirectPeer, declared: Declared, pattern: str, text: Any, matches: bool
+) -> None:
+    declared.tool(reach, input_schema={"type": "object", "properties": {"text": {"pattern": pattern}}})
+
+    assert root.call("reach", text=text)["isError"] is not matches
+
+
+def test_many_unlike_objects_cannot_keep_the_server_comparing_them(root: DirectPeer, declared: Declared) -> None:
+    """Each with each would be half a billion comparisons."""
+    declared.tool(reach, input_schema={"type": "object", "properties": {"items": {"uniqueItems": True}}})
+    many: list[Any] = [{"a": number} for number in range(30_000)]
+
+    assert root.call("reach", items=many)["isError"] is False
+    assert [error["field"] for error in errors_of(root.call("reach", items=[*many, {"a": 5}]))] == ["items"]
+
+
+@pytest.mark.parametrize(("items", "unique"), [
+    ([1, True, "1", None, 0, False, "", [], {}, [1], [True], {"a": 1}, {"a": True}], True),
+    ([1, 1.0], False), ([[1, {"a": [2]}], [1.0, {"a": [2.0]}]], False), ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
+    ([None, None], False), (["é", "e\u0301"], True), ("not a list", True),
+])  # fmt: skip
+def test_what_counts_as_the_same_item(root: DirectPeer, declared: Declared, items: Any, unique: bool) -> None:
+    declared.tool(reach, input_schema={"type": "object", "properties": {"items": {"uniqueItems": True}}})
+
+    assert root.call("reach", items=items)["isError"] is not unique
+
+
+def test_properties_that_are_true_or_false_are_objects_for_older_clients(root: DirectPeer, declared: Declared) -> None:
+    given = {"type": "object", "properties": {"any": True, "none": False, "text": {"type": "string"}}}
+    declared.tool(reach, input_schema=given)
+    older = {"type": "object", "properties": {"any": {}, "none": {"not": {}}, "text": {"type": "string"}}}
+
+    assert {revision: schema_of(root, revision) for revision in REVISIONS} == {
+        **dict.fromkeys(LEGACY, older), MODERN: given,
+    }  # fmt: skip
+
+
+# Refused when it is declared.
+
+
+def deep_schema(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"a": schema}}
+    return schema
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no object at its root": ({}, 'must have "type": "object" at its root, as arguments are an object.'),
+    "another type": ({"type": "string"}, 'must have "type": "object" at its root, as arguments are an object.'),
+    "several types": ({"type": ["object"]}, 'must have "type": "object" at its root, as arguments are an object.'),
+    "no schema": ({"type": "object", "properties": 5},
+                  "is not a valid JSON Schema: $.properties: 5 is not of type 'object'."),
+    "no regular expression": ({"type": "object", "properties": {"a": {"pattern": "("}}},
+                              "is not a valid JSON Schema: $.properties.a.pattern: '(' is not a 'regex'."),
+    "another dialect": ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},
+                        f"is written for http://json-schema.org/draft-07/schema#; only {DIALECT} is served."),
+    "another dialect within": (
+        {"type": "object", "$defs": {"a": {"$id": "urn:a", "$schema": "urn:mine"}}},
+        f"is written for urn:mine; only {DIALECT} is served."),
+    "no JSON": ({"type": "object", "default": object()},
+                "cannot be written as JSON: Object of type object is not JSON serializable"),
+    "infinity": ({"type": "object", "maxProperties": float("inf")},
+                 "cannot be written as JSON: Out of range float values are not JSON compliant"),
+    "too deep": (deep_schema(40), "is larger than 64000 bytes, or nested deeper than 64."),
+    "too large": ({"type": "object", "description": "x" * 70_000},
+                  "is larger than 64000 bytes, or nested deeper than 64."),
+    "a name that is nowhere": ({"type": "object", "$ref": "#/$defs/a"},
+                               "refers to '#/$defs/a', which is not in it. Nothing is fetched: put it under $defs."),
+    "no URI": ({"type": "object", "$ref": "http://[x"},
+               "refers to 'http://[x', which is not in it. Nothing is fetched: put it under $defs."),
+    "itself": ({"type": "object", "$ref": "#"},
+               "refers to itself for one and the same value, which never ends."),
+    "itself in a circle": (
+        {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}],
+         "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"if": {"$ref": "#/$defs/a"}}}},
+        "refers to itself for one and the same value, which never ends."),
+    "a chain": (
+        {"type": "object", "$ref": "#/$defs/a0",
+         "$defs": {"a200": {}, **{f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(200)}}},
+        "refers on and on, deeper than 64."),
+    "more and more": (
+        {"type": "object", "$ref": "#/$defs/a0",
+         "$defs": {"a20": {}, **{f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(20)}}},
+        "holds one value against more than 1000 schemas."),
+    "no schema where a reference leads": (
+        {"type": "object", "x-types": {"a": {"type": 5}}, "properties": {"a": {"$ref": "#/x-types/a"}}},
+        "is not a valid JSON Schema: $.type: 5 is not valid under any of the given schemas."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_ready_schema_that_cannot_be_served_is_refused_in_words(declared: Declared, case: str) -> None:
+    schema, problem = REFUSED[case]
+
+    with pytest.raises(ImproperlyConfigured) as refused:
+        declared.tool(reach, input_schema=schema)
+
+    assert str(refused.value) == f"The input_schema of the tool reach {problem}"
+
+
+@pytest.mark.parametrize("schema", [
+    {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema.json"}}},
+    {"type": "object", "properties": {"a": {"items": {"anyOf": [{"$ref": "http://169.254.169.254/latest"}]}}}},
+    {"type": "object", "$defs": {"a": {"$ref": "file:///etc/passwd"}}},
+    {"type": "object", "properties": {"a": {"$dynamicRef": "https://example.com/schema.json#a"}}},
+    {"type": "object", "properties": {"a": {"$ref": DIALECT}}},
+    {"type": "object", "$id": "https://example.com/a/", "properties": {"a": {"$ref": "b.json"}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/x-types/a"}},
+     "x-types": {"a": {"properties": {"b": {"$ref": "https://example.com/b.json"}}}}},
+])  # fmt: skip
+def test_a_schema_that_would_make_the_server_fetch_another(
+    declared: Declared, monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(socket, "create_connection", lambda *args, **more: pytest.fail("connected"))
+
+    with pytest.raises(ImproperlyConfigured, match=r"which is not in it. Nothing is fetched: put it under \$defs\.$"):
+        declared.tool(reach, input_schema=schema)
+
+
+@pytest.mark.parametrize("schema", [
+    {"type": "object", "properties": {"a": {"$ref": "#a"}}, "$defs": {"x": {"$anchor": "a", "type": "string"}}},
+    {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}},
+     "$defs": {"x": {"$id": "https://example.com/a", "type": "string"}}},
+    {"type": "object", "properties": {"a": {"$dynamicRef": "#a"}},
+     "$defs": {"x": {"$dynamicAnchor": "a", "type": "string"}}},
+    {"type": "object", "properties": {"a": {"type": "string"}, "$ref": {"type": "integer"}},
+     "default": {"$ref": "https://example.com/"}, "examples": [{"$ref": "https://example.com/"}]},
+    {"$schema": DIALECT + "#", "type": "object", "properties": {"a": {"type": "string"}}},
+])  # fmt: skip
+def test_what_a_schema_holds_itself_may_be_referred_to(
+    root: DirectPeer, declared: Declared, schema: dict[str, Any]
+) -> None:
+    declared.tool(reach, input_schema=schema)
+
+    assert root.call("reach", a="text")["isError"] is False
+    assert [error["field"] for error in errors_of(root.call("reach", a=5))] == ["a"]
+
+
+def nothing(request: HttpRequest) -> str:
+    """Take nothing."""
+    return ""
+
+
+def too_much(request: HttpRequest, arguments: Any, more: Any) -> str:
+    """Take too much."""
+    return ""
+
+
+def only_named(*, request: HttpRequest, arguments: Any) -> str:
+    """Take by name only."""
+    return ""
+
+
+def starred(request: HttpRequest, *arguments: Any) -> str:
+    """Take many."""
+    return ""
+
+
+def by_name(request: HttpRequest, **arguments: Any) -> str:
+    """Take each by its name."""
+    return ""
+
+
+@pytest.mark.parametrize("function", [nothing, too_much, only_named, starred, by_name])
+def test_a_function_that_takes_no_arguments_as_one_is_refused(declared: Declared, function: Any) -> None:
+    name = function.__name__
+
+    with pytest.raises(ImproperlyConfigured) as refused:
+        declared.tool(function, input_schema={"type": "object"})
+
+    assert str(refused.value) == (
+        f"The tool {name} has an input_schema, and must be written as {name}(request, arguments)."
+    )
+
+
+# Schemas that are read from annotations.
+
+
+class Book(BaseModel):
+    title: str
+    default: str = "title"
+
+
+def test_the_titles_of_values_stay_where_those_of_schemas_go(root: DirectPeer, declared: Declared) -> None:
+    def lend(request: HttpRequest, book: Book = Book(title="Emma"), more: Any = {"title": "Persuasion"}) -> str:  # noqa: B006, B008
+        """Lend."""
+        return f"{book.title} {more['title']}"
+
+    declared.tool(lend)
+    [schema] = [it["inputSchema"] for it in root.result(MODERN, "tools/list")["tools"] if it["name"] == "lend"]
+
+    assert schema["properties"] == {
+        "book": {
+            "type": "object", "required": ["title"], "default": {"title": "Emma", "default": "title"},
+            "properties": {"title": {"type": "string"}, "default": {"type": "string", "default": "title"}},
+        },
+        "more": {"default": {"title": "Persuasion"}},
+    }  # fmt: skip
+    assert text_of(root.call("lend")) == "Emma Persuasion"
+
+
+def schema_of(peer: Peer, revision: str) -> Any:
+    [tool] = [tool for tool in peer.result(revision, "tools/list")["tools"] if tool["name"] == "reach"]
+    return tool["inputSchema"]

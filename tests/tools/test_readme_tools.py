@@ -1,0 +1,52 @@
+"""The README's examples of what a tool takes and returns do what is said of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+
+from mcp_django import site
+from tests.support.asking import DirectPeer, errors_of, listed, text_of
+from tests.support.peers import MODERN
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+@pytest.fixture
+def root(db: None) -> Iterator[DirectPeer]:
+    [example] = re.findall(r"^```python\n# shop/labels\.py\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    before = dict(site._functions)
+    exec(example, {"__name__": "shop.labels"})
+    yield DirectPeer(User.objects.create_superuser("root"))
+    site._functions = before
+    site._forget()
+
+
+def test_blocks_and_strings_are_passed_on_as_they_are(root: DirectPeer) -> None:
+    assert root.call("label", city="Bonn", box="5")["content"] == [
+        {"type": "text", "text": "Glue it to the longest side."},
+        {
+            "type": "resource",
+            "resource": {"uri": "shop://label.txt", "mimeType": "text/plain", "text": "Box 5\nBonn\n"},
+        },
+        {"type": "resource_link", "uri": "shop://returns", "name": "How to return goods"},
+    ]
+
+
+def test_arguments_are_held_against_the_ready_schema(root: DirectPeer) -> None:
+    assert [error["message"] for error in errors_of(root.call("label", city="Bonn"))] == [
+        "{'city': 'Bonn'} is not valid under any of the given schemas"
+    ]
+    assert listed(root, "label")["inputSchema"]["anyOf"] == [{"required": ["street"]}, {"required": ["box"]}]
+
+
+def test_what_is_no_object_stands_under_result_for_older_clients(root: DirectPeer) -> None:
+    newest, older = root.call("postage", MODERN, country="DE"), root.call("postage", "2025-11-25", country="DE")
+
+    assert (newest["structuredContent"], older["structuredContent"]) == ([200, 500], {"result": [200, 500]})
+    assert text_of(newest) == text_of(older) == "[200,500]"
+    assert listed(root, "postage")["inputSchema"]["properties"]["country"]["x-mcp-header"] == "Country"

@@ -1,0 +1,169 @@
+"""What administrators say of tools: switched off, described otherwise, for some groups, and it holds at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.test import override_settings
+
+from mcp_django import site
+from mcp_django.access import switches
+from mcp_django.models import Tool
+from mcp_django.tools.rows import make_rows
+from tests.conftest import PUSHING
+from tests.support.data import token_of
+from tests.support.peers import LEGACY, MODERN, Peer, Peers
+
+CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
+
+
+def refused(peer: Peer, name: str, **arguments: Any) -> bool:
+    answer = peer.request(MODERN, "tools/call", {"name": name, "arguments": arguments})
+    return "error" in answer and answer["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
+
+
+@pytest.fixture
+def rows(users: Any) -> dict[str, Tool]:
+    """The rows of all tools, by name; those that an earlier test left are gone."""
+    Tool.objects.exclude(name__in=site.tools).delete()
+    make_rows("default")
+    return {row.name: row for row in Tool.objects.all()}
+
+
+def test_every_tool_has_a_row_that_says_what_the_tool_says(rows: dict[str, Tool]) -> None:
+    assert set(rows) == set(site.tools)
+    assert {name for name, row in rows.items() if row.enabled} == {
+        "delay_statistics", "describe_models", "find_records", "flights_flight_export_as_csv",
+        "flights_flight_mark_cancelled", "get_record",
+    }  # fmt: skip
+
+
+def test_rows_that_are_there_are_left_alone(rows: dict[str, Tool]) -> None:
+    Tool.objects.filter(name="get_record").update(enabled=False)
+
+    assert make_rows("default") == 0
+    assert Tool.objects.get(name="get_record").enabled is False
+
+
+def test_migrating_makes_the_rows(users: Any) -> None:
+    Tool.objects.all().delete()
+
+    call_command("migrate", verbosity=0)
+
+    assert set(Tool.objects.values_list("name", flat=True)) == set(site.tools)
+
+
+def test_switching_a_tool_off_hides_and_refuses_it_though_it_is_cached(
+    admin: Peer, rows: dict[str, Tool], flights: Any
+) -> None:
+    with override_settings(MCP=CACHED):
+        before = admin.tools()
+        for name in ("get_record", "delay_statistics"):
+            rows[name].enabled = False
+            rows[name].save()
+
+        assert {"get_record", "delay_statistics"} <= set(before)
+        assert not {"get_record", "delay_statistics"} & set(admin.tools())
+        assert refused(admin, "get_record", model="flights.flight", id=1)
+        assert refused(admin, "delay_statistics", origin="JFK")
+        rows["get_record"].enabled = True
+        rows["get_record"].save()
+        assert not refused(admin, "get_record", model="flights.flight", id=1)
+
+
+def test_a_description_takes_the_place_of_the_declared_one(admin: Peer, rows: dict[str, Tool]) -> None:
+    with override_settings(MCP=CACHED):
+        admin.tools()
+        rows["find_records"].description = "Ask me."
+        rows["find_records"].save()
+        tools = {tool["name"]: tool["description"] for tool in admin.result(MODERN, "tools/list")["tools"]}
+
+    assert tools["find_records"] == "Ask me."
+    assert tools["get_record"].startswith("Read one record")
+
+
+def test_groups_restrict_a_tool_to_their_members(admin: Peer, ops: Peer, users: Any, rows: dict[str, Tool]) -> None:
+    with override_settings(MCP=CACHED):
+        admin.tools(), ops.tools()
+        rows["get_record"].groups.add(Group.objects.get(name="JFK operations"))
+
+        assert "get_record" in ops.tools()
+        assert "get_record" not in admin.tools()
+        assert refused(admin, "get_record", model="flights.flight", id=1)
+        users.ops.groups.clear()
+        assert "get_record" not in ops.tools()
+        rows["get_record"].groups.clear()
+        assert "get_record" in admin.tools()
+
+
+def test_a_row_of_another_site_says_nothing_here(admin: Peer, rows: dict[str, Tool]) -> None:
+    Tool.objects.create(site="other", name="get_record_2", enabled=False)
+    Tool.objects.create(site="other", name="get_record", enabled=False)
+
+    assert "get_record" in admin.tools()
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_tool_that_may_write_is_asked_about_anew_whatever_is_remembered(
+    admin: Peer, rows: dict[str, Tool], flights: Any
+) -> None:
+    """Another process may have switched it off without a word reaching this one."""
+    name = "flights_flight_mark_cancelled"
+    with override_settings(MCP=CACHED):
+        assert name in admin.tools()
+        Tool.objects.filter(name=name).update(enabled=False)
+
+        remembered = admin.tools()
+        assert name in remembered
+        assert refused(admin, name, ids=[1])
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_switches_are_read_once_in_a_while(admin: Peer, rows: dict[str, Tool]) -> None:
+    with override_settings(MCP=CACHED):
+        admin.tools()
+        Tool.objects.update(enabled=False)
+        remembered = admin.tools()
+        switches.forget()
+
+        assert "get_record" in remembered
+        assert admin.tools() == []
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_who_watches_is_told_that_the_list_of_tools_changed(admin: Peer, rows: dict[str, Tool], revision: str) -> None:
+    watching = admin.watch(revision, [], tools=True)
+
+    rows["get_record"].enabled = False
+    rows["get_record"].save()
+
+    told = watching.next()
+    assert told["method"] == "notifications/tools/list_changed"
+    assert "get_record" not in admin.tools()
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+def test_groups_of_a_tool_are_told_too(admin: Peer, rows: dict[str, Tool]) -> None:
+    watching = admin.watch(MODERN, [], tools=True)
+
+    rows["get_record"].groups.add(Group.objects.first())
+
+    assert watching.next()["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_who_did_not_ask_for_changes_of_tools_is_not_told(
+    admin: Peer, rows: dict[str, Tool], flights: Any, peers: Peers, users: Any
+) -> None:
+    watching = admin.watch(MODERN, ["db://flights/flight/1"])
+    asking = peers(token_of(users.admin)).watch(MODERN, [], tools=True)
+
+    rows["get_record"].save()
+    asking.next()
+    flights[0].save()
+
+    assert watching.uris(1) == ["db://flights/flight/1"]

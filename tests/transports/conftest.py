@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_django.push.changes import watch
+from tests.support.peers import Peers
+from tests.transports import tenants
+from tests.transports.gates import Gate
+
+
+@pytest.fixture
+def tenant_peers(peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
+    """Peers of a site that keeps tenants apart."""
+    site = tenants.make_site()
+    monkeypatch.setitem(sys.modules, tenants.URLCONF, tenants.make_urls(site))
+    settings.ROOT_URLCONF = tenants.URLCONF
+    peers.site = site
+    yield peers
+    watch.sites.discard(site)
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """A tool ``enter`` that waits until the test opens the gate."""
+    made = Gate()
+    yield made
+    made.remove()

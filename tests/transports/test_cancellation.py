@@ -1,0 +1,125 @@
+"""R11: a request that its client gives up stops in the database, and nothing more is sent for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection
+from django.http import HttpRequest
+
+from mcp_django import site, tool
+from tests.conftest import DUPLEX, TRANSPORTS
+from tests.support.data import token_of
+from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
+
+_SLOW = {
+    "sqlite": (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT max(i) FROM (SELECT i FROM n LIMIT 4000000000)"
+    ),
+    "postgresql": "SELECT pg_sleep(60)",
+    "mysql": "SELECT SLEEP(60)",
+}
+
+
+class SlowTool:
+    """A tool whose query takes a minute, with what the test wants to know of it."""
+
+    def __init__(self) -> None:
+        self.started = threading.Event()
+        self.ended = threading.Event()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        self.started.set()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(_SLOW[connection.vendor])
+                # MariaDB answers a killed SLEEP with 1 instead of an error.
+                if cursor.fetchone() == (1,):
+                    raise DatabaseError("killed")
+        except DatabaseError as error:
+            self.error = error
+            raise
+        finally:
+            self.ended.set()
+
+
+@pytest.fixture
+def slow() -> Iterator[SlowTool]:
+    slow_tool = SlowTool()
+
+    @tool(read_only=True)
+    def slow_query(request: HttpRequest) -> str:
+        """Take a minute."""
+        slow_tool.run()
+        return "done"
+
+    yield slow_tool
+    del site._functions["slow_query"]
+    site._forget()
+
+
+CALL = {"name": "slow_query", "arguments": {}}
+
+
+@pytest.mark.parametrize("transport", DUPLEX)
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_cancelled_call_stops_its_query_and_is_not_answered(
+    peers: Peers, users: Any, slow: SlowTool, revision: str
+) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, DuplexPeer)
+    connection = peer.connection(revision)
+    params = {**CALL, "_meta": meta()} if revision == MODERN else CALL
+
+    connection.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params})
+    assert slow.started.wait(5)
+    connection.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
+
+    assert slow.ended.wait(5)
+    assert isinstance(slow.error, DatabaseError)
+    # The next answer on the connection is that of the next request.
+    assert peer.tools(revision)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_modern_client_that_goes_away_stops_its_query(peers: Peers, users: Any, slow: SlowTool) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, ASGIPeer)
+    call = peer.loop.run(_begin(peer))
+    assert slow.started.wait(5)
+
+    peer.loop.run(call.disconnect("http.disconnect"))
+
+    assert slow.ended.wait(5)
+    assert isinstance(slow.error, DatabaseError)
+
+
+async def _begin(peer: ASGIPeer) -> Any:
+    import json
+
+    from tests.support.peers import ASGICall
+
+    params = {**CALL, "_meta": meta()}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    headers = peer.headers(peer.modern_headers("tools/call", params))
+    call = ASGICall(peer.application, peer.scope("POST", headers))
+    await call.inbox.put({"type": "http.request", "body": body, "more_body": False})
+    return call
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_call_that_takes_too_long_stops_its_query(
+    peers: Peers, users: Any, slow: SlowTool, revision: str, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.3}
+    error = peers(token_of(users.admin)).error(revision, "tools/call", CALL)
+    assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
+    assert "REQUEST_SECONDS" in error["message"]
+    assert slow.ended.wait(5)
+    assert isinstance(slow.error, DatabaseError)

@@ -1,0 +1,79 @@
+"""What is called back after a while, by one thread for all."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+
+from mcp_django.deadlines import Deadlines, deadlines
+
+
+def test_what_takes_too_long_is_told() -> None:
+    told = threading.Event()
+    with Deadlines().within(0.01, told.set):
+        assert told.wait(5)
+
+
+def test_what_ends_before_is_not_told() -> None:
+    clock = Deadlines()
+    early, late = threading.Event(), threading.Event()
+    with clock.within(0.05, early.set):
+        pass
+    with clock.within(0.1, late.set):
+        assert late.wait(5)
+    assert not early.is_set()
+
+
+def test_an_earlier_end_overtakes_a_later_one() -> None:
+    clock = Deadlines()
+    late, early = threading.Event(), threading.Event()
+    with clock.within(60, late.set), clock.within(0.05, early.set):
+        assert early.wait(5)
+    assert not late.is_set()
+
+
+def test_many_deadlines_share_one_thread() -> None:
+    clock = Deadlines()
+    told = threading.Barrier(11)
+    before = threading.active_count()
+    waiting = [clock.within(60, told.abort) for _ in range(10)]
+    for one in waiting:
+        one.__enter__()
+    assert threading.active_count() == before + 1
+    for one in waiting:
+        one.__exit__(None, None, None)
+
+
+def test_one_that_fails_does_not_end_the_others() -> None:
+    clock = Deadlines()
+    told = threading.Event()
+
+    def fail() -> None:
+        raise ValueError
+
+    with clock.within(0.01, fail), clock.within(0.05, told.set):
+        assert told.wait(5)
+
+
+def test_the_child_of_a_fork_has_deadlines_of_its_own() -> None:
+    with deadlines.within(60, lambda: None):
+        child = os.fork()
+        if not child:
+            told = threading.Event()
+            with deadlines.within(0.01, told.set):
+                os._exit(0 if told.wait(5) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+def test_what_is_over_is_not_held_until_its_end_would_have_come() -> None:
+    class Request:
+        def expire(self) -> None: ...
+
+    request = Request()
+    gone = weakref.ref(request)
+    clock = Deadlines()
+    with clock.within(60, request.expire):
+        pass
+    del request
+    assert gone() is None

@@ -1,0 +1,267 @@
+"""Legacy sessions over HTTP: opened, used, ended, and nobody else's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from mcp_django.models import Session
+from tests.conftest import HTTP, PUSHING
+from tests.support.peers import LEGACY, ASGIPeer, HTTPPeer
+from tests.support.raw import error
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
+GONE = (
+    404,
+    error(
+        -32600, "SESSION_NOT_FOUND", "Session not found: send initialize without Mcp-Session-Id to start a new one.", 1
+    ),
+)
+STREAMS = [name for name in PUSHING if name in HTTP]
+REVISION = "2025-11-25"
+
+
+def ping(peer: HTTPPeer, key: str, **headers: str) -> tuple[int, Any]:
+    answer = peer.post(PING, {"Mcp-Session-Id": key, **headers})
+    return answer.status, answer.json
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_session_speaks_the_revision_that_was_agreed_on(admin: HTTPPeer, revision: str) -> None:
+    key = admin.session(revision)
+
+    answer = admin.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, {"Mcp-Session-Id": key})
+
+    tool = answer.json["result"]["tools"][0]
+    assert ("annotations" in tool, "outputSchema" in tool) == (revision >= "2025-03-26", revision >= "2025-06-18")
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_the_session_and_not_the_header_says_the_revision(admin: HTTPPeer) -> None:
+    key = admin.session("2024-11-05")
+    headers = {"Mcp-Session-Id": key, "MCP-Protocol-Version": REVISION}
+
+    answer = admin.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers)
+
+    assert "annotations" not in answer.json["result"]["tools"][0]
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_the_key_of_a_session_is_long_visible_and_never_the_same(admin: HTTPPeer) -> None:
+    keys = {admin.session(revision) for revision in LEGACY}
+
+    assert len(keys) == len(LEGACY)
+    assert all(len(key) >= 32 and key.isascii() and key.isprintable() and " " not in key for key in keys)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_needs_no_notification_that_it_is_initialized(admin: HTTPPeer) -> None:
+    params = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    opened = admin.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+
+    assert ping(admin, opened.headers["mcp-session-id"]) == (200, PONG)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_the_session_of_another_user_does_not_exist(admin: HTTPPeer, viewer: HTTPPeer) -> None:
+    stolen = admin.session(REVISION)
+
+    assert ping(viewer, stolen) == GONE
+    assert viewer.http("DELETE", headers={"Mcp-Session-Id": stolen}).status == 404
+    assert viewer.http("GET", headers={"Mcp-Session-Id": stolen}).status == (404 if viewer.push else 405)
+    assert ping(admin, stolen) == (200, PONG)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_guessed_session_does_not_exist(admin: HTTPPeer) -> None:
+    for key in ("", "x", "x" * 64, "x" * 5000, "é", "a' OR '1'='1"):
+        assert ping(admin, key) == GONE
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_with_something_appended_is_another(admin: HTTPPeer) -> None:
+    key = admin.session(REVISION)
+
+    assert ping(admin, f"{key}x") == GONE
+    assert ping(admin, key.swapcase()) == GONE
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_that_was_deleted_is_gone(admin: HTTPPeer) -> None:
+    key = admin.sessions.pop(REVISION) if admin.session(REVISION) else ""
+
+    deleted = admin.http("DELETE", headers={"Mcp-Session-Id": key})
+
+    assert (deleted.status, deleted.body) == (204, b"")
+    assert ping(admin, key) == GONE
+    assert admin.http("DELETE", headers={"Mcp-Session-Id": key}).status == 404
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_that_has_expired_is_gone(admin: HTTPPeer) -> None:
+    key = admin.session(REVISION)
+    Session.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    assert ping(admin, key) == GONE
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_using_a_session_puts_its_end_off(admin: HTTPPeer) -> None:
+    key = admin.session(REVISION)
+    Session.objects.update(expires_at=timezone.now() + timedelta(minutes=1))
+
+    ping(admin, key)
+
+    assert Session.objects.get().expires_at > timezone.now() + timedelta(days=6)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_new_session_clears_expired_ones_away(admin: HTTPPeer) -> None:
+    old = admin.session("2025-06-18")
+    Session.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    admin.session(REVISION)
+
+    assert not Session.objects.filter(pk=old).exists()
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_delete_needs_a_session(admin: HTTPPeer) -> None:
+    answer = admin.http("DELETE")
+
+    assert (answer.status, answer.json["error"]["data"]["reason"]) == (400, "NOT_INITIALIZED")
+
+
+# Streams.
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_stream_needs_a_session(admin: HTTPPeer) -> None:
+    answer = admin.http("GET")
+
+    message = "A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id."
+    assert (answer.status, answer.json) == (405, error(-32600, "METHOD_NOT_ALLOWED", message))
+    assert answer.headers["allow"] == "GET, POST, DELETE"
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_stream_needs_a_client_that_takes_one(admin: HTTPPeer) -> None:
+    key = admin.session(REVISION)
+
+    answer = admin.http("GET", headers={"Mcp-Session-Id": key, "Accept": "application/json"})
+
+    assert (answer.status, answer.json["error"]["data"]["reason"]) == (406, "NOT_ACCEPTABLE")
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_stream_cannot_be_resumed(admin: HTTPPeer) -> None:
+    key = admin.session(REVISION)
+
+    answer = admin.http("GET", headers={"Mcp-Session-Id": key, "Last-Event-ID": "1"})
+
+    assert answer.status == 405
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_stream_is_not_cached_buffered_or_compressed(admin: ASGIPeer) -> None:
+    stream = admin.watch(REVISION, [])
+
+    headers = {name: stream.headers.get(name) for name in (
+        "content-type", "cache-control", "x-accel-buffering", "content-encoding", "content-length",
+    )}  # fmt: skip
+    assert headers == {
+        "content-type": "text/event-stream",
+        "cache-control": "no-cache, no-transform",
+        "x-accel-buffering": "no",
+        "content-encoding": "identity",
+        "content-length": None,
+    }
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_message_goes_on_the_newest_stream_of_a_session_only(admin: ASGIPeer, flights: Any) -> None:
+    uri = "db://flights/flight/1"
+    older = admin.watch(REVISION, [uri])
+    newer = admin.watch(REVISION, [])
+
+    flights[0].save()
+
+    assert newer.uris(1) == [uri]
+    older.assert_silent()
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_an_older_stream_takes_over_when_the_newest_has_gone(admin: ASGIPeer, flights: Any) -> None:
+    uri = "db://flights/flight/1"
+    older = admin.watch(REVISION, [uri])
+    admin.watch(REVISION, []).close()
+
+    flights[0].save()
+
+    assert older.uris(1) == [uri]
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_of_too_many_streams_of_a_session_the_oldest_ends(admin: ASGIPeer) -> None:
+    oldest, *_ = [admin.watch(REVISION, []) for _ in range(5)]
+
+    with pytest.raises(EOFError):
+        oldest.next()
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_deleting_a_session_ends_its_stream(admin: ASGIPeer) -> None:
+    stream = admin.watch(REVISION, [])
+
+    admin.http("DELETE", headers={"Mcp-Session-Id": admin.sessions.pop(REVISION)})
+
+    with pytest.raises(EOFError):
+        stream.next()
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_subscription_is_heard_on_a_stream_that_is_already_open(admin: ASGIPeer, flights: Any) -> None:
+    stream = admin.watch(REVISION, [])
+    admin.result(REVISION, "resources/subscribe", {"uri": "db://flights/flight/3"})
+
+    flights[2].save()
+
+    assert stream.uris(1) == ["db://flights/flight/3"]
+
+
+# WSGI.
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+def test_wsgi_refuses_a_stream(admin: HTTPPeer) -> None:
+    answer = admin.http("GET", headers={"Mcp-Session-Id": admin.session(REVISION)})
+
+    message = "Notifications need an ASGI server."
+    assert (answer.status, answer.json) == (405, error(-32600, "METHOD_NOT_ALLOWED", message))
+    assert answer.headers["allow"] == "POST, DELETE"
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize(
+    ("revision", "method", "params", "status"),
+    [
+        (REVISION, "resources/subscribe", {"uri": "db://flights/flight/1"}, 200),
+        (REVISION, "resources/unsubscribe", {"uri": "db://flights/flight/1"}, 200),
+        ("2026-07-28", "subscriptions/listen", {"notifications": {}}, 404),
+    ],
+)
+def test_wsgi_says_that_it_cannot_push(
+    admin: HTTPPeer, revision: str, method: str, params: dict[str, Any], status: int
+) -> None:
+    answer = admin.send(revision, method, params)
+
+    message = (
+        f"Method not found: {method}. This server runs under WSGI, which cannot push: serve the project with an ASGI "
+        "server (daphne or uvicorn) to offer subscriptions."
+    )
+    assert (answer.status, answer.json) == (status, error(-32601, "PUSH_UNAVAILABLE", message, answer.json["id"]))

@@ -1,0 +1,278 @@
+"""Which HTTP status says what, always with JSON where there is a body."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from mcp_django.models import AccessToken
+from tests.conftest import HTTP, PUSHING
+from tests.support.data import token_of
+from tests.support.loop import LoopThread
+from tests.support.peers import Answered, ASGICall, ASGIPeer, HTTPPeer, Message, Peers, decode_headers, meta
+from tests.support.raw import error
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+def assert_refused(answer: Answered, status: int, reason: str) -> Any:
+    """The answer is a JSON-RPC error and never a page; returns its error object."""
+    assert answer.status == status, answer
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json["error"]["data"]["reason"] == reason
+    return answer.json["error"]
+
+
+# Bodies and media types.
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_body_beyond_the_limit_is_refused_with_json(admin: HTTPPeer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 1000}
+    fitting = json.dumps(PING).encode().ljust(1000)
+
+    taken = admin.http("POST", fitting)
+    refused = admin.http("POST", fitting + b" ")
+
+    assert taken.json == PONG
+    message = "The body is longer than 1000 bytes (MAX_BODY_BYTES)."
+    assert (refused.status, refused.json) == (413, error(-32600, "REQUEST_ENTITY_TOO_LARGE", message))
+    assert refused.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("length", ["1000001", "9" * 30])
+def test_a_long_body_is_refused_by_its_announced_length_before_it_is_there(admin: ASGIPeer, length: str) -> None:
+    async def announce() -> tuple[Any, Any]:
+        call = ASGICall(admin.application, admin.scope("POST", admin.headers({"Content-Length": length})))
+        await call.inbox.put({"type": "http.request", "body": b"{", "more_body": True})
+        start, part = await call.receive(), await call.receive()
+        await call.finish()
+        return start, json.loads(part["body"])
+
+    start, message = admin.loop.run(announce())
+
+    assert start["status"] == 413
+    assert decode_headers(start["headers"])["content-type"] == "application/json"
+    assert message["error"]["data"]["reason"] == "REQUEST_ENTITY_TOO_LARGE"
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_an_endless_body_is_refused_before_it_ends(admin: ASGIPeer) -> None:
+    async def pour() -> Any:
+        call = ASGICall(admin.application, admin.scope("POST", admin.headers(None)))
+        for _ in range(11):
+            await call.inbox.put({"type": "http.request", "body": b" " * 100_000, "more_body": True})
+        start = await call.receive()
+        await call.receive()
+        await call.finish()
+        return start
+
+    assert admin.loop.run(pour())["status"] == 413
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_djangos_own_limit_of_bodies_is_not_ours(admin: HTTPPeer, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 10
+
+    assert admin.post(PING).json == PONG
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_another_content_type_is_refused(admin: HTTPPeer) -> None:
+    refused = error(-32600, "UNSUPPORTED_MEDIA_TYPE", "Send Content-Type: application/json.", 1)
+
+    for content_type in (
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "json",
+        "",
+    ):
+        answer = admin.post(PING, {"Content-Type": content_type})
+
+        assert (answer.status, answer.json) == (415, refused), content_type
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON"])
+def test_a_content_type_may_have_parameters_and_any_case(admin: HTTPPeer, content_type: str) -> None:
+    assert admin.post(PING, {"Content-Type": content_type}).json == PONG
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_client_that_takes_no_json_is_refused(admin: HTTPPeer) -> None:
+    for accept in ("text/html", "text/event-stream", "application/json;q=0, */*", "application/json; q=0.0"):
+        assert_refused(admin.post(PING, {"Accept": accept}), 406, "NOT_ACCEPTABLE")
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_client_that_takes_json_among_others_is_served(admin: HTTPPeer) -> None:
+    accepts: list[Any] = ["*/*", "application/*", "APPLICATION/JSON;q=0.1", "text/html, */*;q=0.5", "", None]
+
+    assert [admin.post(PING, {"Accept": accept}).json for accept in accepts] == [PONG] * len(accepts)
+
+
+@pytest.mark.parametrize("transport", [name for name in PUSHING if name in HTTP])
+def test_a_listen_needs_a_client_that_takes_a_stream(admin: HTTPPeer) -> None:
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    headers = {**admin.modern_headers("subscriptions/listen", params), "Accept": "application/json"}
+
+    assert_refused(admin.post(message, headers), 406, "NOT_ACCEPTABLE")
+
+
+# Methods and paths.
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_other_http_methods_are_refused_with_those_there_are(admin: HTTPPeer) -> None:
+    for method in ("PUT", "PATCH", "HEAD", "TRACE"):
+        answer = admin.http(method)
+
+        assert answer.status == 405
+        assert answer.headers["allow"] == "GET, POST, DELETE"
+        assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
+def test_the_endpoint_answers_with_and_without_a_slash(admin: HTTPPeer, path: str) -> None:
+    admin.path = path
+
+    answer = admin.post(PING)
+
+    assert (answer.status, answer.json) == (200, PONG)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_curl_needs_no_session(admin: HTTPPeer, flights: Any) -> None:
+    call = {"name": "find_records", "arguments": {"model": "flights.flight", "limit": 1}}
+
+    listed = admin.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    called = admin.post({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call})
+
+    assert "outputSchema" not in listed.json["result"]["tools"][0]  # 2025-03-26 is assumed, which knows none.
+    assert set(called.json["result"]) <= {"content", "isError"}
+    assert called.json["result"].get("isError") is not True
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("version", ["1999-01-01", "latest", "2025-11-25x"])
+def test_an_unserved_version_header_is_refused(admin: HTTPPeer, version: str) -> None:
+    answer = admin.post(PING, {"MCP-Protocol-Version": version})
+
+    assert answer.status == 400
+    assert answer.json == error(
+        -32600, "UNSUPPORTED_PROTOCOL_VERSION", f"MCP-Protocol-Version {version!r} is not served.", 1,
+        supported=["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"], requested=version,
+    )  # fmt: skip
+
+
+# Who may enter.
+
+
+@pytest.fixture
+def credentials(users: Any, request: pytest.FixtureRequest) -> str | None:
+    """An Authorization header that lets nobody in."""
+    match request.param:
+        case "expired":
+            return f"Bearer {token_of(users.admin, expires_at=timezone.now() - timedelta(seconds=1))}"
+        case "revoked":
+            token = token_of(users.admin)
+            AccessToken.objects.get().revoke()
+            return f"Bearer {token}"
+        case "inactive user":
+            users.viewer.is_active = False
+            users.viewer.save()
+            return f"Bearer {token_of(users.viewer)}"
+        case "deleted user":
+            token = token_of(users.viewer)
+            users.viewer.delete()
+            return f"Bearer {token}"
+        case "hash":
+            token_of(users.admin)
+            return f"Bearer {AccessToken.objects.get().hash}"
+        case "none":
+            return None
+        case literal:
+            return str(literal)
+
+
+BAD = ["Bearer mcp_unknown", "Bearer", "Bearer a b", "expired", "revoked", "inactive user", "deleted user", "hash"]
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("credentials", BAD, indirect=True)
+def test_credentials_that_do_not_hold_are_challenged(peers: Peers, credentials: str) -> None:
+    peer = peers(None)
+
+    for method in ("POST", "GET", "DELETE"):
+        answer = peer.http(method, json.dumps(PING).encode(), {"Authorization": credentials})
+
+        assert_refused(answer, 401, "UNAUTHENTICATED")
+        assert answer.headers["www-authenticate"] == 'Bearer realm="mcp", error="invalid_token"'
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("credentials", ["none", "Basic YWRtaW46YWRtaW4=", "Digest x", "mcp_token"], indirect=True)
+def test_a_caller_without_a_token_is_asked_for_one(peers: Peers, users: Any, credentials: Any) -> None:
+    answer = peers(None).post(PING, {"Authorization": credentials})
+
+    message = "Credentials are needed: send Authorization: Bearer <token>."
+    assert (answer.status, answer.json) == (401, error(-32600, "UNAUTHENTICATED", message, 1))
+    assert answer.headers["www-authenticate"] == 'Bearer realm="mcp"'
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_token_in_the_url_does_not_let_in(peers: Peers, users: Any) -> None:
+    peer = peers(None)
+    peer.path = f"/mcp?access_token={token_of(users.admin)}"
+
+    assert_refused(query(peer), 401, "UNAUTHENTICATED")
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_stolen_login_cookie_does_not_let_in(peers: Peers, users: Any) -> None:
+    from django.test import Client
+
+    browser = Client()
+    browser.force_login(users.admin)
+    cookie = f"sessionid={browser.cookies['sessionid'].value}"
+
+    answer = peers(None).post(PING, {"Cookie": cookie, "Origin": "http://localhost"})
+
+    assert_refused(answer, 401, "UNAUTHENTICATED")
+
+
+def query(peer: HTTPPeer) -> Answered:
+    """A POST whose path may hold a query."""
+    if not isinstance(peer, ASGIPeer):
+        return peer.post(PING)
+    path, _, query_string = peer.path.partition("?")
+    scope = peer.scope("POST", peer.headers(None))
+    scope |= {"path": path, "raw_path": path.encode(), "query_string": query_string.encode()}
+    return peer.loop.run(peer._exchange(scope, json.dumps(PING).encode()))
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_body_that_never_ends_is_not_waited_for(peers: Peers, serving_loop: LoopThread, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.2}
+    peer = peers(None)
+    assert isinstance(peer, ASGIPeer)
+
+    async def trickle() -> tuple[Message, Message]:
+        call = ASGICall(peer.application, peer.scope("POST", peer.headers(None)))
+        await call.inbox.put({"type": "http.request", "body": b"{", "more_body": True})
+        start, body = await call.receive(), await call.receive()
+        await call.finish()
+        return start, body
+
+    start, body = serving_loop.run(trickle())
+    assert start["status"] == 408
+    assert "REQUEST_SECONDS" in json.loads(body["body"])["error"]["message"]

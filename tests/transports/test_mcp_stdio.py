@@ -1,0 +1,110 @@
+"""``manage.py mcp_stdio``: when it refuses to start, and which site it serves."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.urls import include, path
+
+from mcp_django import MCPSite, site
+from mcp_django.management.commands.mcp_stdio import _find_site
+from mcp_django.push.changes import watch
+from tests.transports import tenants
+
+pytestmark = pytest.mark.django_db
+
+UNKNOWN = "tests.transports.tenants.UnknownMiddleware"
+URLCONF = "tests.transports.stdio_urls"
+
+
+@pytest.fixture(autouse=True)
+def ada() -> User:
+    return User.objects.create_user("ada")
+
+
+@pytest.fixture
+def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """``serve(*sites)``: a URLconf that serves these sites, and no others."""
+    made: list[MCPSite] = []
+
+    def serve(*sites: MCPSite) -> None:
+        made.extend(sites)
+        monkeypatch.setattr(site, "_has_urls", site in sites)
+        module = ModuleType(URLCONF)
+        patterns = [path(f"{one.name}/", include(one.urls[:2], namespace=one.name)) for one in sites]
+        module.urlpatterns = patterns  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, URLCONF, module)
+        settings.ROOT_URLCONF = URLCONF
+
+    yield serve
+    for one in made:
+        if one is not site:
+            watch.sites.discard(one)
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
+    (["--user", "ada", "--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
+    (["--user", "ada", "--scopes", ""], "--scopes: name at least one of read, actions."),
+    (["--user", "ada", "--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
+    (["--user", "ada", "--site", "other"], "--site: there is no site 'other'."),
+    ([], "Error: the following arguments are required: --user"),
+])  # fmt: skip
+def test_a_mistake_is_told_before_anything_is_served(arguments: list[str], text: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_stdio", *arguments)
+
+    assert str(raised.value) == text
+
+
+def test_an_inactive_user_is_refused(ada: User) -> None:
+    ada.is_active = False
+    ada.save()
+
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_stdio", "--user", "ada")
+
+    assert str(raised.value) == "The user 'ada' is inactive, and an agent would be refused."
+
+
+def test_stdio_cannot_slip_past_middleware_that_may_matter(settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, UNKNOWN]
+
+    with pytest.raises(CommandError) as raised:
+        call_command("mcp_stdio", "--user", "ada")
+
+    assert str(raised.value) == (
+        f"Stdio does not pass {UNKNOWN}, which may choose a tenant or guard the site. Do its work in "
+        "MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it."
+    )
+
+
+def test_the_site_that_the_project_serves_is_served(serve: Any) -> None:
+    other = tenants.make_site()
+    serve(other)
+
+    assert _find_site(None) is other
+    assert _find_site("mcp") is site
+
+
+def test_of_several_sites_one_must_be_named(serve: Any) -> None:
+    other = tenants.make_site()
+    serve(site, other)
+
+    with pytest.raises(CommandError) as raised:
+        _find_site(None)
+
+    assert str(raised.value) == "--site: say which, of mcp, tenants."
+    assert _find_site("tenants") is other
+
+
+def test_a_project_that_serves_nothing_by_http_serves_its_site(serve: Any) -> None:
+    serve()
+
+    assert _find_site(None) is site

@@ -1,0 +1,89 @@
+"""The upgrade to a socket, and its frames."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.peers import SocketPeer
+from tests.support.raw import error
+
+pytestmark = pytest.mark.parametrize("transport", ["websocket"])
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+
+# The subprotocol.
+
+
+@pytest.mark.parametrize(("offered", "chosen"), [(["mcp"], "mcp"), (["graphql-ws", "mcp"], "mcp"), ([], None)], ids=str)
+def test_the_subprotocol_is_chosen_if_it_is_offered(admin: SocketPeer, offered: list[str], chosen: str | None) -> None:
+    socket = admin.connect(subprotocols=offered)
+
+    assert socket.accepted
+    assert socket.subprotocol == chosen
+
+
+@pytest.mark.parametrize("offered", [["graphql-ws"], ["MCP"], ["mcp.auth.secret", "mcp2"]], ids=str)
+def test_an_upgrade_to_another_subprotocol_is_refused(admin: SocketPeer, offered: list[str]) -> None:
+    socket = admin.connect(subprotocols=offered)
+
+    start, body = socket.refused
+    assert (socket.accepted, start["status"]) == (False, 400)
+    assert json.loads(body["body"]) == error(-32600, "INVALID_REQUEST", "The only subprotocol is 'mcp'.")
+
+
+# Frames.
+
+
+def test_a_binary_frame_ends_the_socket(admin: SocketPeer) -> None:
+    socket = admin.connect()
+
+    socket.send_bytes(json.dumps(PING).encode())
+
+    assert socket.wait_closed() == 1003
+    assert socket.answers.empty()
+
+
+def test_a_frame_beyond_the_limit_ends_the_socket(admin: SocketPeer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 100}
+    socket = admin.connect()
+
+    fitting = socket.ask(PING)
+    socket.send_text(json.dumps(PING).ljust(101))
+
+    assert fitting == PONG
+    assert socket.wait_closed() == 1009
+
+
+def test_the_limit_of_a_frame_counts_bytes(admin: SocketPeer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 100}
+    socket = admin.connect()
+
+    socket.send_text('{"jsonrpc": "2.0", "id": "%s", "method": "ping"}' % ("世" * 30))
+
+    assert socket.wait_closed() == 1009
+
+
+def test_ten_bad_frames_in_a_row_end_the_socket(admin: SocketPeer) -> None:
+    socket = admin.connect()
+
+    for _ in range(10):
+        socket.send_text("{")
+
+    assert socket.wait_closed() == 1008
+    assert [socket.answer()["error"]["code"] for _ in range(10)] == [-32700] * 10
+
+
+def test_a_good_frame_forgives_the_bad_ones_before_it(admin: SocketPeer) -> None:
+    socket = admin.connect()
+
+    for _ in range(3):
+        for _ in range(9):
+            assert socket.ask(7)["error"]["code"] == -32600
+        assert socket.ask(PING) == PONG
+
+    assert socket.closed_with is None

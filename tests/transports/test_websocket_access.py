@@ -1,0 +1,259 @@
+"""Who may open a socket, and for how long it stays theirs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from mcp_django.models import AccessToken
+from tests.support.data import token_of
+from tests.support.peers import MODERN, Peers, Socket, SocketPeer, meta
+from tests.support.raw import error
+
+pytestmark = pytest.mark.parametrize("transport", ["websocket"])
+
+DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta()}}
+LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta()}}
+OURS = "http://localhost"
+
+
+def assert_serves(socket: Socket) -> None:
+    assert socket.accepted, socket.refused
+    assert "find_records" in [tool["name"] for tool in socket.ask(LIST)["result"]["tools"]]
+
+
+def refusal(socket: Socket) -> tuple[int, str | None, Any]:
+    """Status, challenge and message of an upgrade that was refused."""
+    assert not socket.accepted
+    start, body = socket.refused
+    challenge = dict(start["headers"]).get(b"www-authenticate")
+    return start["status"], None if challenge is None else challenge.decode(), json.loads(body["body"])
+
+
+def connect(peers: Peers, **headers: str) -> Socket:
+    """A socket with these headers, of nobody in particular."""
+    peer = peers(None)
+    assert isinstance(peer, SocketPeer)
+    return peer.connect(headers)
+
+
+def basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+def cookie_of(user: Any) -> str:
+    browser = Client()
+    browser.force_login(user)
+    return f"theme=dark; sessionid={browser.cookies['sessionid'].value}"
+
+
+# Tokens.
+
+
+def test_a_bearer_token_opens_a_socket(users: Any, peers: Peers) -> None:
+    assert_serves(connect(peers, Authorization=f"Bearer {token_of(users.admin)}"))
+
+
+@pytest.mark.parametrize("name", ["anything", "", "admin"])
+def test_a_token_opens_a_socket_as_the_password_of_a_url(users: Any, peers: Peers, name: str) -> None:
+    assert_serves(connect(peers, Authorization=basic(name, token_of(users.admin))))
+
+
+@pytest.mark.parametrize(
+    "header", [basic("admin", "admin"), basic("x", "mcp_unknown"), "Basic !", "Bearer mcp_unknown"]
+)
+def test_credentials_that_do_not_hold_open_no_socket(users: Any, peers: Peers, header: str) -> None:
+    status, challenge, message = refusal(connect(peers, Authorization=header))
+
+    assert status == 401
+    assert challenge is not None
+    assert challenge.startswith('Bearer realm="mcp"')
+    assert message["error"]["data"]["reason"] == "UNAUTHENTICATED"
+
+
+def test_nobody_opens_no_socket(users: Any, peers: Peers) -> None:
+    message = "Credentials are needed: send Authorization: Bearer <token>."
+
+    assert refusal(connect(peers)) == (401, 'Bearer realm="mcp"', error(-32600, "UNAUTHENTICATED", message))
+
+
+def test_a_token_in_a_subprotocol_opens_no_socket(users: Any, peers: Peers) -> None:
+    peer = peers(None)
+    assert isinstance(peer, SocketPeer)
+
+    socket = peer.connect(subprotocols=["mcp", f"mcp.auth.{token_of(users.admin)}"])
+
+    assert refusal(socket)[0] == 401
+
+
+def test_a_server_without_http_answers_to_sockets_still_refuses(users: Any, peers: Peers) -> None:
+    peer = peers(None)
+    assert isinstance(peer, SocketPeer)
+
+    async def without_extension(scope: Any, receive: Any, send: Any) -> None:
+        await application({**scope, "extensions": {}}, receive, send)
+
+    application, peer.application = peer.application, without_extension
+
+    assert peer.connect().refused == [{"type": "websocket.close"}]
+
+
+# Login cookies.
+
+
+@pytest.mark.parametrize("origin", [OURS, "http://localhost:80"])
+def test_a_page_of_ours_opens_a_socket_with_the_login_cookie(users: Any, peers: Peers, origin: str) -> None:
+    assert_serves(connect(peers, Cookie=cookie_of(users.admin), Origin=origin))
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:8000", "https://localhost", ""])
+def test_cross_site_websocket_hijacking_is_refused(users: Any, peers: Peers, origin: str) -> None:
+    status, _, message = refusal(connect(peers, Cookie=cookie_of(users.admin), Origin=origin))
+
+    assert (status, message["error"]["data"]["reason"]) == (403, "FORBIDDEN")
+
+
+def test_a_login_cookie_without_an_origin_opens_no_socket(users: Any, peers: Peers) -> None:
+    message = "A login cookie needs an Origin header of this site."
+
+    assert refusal(connect(peers, Cookie=cookie_of(users.admin))) == (403, None, error(-32600, "FORBIDDEN", message))
+
+
+def test_an_origin_that_is_allowed_for_tokens_is_not_for_cookies(users: Any, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": ["https://app.example.com"]}
+    app = {"Origin": "https://app.example.com"}
+
+    with_cookie = connect(peers, Cookie=cookie_of(users.admin), **app)
+    with_token = connect(peers, Authorization=f"Bearer {token_of(users.admin)}", **app)
+
+    assert refusal(with_cookie)[0] == 403
+    assert with_token.accepted
+
+
+@pytest.mark.parametrize("cookie", ["sessionid=guessed", "sessionid=", "other=1"])
+def test_a_guessed_login_cookie_opens_no_socket(users: Any, peers: Peers, cookie: str) -> None:
+    assert refusal(connect(peers, Cookie=cookie, Origin=OURS))[0] == 401
+
+
+def test_the_login_of_an_inactive_user_opens_no_socket(users: Any, peers: Peers) -> None:
+    cookie = cookie_of(users.viewer)
+    users.viewer.is_active = False
+    users.viewer.save()
+
+    assert refusal(connect(peers, Cookie=cookie, Origin=OURS))[0] == 401
+
+
+def test_a_login_may_read_and_no_more(users: Any, peers: Peers) -> None:
+    socket = connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
+
+    by_login = {tool["name"] for tool in socket.ask(LIST)["result"]["tools"]}
+    by_token = set(peers(token_of(users.admin)).tools())
+
+    assert by_login < by_token
+    assert "flights_flight_mark_cancelled" not in by_login
+
+
+# What ends a socket.
+
+
+def test_a_revoked_token_ends_an_idle_socket(users: Any, peers: Peers) -> None:
+    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
+    assert_serves(socket)
+
+    AccessToken.objects.get().revoke()
+
+    assert socket.wait_closed() == 1008
+
+
+def test_a_revoked_token_gets_no_further_answer(users: Any, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": 60}
+    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
+    assert_serves(socket)
+
+    AccessToken.objects.get().revoke()
+    socket.send(LIST)
+
+    assert socket.wait_closed() == 1008
+    assert socket.answers.empty()
+
+
+def test_a_token_that_has_expired_meanwhile_gets_no_further_answer(users: Any, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": 0}
+    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
+    assert_serves(socket)
+
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    socket.send(DISCOVER)
+
+    assert socket.wait_closed() == 1008
+    assert socket.answers.empty()
+
+
+@pytest.mark.parametrize("end", ["inactive", "deleted"])
+def test_a_user_who_is_gone_loses_the_socket(users: Any, peers: Peers, end: str) -> None:
+    socket = connect(peers, Authorization=f"Bearer {token_of(users.viewer)}")
+    assert socket.accepted
+
+    if end == "inactive":
+        users.viewer.is_active = False
+        users.viewer.save()
+    else:
+        users.viewer.delete()
+
+    assert socket.wait_closed() == 1008
+
+
+def test_a_logout_ends_what_the_login_opened(users: Any, peers: Peers, settings: Any) -> None:
+    from django.contrib.sessions.models import Session
+
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60}
+    socket = connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
+    assert_serves(socket)
+
+    Session.objects.all().delete()
+    socket.send(LIST)
+
+    assert socket.wait_closed() == 1008
+    assert socket.answers.empty()
+
+
+def test_a_new_password_ends_what_the_login_opened(users: Any, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60}
+    socket = connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
+    assert_serves(socket)
+
+    users.admin.set_password("new")
+    users.admin.save()
+    socket.send(LIST)
+
+    assert socket.wait_closed() == 1008
+
+
+def test_a_listen_of_a_revoked_token_hears_nothing_more(users: Any, peers: Peers, flights: Any) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, SocketPeer)
+    watching = peer.watch(MODERN, ["db://flights/flight/1"])
+
+    AccessToken.objects.get().revoke()
+    flights[0].save()
+
+    assert peer.socket(MODERN).wait_closed() == 1008
+    watching.assert_silent(0.1)
+
+
+def test_ping_of_a_revoked_token_is_not_answered_from_memory(users: Any, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": 60}
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, SocketPeer)
+    peer.result("2025-11-25", "ping")
+
+    AccessToken.objects.get().revoke()
+    peer.socket("2025-11-25").send({"jsonrpc": "2.0", "id": 9, "method": "ping"})
+
+    assert peer.socket("2025-11-25").wait_closed() == 1008
