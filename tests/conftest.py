@@ -101,7 +101,7 @@ def _close_hubs() -> None:
     for loop, hub in list(hubs._hubs.items()):
         if loop.is_running():
             done = asyncio.run_coroutine_threadsafe(_close(hub), loop)
-            done.result(5)
+            done.result(30)
         hubs._hubs.pop(loop, None)
 
 

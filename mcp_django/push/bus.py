@@ -182,8 +182,14 @@ def get_bus() -> Bus:
     """The bus that the settings name."""
     config = layer_config()
     if config is None or config["BACKEND"] == _IN_MEMORY:
-        return LocalBus()
+        return _local_bus()
     return ChannelLayerBus(config)
+
+
+@lru_cache(maxsize=1)
+def _local_bus() -> LocalBus:
+    # The same one after a change of settings: the hubs that have joined it are still there.
+    return LocalBus()
 
 
 def layer_config() -> JSON | None:
@@ -202,4 +208,5 @@ def _forget(*, setting: str, **_: Any) -> None:
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-os.register_at_fork(after_in_child=get_bus.cache_clear)
+for _made in (get_bus, _local_bus):
+    os.register_at_fork(after_in_child=_made.cache_clear)

@@ -423,11 +423,16 @@ _hubs: dict[asyncio.AbstractEventLoop, Hub] = {}
 _hubs_lock = Lock()
 
 
+def find_hub() -> Hub | None:
+    """The hub of the running loop, if one was made."""
+    return _hubs.get(asyncio.get_running_loop())
+
+
 def get_hub() -> Hub:
     """The hub of the running loop, made at first use."""
-    loop = asyncio.get_running_loop()
-    hub = _hubs.get(loop)
+    hub = find_hub()
     if hub is None:
+        loop = asyncio.get_running_loop()
         hub = Hub(loop)
         with _hubs_lock:
             for other in [other for other in _hubs if other.is_closed()]:

@@ -48,7 +48,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def wait_for(condition: Any, what: str, seconds: float = 10) -> Any:
+def wait_for(condition: Any, what: str, seconds: float = 30) -> Any:
     """What ``condition()`` returns once it is true. Raises AssertionError that says ``what`` did not come."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -145,7 +145,7 @@ class Served:
             assert self.process.poll() is None, f"the server has ended:\n{self.logged}"
             try:
                 # 400, where a caller without credentials is let in.
-                return httpx.post(self.url, json={}, timeout=10).status_code in (400, 401)
+                return httpx.post(self.url, json={}, timeout=30).status_code in (400, 401)
             except httpx.TransportError:
                 return False
 

@@ -35,7 +35,7 @@ class Line:
         self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
     def receive(self) -> Message:
-        message: Message = json.loads(self.socket.recv(timeout=10))
+        message: Message = json.loads(self.socket.recv(timeout=30))
         return message
 
     def request(self, method: str, params: Message | None = None) -> Message:

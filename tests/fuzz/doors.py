@@ -257,7 +257,7 @@ class Lines:
             return Sent("malformed")
         return read(line) if line.strip() else None
 
-    def next(self, seconds: float = 5) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         said = self._loop.run(asyncio.wait_for(self._said.get(), seconds), seconds + 5)
         return {"code": 0} if said is None else {"text": said.decode()}
 
@@ -313,7 +313,7 @@ class Frames:
             key = "text" if isinstance(frame, str) else "bytes"
             await self.call.inbox.put({"type": "websocket.receive", key: frame})
 
-    def next(self, seconds: float = 5) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         """The next message of the server: a frame, or the close."""
         return self._loop.run(self.call.receive(seconds), seconds + 5)
 

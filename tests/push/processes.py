@@ -97,13 +97,13 @@ class Tape:
     def _drain(self) -> None:
         """Until the last probe is through."""
         self.bus.publish({"publisher": "probe", "started": 0.0, "number": 2})
-        while self._events.get(timeout=5)["number"] != 2:
+        while self._events.get(timeout=30)["number"] != 2:
             pass
 
-    def next(self, seconds: float = 10) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         return self._events.get(timeout=seconds)
 
-    def tags(self, *names: str, seconds: float = 10) -> list[Message]:
+    def tags(self, *names: str, seconds: float = 30) -> list[Message]:
         """The events until these tags were told to be written, without repeated numbers."""
         events, missing = [], set(names)
         deadline = time.monotonic() + seconds
@@ -142,7 +142,7 @@ def served(server: str, prefix: str, log: Path, layer: str = PUBSUB, module: str
         def answers() -> bool:
             assert process.poll() is None, log.read_text()
             try:
-                return httpx.post(f"{origin}/mcp", json={}, timeout=10).status_code == 401
+                return httpx.post(f"{origin}/mcp", json={}, timeout=30).status_code == 401
             except httpx.TransportError:
                 return False
 
@@ -152,7 +152,7 @@ def served(server: str, prefix: str, log: Path, layer: str = PUBSUB, module: str
         finally:
             process.terminate()
             try:
-                process.wait(15)
+                process.wait(30)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -165,7 +165,7 @@ class ServedPeer(HTTPPeer):
     def __init__(self, token: str, origin: str) -> None:
         super().__init__(token)
         self.origin = origin
-        self.client = httpx.Client(timeout=15)
+        self.client = httpx.Client(timeout=30)
         self.streams: list[ServedWatching] = []
 
     def http(self, method: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answered:
@@ -207,7 +207,7 @@ class ServedWatching(Watching):
         assert self.response.status_code == 200, self.response.read()
         self._lines = self.response.iter_lines()
 
-    def next(self, seconds: float = 10) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         deadline = time.monotonic() + seconds
         for line in self._lines:
             if line.startswith("data: "):
@@ -236,7 +236,7 @@ class ServedSocket(Watching):
         self.socket.send(json.dumps(message))
         self.honoured = self.next()["params"]["notifications"]
 
-    def next(self, seconds: float = 10) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         message: Message = json.loads(self.socket.recv(timeout=seconds))
         schemas.check(message, MODERN, "subscriptions/listen")
         return message

@@ -108,6 +108,16 @@ def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
     assert watching.uris(3) == ["db://flights/flight", "db://flights/flight/1", "db://flights/flight/12"]
 
 
+@ON_EACH
+def test_a_stream_is_told_of_changes_after_the_settings_have_changed(admin: Peer, flights: Any, settings: Any) -> None:
+    watching = watch(admin, MODERN, "db://flights/airline/UA")
+
+    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 3}
+    Airline.objects.get(pk="UA").save()
+
+    assert watching.uris(1) == ["db://flights/airline/UA"]
+
+
 @ON_HTTP
 def test_each_message_of_a_session_goes_on_its_newest_stream_alone(admin: Peer, flights: Any) -> None:
     older = watch(admin, LEGACY[-1], "db://flights/airline/UA")

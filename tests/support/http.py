@@ -244,7 +244,7 @@ class HTTPWatching(Watching):
         assert self.status == 200, (start, await call.receive())
         return call
 
-    def next(self, seconds: float = 5) -> Message:
+    def next(self, seconds: float = 30) -> Message:
         message = self.loop.run(self._next(seconds), seconds + 5)
         schemas.check(message, self.revision, "subscriptions/listen")
         return message
@@ -288,7 +288,7 @@ class Answering:
         self.headers = decode_headers(start["headers"])
         return call
 
-    def events(self, seconds: float = 10) -> Iterator[Event]:
+    def events(self, seconds: float = 30) -> Iterator[Event]:
         """The events of a stream, until it ends."""
         buffer, ended = b"", False
         while not ended:

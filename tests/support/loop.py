@@ -16,7 +16,7 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = 15) -> T:
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
         """Run on the loop and wait for the result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 

@@ -66,5 +66,5 @@ def test_the_readme_sets_a_worker_up(tmp_path: Path) -> None:
             found = wait_for(done, "the result", 20)
     finally:
         worker.terminate()
-        worker.wait(15)
+        worker.wait(30)
     assert found["result"]["content"] == [{"type": "text", "text": "Wrong: none."}]

@@ -53,7 +53,7 @@ class Processes:
         def answers() -> bool:
             assert process.poll() is None, self.logged()
             try:
-                return httpx.post(f"{origin}/mcp", json={}, timeout=10).status_code == 401
+                return httpx.post(f"{origin}/mcp", json={}, timeout=30).status_code == 401
             except httpx.TransportError:
                 return False
 
@@ -63,7 +63,7 @@ class Processes:
     def logged(self) -> str:
         return "\n".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
 
-    def trace(self, name: str, seconds: float = 15) -> str:
+    def trace(self, name: str, seconds: float = 30) -> str:
         """What a tool has written, once it has."""
         path = self.folder / name
         wait_for(path.exists, f"{name}:\n{self.logged()}", seconds)
@@ -87,12 +87,12 @@ class Processes:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     process.kill()
-    process.wait(15)
+    process.wait(30)
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     os.kill(process.pid, signal.SIGKILL)
-    process.wait(15)
+    process.wait(30)
 
 
 WITH_AND_WITHOUT_A_BROKER = pytest.mark.parametrize("processes", ["", "redis"], indirect=True)
@@ -230,7 +230,7 @@ def test_a_worker_that_is_told_to_end_finishes_its_task(processes: Processes, co
     processes.let_go("a")
 
     assert text_of(tasks.wait(peer, created, "completed", "failed")) == "a is there"
-    assert worker.wait(15) == 0
+    assert worker.wait(30) == 0
 
 
 def test_cancelling_reaches_the_worker(processes: Processes, connect: Connect) -> None:

@@ -88,10 +88,10 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
     switch_on("patient")
     tasks.start(client, "patient")
     with tasks.working():
-        assert begun.wait(10)
+        assert begun.wait(30)
         # No hub is told: as in another process.
         Task.objects.update(state=Task.State.CANCELLED)
-        assert ended.wait(10)
+        assert ended.wait(30)
 
 
 @ONE
@@ -132,9 +132,9 @@ def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: Non
     tools.tool(slow_task, task=True, read_only=True)
     created = tasks.start(client, "slow_task")
     with tasks.working():
-        assert slow.started.wait(10)
+        assert slow.started.wait(30)
         tasks.cancel(client, created)
-        assert slow.ended.wait(10)
+        assert slow.ended.wait(30)
     assert slow.error is not None
     assert tasks.get(client, created)["status"] == "cancelled"
 
@@ -424,7 +424,7 @@ def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPe
         await call.disconnect("http.disconnect")
 
     client.loop.run(leave())
-    assert ended.wait(10)
+    assert ended.wait(30)
     wait_for(lambda: Task.objects.get().state == Task.State.CANCELLED, "its end")
 
 

@@ -21,7 +21,7 @@ ALL = pytest.mark.parametrize("transport", PUSHING)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
-def told(watching: Watching, seconds: float = 5) -> Message:
+def told(watching: Watching, seconds: float = 30) -> Message:
     message = watching.next(seconds)
     assert message["method"] == "notifications/tasks"
     return dict(message["params"])

@@ -174,7 +174,7 @@ def test_async_tools_do_not_wait_for_one_another(peers: Peers, users: Any, decla
     """Outside of a context of its own, the ORM calls of all of them would share one thread."""
     import threading
 
-    both = threading.Barrier(2, timeout=5)
+    both = threading.Barrier(2, timeout=30)
 
     async def meet(request: HttpRequest) -> str:
         """Meet."""

@@ -24,7 +24,7 @@ class Gate:
 
     def wait(self, request: Any) -> None:
         self.reached.set()
-        assert self.opened.wait(10)
+        assert self.opened.wait(30)
         self.cancelled = request.exchange.cancelled
         self.left.set()
 

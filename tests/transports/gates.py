@@ -21,11 +21,11 @@ class Gate:
         def enter(request: HttpRequest) -> str:
             """Wait at the gate."""
             self.entered.release()
-            assert self._opened.wait(10), "nobody opened the gate"
+            assert self._opened.wait(30), "nobody opened the gate"
             return "through"
 
     def wait_for_entry(self) -> None:
-        assert self.entered.acquire(timeout=5), "nobody came"
+        assert self.entered.acquire(timeout=30), "nobody came"
 
     def open(self) -> None:
         self._opened.set()

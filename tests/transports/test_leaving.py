@@ -20,10 +20,11 @@ from mcp_django import MCPSite, site
 from mcp_django.interrupts import Interruptible
 from mcp_django.protocol.dispatch import respond
 from mcp_django.protocol.exchange import Cancellation, Client, Exchange
-from mcp_django.push.hub import Hub, get_hub
+from mcp_django.push.hub import Hub, _hubs, get_hub
 from mcp_django.push.listeners import Listener, watch
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
+from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.workers import get_workers
 from tests.support.asking import request_of
 from tests.support.data import token_of
@@ -120,6 +121,17 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
         return await listener.next()
 
     assert [message["params"]["uri"] for message in serving_loop.run(watch_twice())] == [uri]
+
+
+def test_a_stream_that_is_given_up_after_its_hub_ended_makes_no_other_hub(db: None, serving_loop: LoopThread) -> None:
+    stream = ListenerStream(listener_of(User.objects.create_superuser("root")))
+
+    async def give_up() -> None:
+        stream.abandon()
+
+    serving_loop.run(give_up())
+
+    assert serving_loop.loop not in _hubs
 
 
 def test_a_tool_that_exits_does_not_end_the_server(admin: Peer, declared: Declared) -> None:

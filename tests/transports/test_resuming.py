@@ -67,10 +67,10 @@ def test_the_rest_of_a_call(peer: ASGIPeer, gate: Gate, revision: str) -> None:
         assert (opening[0].data, opening[0].retry) == ("", 500)
         assert opening[0].id
     assert message(opening[-1])["params"] == {"level": "info", "data": "begun"}
-    assert gate.reached.wait(5)
+    assert gate.reached.wait(30)
     call.leave()
     gate.opened.set()
-    assert gate.left.wait(5)
+    assert gate.left.wait(30)
     assert not gate.cancelled
     rest = list(resume(peer, revision, str(opening[-1].id)).events())
     assert [message(event).get("params") for event in rest] == [{"level": "info", "data": "waited"}, None]
@@ -116,7 +116,7 @@ def test_a_client_that_is_let_go_comes_back(peer: ASGIPeer, gate: Gate) -> None:
     call = begin(peer, "polled", "2025-11-25")
     events = list(call.events())
     assert [(event.data, event.retry) for event in events] == [("", 500), ("", 250)]
-    assert gate.reached.wait(5)
+    assert gate.reached.wait(30)
     rest = resume(peer, "2025-11-25", str(events[0].id))
     assert rest.status == 200
     gate.opened.set()
@@ -228,10 +228,10 @@ def test_nothing_of_a_modern_call_is_kept(peer: ASGIPeer, gate: Gate) -> None:
     call = begin(peer, "slow", MODERN, _meta={"io.modelcontextprotocol/logLevel": "info"})
     [opening] = events_until(call, 1)
     assert opening.id is None
-    assert gate.reached.wait(5)
+    assert gate.reached.wait(30)
     call.leave()
     gate.opened.set()
-    assert gate.left.wait(5)
+    assert gate.left.wait(30)
     assert gate.cancelled
     assert not CallStream.objects.exists()
 

@@ -182,7 +182,7 @@ def test_closing_the_pool_leaves_no_caller_waiting(one_worker: Workers, serving_
         waiting = [asyncio.ensure_future(one_worker.run(gate.wait, 10, principal_key=key)) for key in ("a", "a", "b")]
         await asyncio.sleep(0)
         closing = asyncio.get_running_loop().run_in_executor(None, one_worker.close)
-        await asyncio.wait(waiting[1:], timeout=5)
+        await asyncio.wait(waiting[1:], timeout=30)
         gate.set()
         await closing
         return await asyncio.gather(*waiting, return_exceptions=True)

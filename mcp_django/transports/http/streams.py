@@ -12,7 +12,7 @@ from mcp_django.protocol.errors import InternalError, Overloaded
 from mcp_django.protocol.jsonrpc import encode, error_message
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push import streams
-from mcp_django.push.hub import get_hub
+from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.transports.http.incoming import EventStream, event
@@ -61,7 +61,9 @@ class ListenerStream(EventStream):
         self.listener.close()
 
     def abandon(self) -> None:
-        get_hub().remove(self.listener)
+        hub = find_hub()
+        if hub is not None:
+            hub.remove(self.listener)
 
 
 class CallStream(EventStream):
