@@ -8,18 +8,27 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
+from django.contrib.admin import ModelAdmin
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import connections, models
+from django.db.models.base import ModelBase
+from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.access.authentication import authenticators
 from mcp_django.conf import Conf, get_conf, unknown_keys
+from mcp_django.content import write_annotations
 from mcp_django.middleware import has_call_context, skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP
 from mcp_django.push.bus import layer_config
 from mcp_django.push.changes import watch
+from mcp_django.resources.bounds import BOUNDS
+from mcp_django.resources.generic import generic_keys
+from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import nearest
+from mcp_django.resources.scoping import row_hook
+from mcp_django.resources.secrets import is_secret_field
 from mcp_django.sites import MCPSite
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
@@ -54,7 +63,21 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    return found
+    return [*found, *_check_bounds()]
+
+
+def _check_bounds() -> Iterator[CheckMessage]:
+    """Databases that we cannot tell what STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS ask for."""
+    conf = get_conf()
+    wanted = [name for name in ("STATEMENT_SECONDS", "READ_ONLY_TRANSACTIONS") if getattr(conf, name)]
+    for alias in settings.DATABASES if wanted else ():
+        connection = connections[alias]
+        if connection.vendor not in BOUNDS:
+            yield Warning(
+                f"{' and '.join(wanted)} cannot be held on the database {alias!r}, which is {connection.display_name}.",
+                hint="Limit its user in the database itself, or expose no model that is kept there.",
+                id="mcp_django.W008",
+            )
 
 
 @register(Tags.database, "mcp_django")
@@ -149,10 +172,14 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
             hint=f"Name {primary_key.name} in fields, if agents may know it; else leave the model out.",
             id="mcp_django.E007",
         )
-    for attribute in ("fields", "exclude", "filter_fields"):
+    yield from _check_record(model_mcp)
+    yield from _check_secrets(model_mcp)
+    yield from _check_rows(model_mcp)
+    yield from _check_ordering(model_mcp)
+    for attribute, is_known in (("fields", _can_be_shown), ("exclude", _can_be_hidden), ("filter_fields", _is_path)):
         declared = getattr(model_mcp, attribute)
         for name in () if declared in (None, "__all__") else declared:
-            if not _is_concrete(model_mcp.model, name):
+            if not is_known(model_mcp, name):
                 allowed = [field.name for field in model_mcp.opts.concrete_fields]
                 yield Error(
                     f"{type(model_mcp).__name__}.{attribute} names {name!r}, which is no column of {model_mcp.label}.",
@@ -161,8 +188,144 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
                 )
 
 
-def _is_concrete(model: type[models.Model], name: str) -> bool:
+def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
+    """What is said of one record: its serializer, when it was changed, whom it is for."""
+    name, cls = type(model_mcp).__name__, model_mcp.serializer_class
+    if cls is not None and not _is_serializer_of(model_mcp.model, cls):
+        yield Error(
+            f"{name}.serializer_class is {cls!r}, and no serializer of {model_mcp.label}: no record can be read.",
+            hint="Name a subclass of rest_framework.serializers.Serializer; a ModelSerializer has the model in Meta.",
+            id="mcp_django.E009",
+        )
+    field = model_mcp.last_modified_field
+    if field is not None and not _is_datetime(model_mcp.model, field):
+        moments = [item.name for item in model_mcp.opts.concrete_fields if isinstance(item, models.DateTimeField)]
+        yield Error(
+            f"{name}.last_modified_field names {field!r}, which is no DateTimeField of {model_mcp.label}.",
+            hint=f"DateTimeFields: {', '.join(moments) or 'none'}.",
+            id="mcp_django.E010",
+        )
+    elif field is not None and model_mcp.opts.managed and not is_indexed(model_mcp.model, [f"-{field}"]):
+        yield Warning(
+            f"No index of {model_mcp.label} begins with {field!r}: clients are not told when the collection was last "
+            "changed, since to find out would read the whole table.",
+            hint=f'Add models.Index(fields=["{field}"], name=...) to Meta.indexes.',
+            id="mcp_django.W009",
+        )
     try:
-        return bool(getattr(model._meta.get_field(name), "concrete", False))
-    except FieldDoesNotExist:
+        write_annotations(**model_mcp.annotations, last_modified=None)
+    except (TypeError, ValueError) as error:
+        yield Error(
+            f"{name}.annotations cannot be told to clients: {error}",
+            hint='Only "audience" and "priority" stand there.',
+            id="mcp_django.E011",
+        )
+
+
+def _is_serializer_of(model: type[models.Model], cls: Any) -> bool:
+    if not isinstance(cls, type) or not issubclass(cls, Serializer):
         return False
+    of = getattr(getattr(cls, "Meta", None), "model", None)
+    # A row is also one of each parent of its model, and of a proxy.
+    if not isinstance(of, ModelBase):
+        return not issubclass(cls, ModelSerializer)
+    return issubclass(model, of._meta.concrete_model)  # type: ignore[attr-defined]
+
+
+def _is_datetime(model: type[models.Model], name: str) -> bool:
+    return _is_concrete(model, name) and isinstance(model._meta.get_field(name), models.DateTimeField)
+
+
+def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
+    for field in model_mcp.opts.concrete_fields:
+        if is_secret_field(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
+            yield Warning(
+                f"{type(model_mcp).__name__}.fields names {field.name!r} of {model_mcp.label}, which looks like a "
+                "secret: agents may read it.",
+                hint="Leave it out. If it is none, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
+                id="mcp_django.W005",
+            )
+
+
+def _check_rows(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
+    tenant_fields = get_conf().TENANT_FIELDS
+    owners = [field for field in model_mcp.opts.concrete_fields if {field.name, field.attname} & {*tenant_fields}]
+    if owners and not row_hook(model_mcp):
+        yield Warning(
+            f"{model_mcp.label} has the field {owners[0].name!r} of MCP['TENANT_FIELDS'], and whoever may view the "
+            "model is shown every row.",
+            hint="Override get_queryset(request) in its ModelMCP or ModelAdmin. If something else keeps the tenants "
+            "apart, add 'mcp_django.W006' to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W006",
+        )
+
+
+def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
+    model = model_mcp.model
+    declared = _declared_ordering(model_mcp)
+    ordering = own_columns(model, declared)
+    # No index can have an order through another table, and of one that Django does not make nobody knows the indexes.
+    leads_away = any(isinstance(item, str) and "__" in item for item in declared)
+    if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering):
+        return
+    columns = ", ".join(f'"{name}"' for name in index_for(model, ordering))
+    yield Warning(
+        f"No index of {model_mcp.label} begins with its order ({', '.join(ordering)}): to find the first rows, the "
+        "database sorts the whole table.",
+        hint=f"Of a small table that is no harm. Else add models.Index(fields=[{columns}], name=...) to Meta.indexes, "
+        "or set ordering in a ModelMCP to columns that have one. If all such tables are small, add 'mcp_django.W007' "
+        "to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W007",
+    )
+
+
+def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
+    """The order of the rows where the agent names none; none where only a request can tell."""
+    if type(model_mcp).get_ordering is not ModelMCP.get_ordering:
+        return ()
+    if model_mcp.ordering is not None:
+        return model_mcp.ordering
+    admin = model_mcp.model_admin
+    if admin is not None and type(admin).get_ordering is not ModelAdmin.get_ordering:
+        return ()
+    return (admin.ordering if admin is not None else None) or model_mcp.opts.ordering or ()
+
+
+def _can_be_shown(model_mcp: ModelMCP, name: str) -> bool:
+    """Whether the name is that of a field, or of a method or property that says something of a row."""
+    field = _field_of(model_mcp.model, name)
+    if field is not None:
+        return getattr(field, "concrete", False) or field in generic_keys(model_mcp.model)
+    own = hasattr(type(model_mcp), name) and not hasattr(ModelMCP, name)
+    return own or any(hasattr(owner, name) for owner in (model_mcp.model, model_mcp.model_admin) if owner is not None)
+
+
+def _can_be_hidden(model_mcp: ModelMCP, name: str) -> bool:
+    """Whether the name is that of something shown, or of the rows that point to a row."""
+    return _field_of(model_mcp.model, name) is not None or _can_be_shown(model_mcp, name)
+
+
+def _is_path(model_mcp: ModelMCP, path: str) -> bool:
+    """Whether the path leads to a field or a relation."""
+    *steps, last = path.split("__")
+    model: Any = model_mcp.model
+    field: Any = None
+    for step in steps:
+        field = _field_of(model, step)
+        model = getattr(field, "related_model", None)
+        if model is None:
+            return False
+    leads_to_many = field is not None and (field.one_to_many or field.many_to_many)
+    return last == "pk" or (leads_to_many and last == "count") or _field_of(model, last) is not None
+
+
+def _field_of(model: type[models.Model], name: str) -> Any:
+    """The field or relation of that name; None if there is none."""
+    try:
+        return model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return None
+
+
+def _is_concrete(model: type[models.Model], name: str) -> bool:
+    return bool(getattr(_field_of(model, name), "concrete", False))

@@ -34,6 +34,8 @@ class Conf:
     # What is exposed.
     #: What the admin shows, agents may read. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True
+    #: Names of fields that say whose a row is, as ``tenant``: a model that has one, and shows every row, is warned of.
+    TENANT_FIELDS: tuple[str, ...] = ()
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""
@@ -63,9 +65,23 @@ class Conf:
     MAX_ROWS: int = 100
     DEFAULT_ROWS: int = 20
     MAX_TEXT: int = 2_000
+    #: The longest file, and the longest value of a BinaryField, that resources/read gives.
+    MAX_FILE_BYTES: int = 600_000
     MAX_FILTER_CONDITIONS: int = 50
     MAX_FILTER_DEPTH: int = 5
     MAX_IN_VALUES: int = 200
+    #: True: texts may be compared with regular expressions, but for those on SQLite.
+    REGEX_LOOKUPS: bool = False
+    #: How many relations a path may follow, as ``origin__name`` follows one, and how many one question may follow.
+    MAX_RELATION_DEPTH: int = 2
+    MAX_RELATIONS: int = 10
+    #: Related rows that are listed of one row.
+    MAX_RELATED: int = 20
+    #: Rows that ``total`` counts at most.
+    MAX_TOTAL: int = 100_000
+    #: Groups in a table of aggregate_records, and the fewest rows that it tells anything of. 1: any number.
+    MAX_GROUPS: int = 200
+    MIN_GROUP_ROWS: int = 1
     MAX_ACTION_IDS: int = 1_000
     MAX_IN_FLIGHT: int = 32
     MAX_SUBSCRIPTIONS: int = 200
@@ -78,6 +94,10 @@ class Conf:
     SESSION_SECONDS: int = 7 * 24 * 3600
     #: How long a request may take; waiting for an answer of its user does not count. 0: as long as it takes.
     REQUEST_SECONDS: float = 60.0
+    #: How long the database may take for one question of ours. 0: as long as the database itself allows.
+    STATEMENT_SECONDS: float = 5.0
+    #: True: the database is told that our questions only read.
+    READ_ONLY_TRANSACTIONS: bool = False
     #: How long a question to the user stays open, and how many rounds of questions one request may ask.
     QUESTION_SECONDS: int = 3600
     MAX_QUESTION_ROUNDS: int = 20

@@ -22,6 +22,24 @@ _ROLES = frozenset({"user", "assistant"})
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+")
 
 
+def write_annotations(
+    audience: Sequence[Role] = (), priority: float | None = None, last_modified: datetime | None = None
+) -> JSON:
+    """The protocol's Annotations, empty where nothing is said. Raises ValueError for what no client could read."""
+    written: JSON = {}
+    if isinstance(audience, str) or not _ROLES.issuperset(audience):
+        raise ValueError(f'audience must be a list of "user" and "assistant", not {audience!r}.')
+    if priority is not None and not 0 <= priority <= 1:
+        raise ValueError(f"priority must be a number from 0 to 1, not {priority!r}.")
+    if audience:
+        written["audience"] = list(audience)
+    if priority is not None:
+        written["priority"] = priority
+    if last_modified is not None:
+        written["lastModified"] = last_modified.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return written
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Annotated(ABC):
     """What every block may say of itself. Raises ValueError for a value that no client could read."""
@@ -36,10 +54,7 @@ class _Annotated(ABC):
     meta: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.audience, str) or not _ROLES.issuperset(self.audience):
-            raise ValueError(f'audience must be a list of "user" and "assistant", not {self.audience!r}.')
-        if self.priority is not None and not 0 <= self.priority <= 1:
-            raise ValueError(f"priority must be a number from 0 to 1, not {self.priority!r}.")
+        write_annotations(self.audience, self.priority)
         uri = getattr(self, "uri", None)
         if uri is not None and not _URI.fullmatch(uri):
             raise ValueError(f"{uri!r} is not an absolute URI: scheme:path, percent-encoded.")
@@ -47,14 +62,7 @@ class _Annotated(ABC):
     def to_json(self) -> JSON:
         """The block as JSON, in the shape of the newest revision."""
         block = self._block()
-        annotations: JSON = {}
-        if self.audience:
-            annotations["audience"] = list(self.audience)
-        if self.priority is not None:
-            annotations["priority"] = self.priority
-        if self.last_modified is not None:
-            annotations["lastModified"] = self.last_modified.astimezone(UTC).isoformat().replace("+00:00", "Z")
-        if annotations:
+        if annotations := write_annotations(self.audience, self.priority, self.last_modified):
             block["annotations"] = annotations
         if self.meta is not None:
             block["_meta"] = dict(self.meta)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -25,12 +27,14 @@ from mcp_django.resources.plain_templates import PlainTemplate
 from mcp_django.resources.policy import Rights
 from mcp_django.resources.secrets import is_hidden_model, is_of_app
 from mcp_django.tools.actions import declared_actions
+from mcp_django.tools.aggregate import AggregateRecords
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
+from mcp_django.tools.describe import DescribeModels
 from mcp_django.tools.function import FunctionTool
-from mcp_django.tools.query import DescribeModels, FindRecords, GetRecord, QueryTool
+from mcp_django.tools.query import FindRecords, GetRecord, QueryTool
 
 if TYPE_CHECKING:
-    from django.contrib.admin import AdminSite
+    from django.contrib.admin import AdminSite, ModelAdmin
     from django.http import HttpRequest
 
     from mcp_django.access.requests import MCPRequest
@@ -38,7 +42,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
 
-_QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord)
+_QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
 
 
 class MCPSite:
@@ -68,6 +72,11 @@ class MCPSite:
         from django.contrib import admin
 
         return admin.site
+
+    @cached_property
+    def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
+        """The ModelAdmins of ``admin_site``, which are asked for often: it is told once from what is lazy."""
+        return self.admin_site._registry
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
@@ -145,7 +154,7 @@ class MCPSite:
             # Admins may be registered in urls.py, so the registry is read only once the URLconf is there.
             import_module(settings.ROOT_URLCONF)
             found = {model_mcp.label: model_mcp for model_mcp in self._declared.values()}
-            for model in self.admin_site._registry if get_conf().EXPOSE_ADMIN else ():
+            for model in self.model_admins if get_conf().EXPOSE_ADMIN else ():
                 bridged = ModelMCP(model, self, bridged=True)
                 if model not in self._declared and not is_hidden_model(model):
                     found.setdefault(bridged.label, bridged)
@@ -340,6 +349,9 @@ def resource(
     title: str = "",
     mime_type: str = "text/plain",
     permission: str = "",
+    annotations: Mapping[str, Any] | None = None,
+    last_modified: Callable[..., datetime | None] | None = None,
+    size: int | None = None,
     complete: Mapping[str, Function] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]:
@@ -347,14 +359,22 @@ def resource(
 
     A ``uri`` with variables, as ``shop://order/{number}``, is a resource template, and the function is given their
     values as texts: ``f(request, number)``; it returns None where there is nothing of that URI. ``complete`` has
-    functions ``f(request, typed, arguments)`` that suggest values of a variable. Raises ImproperlyConfigured.
+    functions ``f(request, typed, arguments)`` that suggest values of a variable.
+
+    ``annotations`` may hold ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1). A resource that
+    is no template may have ``last_modified``, a function of the request, and ``size`` in bytes. Raises
+    ImproperlyConfigured.
     """
 
     def decorate(function: F) -> F:
         description = (function.__doc__ or "").strip().partition("\n")[0]
-        named = (uri, name or function.__name__, function, title, description, mime_type, permission)
-        is_template = "{" in uri or bool(complete)
-        site.add_resource(PlainTemplate(*named, complete or {}) if is_template else PlainResource(*named))
+        named = (uri, name or function.__name__, function, title, description, mime_type, permission, annotations or {})
+        if "{" not in uri and not complete:
+            site.add_resource(PlainResource(*named, last_modified, size))
+            return function
+        if last_modified is not None or size is not None:
+            raise ImproperlyConfigured(f"{uri}: last_modified= and size= are of one resource, and not of a template.")
+        site.add_resource(PlainTemplate(*named, complete or {}))
         return function
 
     return decorate

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from mcp_django.access import switches
@@ -17,6 +19,16 @@ from tests.support import schemas
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import Peer, Peers
+
+# The same examples in every run, however slow the machine is.
+hypothesis.settings.register_profile(
+    "suite",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture],
+)
+hypothesis.settings.load_profile("suite")
 
 HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
 DUPLEX = ("websocket", "stdio")
@@ -39,6 +51,12 @@ def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

@@ -20,8 +20,9 @@ TASKS = {
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 LANGUAGE_CODE = "en-us"
 
-#: Each process of a parallel run has a database of its own.
-_SERVER_NAME = "_".join(["mcp_django", *filter(None, [os.environ.get("PYTEST_XDIST_WORKER")])])
+#: Each process of each run has a database of its own, whoever else tests on this server.
+_RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
+_SERVER_NAME = f"mcp_django_{_RUN}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 
 match os.environ.get("TEST_DATABASE", "sqlite"):
     case "sqlite":

@@ -9,15 +9,16 @@ from django.conf import settings
 from django.contrib import admin
 from django.core.checks import CheckMessage, Error, Warning, run_checks
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connection, models
+from django.db import connection, connections, models
 from django.http import HttpRequest
 from django.test import override_settings
+from rest_framework import serializers
 
-from demo_project.flights.models import Airline, Flight
-from mcp_django import ModelMCP
+from demo_project.flights.models import Airline, Disruption, Flight, Plane
+from mcp_django import ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from mcp_django.conf import get_conf, load
-from tests.shop.models import Apikey, Product, Unwatched
+from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
 
 Admin: Any = admin.ModelAdmin
@@ -135,20 +136,43 @@ def test_e005_is_silent_where_fields_are_named_or_asked_of_the_admin(declared: D
     assert messages() == []
 
 
-@pytest.mark.parametrize("attribute", ["fields", "exclude", "filter_fields"])
-def test_e006_a_name_that_is_no_column(declared: Declared, attribute: str) -> None:
+@pytest.mark.parametrize(
+    ("attribute", "other"), [("fields", "flights"), ("exclude", "flights__id"), ("filter_fields", "flights__qqq")]
+)
+def test_e006_a_name_that_is_no_column(declared: Declared, attribute: str, other: str) -> None:
     class AirlineMCP(ModelMCP):
         pass
 
-    declared.model(Airline, AirlineMCP, **{attribute: ["nme", "qqq", "flights"]})
+    declared.model(Airline, AirlineMCP, **{attribute: ["nme", "qqq", other]})
 
     found = of("E006")
 
     assert [message.msg for message in found] == [
         f"AirlineMCP.{attribute} names {name!r}, which is no column of flights.airline."
-        for name in ("nme", "qqq", "flights")
+        for name in ("nme", "qqq", other)
     ]
     assert [message.hint for message in found][:2] == ["Did you mean name?", "Columns: carrier, name."]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "names"),
+    [
+        ("fields", ["name", "supplier", "supplier_id", "tags", "__str__", "summary"]),
+        ("exclude", ["supplier_id", "tags", "makings", "warranty", "summary"]),
+        ("filter_fields", ["pk", "name", "supplier__name", "supplier__parent", "tags__name", "makings__count", "tags"]),
+    ],
+)
+def test_e006_is_silent_for_all_that_a_name_may_mean(declared: Declared, attribute: str, names: list[str]) -> None:
+    class PartMCP(ModelMCP):
+        fields = "__all__"
+
+        def summary(self, part: Part) -> str:
+            return part.name
+
+    declared.model(Tag, fields="__all__", exclude=["product_set"])
+    declared.model(Part, PartMCP, **{attribute: names})
+
+    assert of("E006") == []
 
 
 def test_e007_a_key_that_is_hidden(declared: Declared) -> None:
@@ -163,7 +187,120 @@ def test_e007_a_key_that_is_hidden(declared: Declared) -> None:
 def test_e007_is_silent_where_the_key_is_named(declared: Declared) -> None:
     declared.model(Apikey, fields=["token"])
 
+    assert of("E007") == []
+
+
+class OfFlights(serializers.ModelSerializer[Flight]):
+    class Meta:
+        model = Flight
+        fields = ("id",)
+
+
+class OfNothing(serializers.ModelSerializer[Flight]):
+    pass
+
+
+class OfProducts(serializers.ModelSerializer[Product]):
+    class Meta:
+        model = CheapProduct
+        fields = ("id",)
+
+
+@pytest.mark.parametrize("cls", [OfProducts, OfNothing, Flight, serializers.BaseSerializer, "OfFlights"])
+def test_e009_a_serializer_of_something_else(declared: Declared, cls: Any) -> None:
+    declared.model(Flight, serializer_class=cls)
+
+    assert of("E009") == [
+        Error(
+            f"FlightMCP.serializer_class is {cls!r}, and no serializer of flights.flight: no record can be read.",
+            hint="Name a subclass of rest_framework.serializers.Serializer; a ModelSerializer has the model in Meta.",
+            id="mcp_django.E009",
+        )
+    ]
+
+
+@pytest.mark.parametrize(("model", "cls"), [
+    (Flight, OfFlights), (Flight, serializers.Serializer), (Product, OfProducts), (Book, OfProducts),
+])  # fmt: skip
+def test_e009_is_silent_for_a_serializer_of_the_model_or_of_a_parent(declared: Declared, model: Any, cls: Any) -> None:
+    declared.model(model, fields="__all__", serializer_class=cls)
+
+    assert of("E009") == []
+
+
+@pytest.mark.parametrize("name", ["departed_at", "number"])
+def test_e010_a_moment_that_is_none(declared: Declared, name: str) -> None:
+    declared.model(Flight, last_modified_field=name)
+
+    assert of("E010") == [
+        Error(
+            f"FlightMCP.last_modified_field names {name!r}, which is no DateTimeField of flights.flight.",
+            hint="DateTimeFields: departs_at.",
+            id="mcp_django.E010",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "annotations", [{"audience": "user"}, {"priority": 2}, {"title": "x"}, {"last_modified": None}]
+)
+def test_e011_annotations_that_no_client_could_read(declared: Declared, annotations: Any) -> None:
+    declared.model(Flight, annotations=annotations, last_modified_field="departs_at")
+
+    [message] = of("E011")
+
+    assert message.msg.startswith("FlightMCP.annotations cannot be told to clients: ")
+    assert message.hint == 'Only "audience" and "priority" stand there.'
+
+
+def test_w009_a_moment_without_an_index(declared: Declared) -> None:
+    class MailBox(models.Model):  # noqa: DJ008
+        read_at = models.DateTimeField()
+
+        class Meta:
+            app_label = "shop"
+
+    declared.model(MailBox, fields="__all__", last_modified_field="read_at", annotations={"priority": 1})
+
+    assert of("W009") == [
+        Warning(
+            "No index of shop.mailbox begins with 'read_at': clients are not told when the collection was last "
+            "changed, since to find out would read the whole table.",
+            hint='Add models.Index(fields=["read_at"], name=...) to Meta.indexes.',
+            id="mcp_django.W009",
+        )
+    ]
+    assert of("E010") == of("E011") == []
+
+
+class LongNamesAdmin(Admin):  # type: ignore[misc]
+    actions = ["mark_everything_that_was_ever_chosen_by_anybody_as_done_and_over"]
+    mark_everything_that_was_ever_chosen_by_anybody_as_done_and_over = _act
+
+
+def test_e003_tool_names_that_are_cut_are_told_apart(declared: Declared) -> None:
+    """Only what is equal before it is cut collides."""
+    declared.admin(Product, LongNamesAdmin)
+    declared.admin(Airline, LongNamesAdmin)
+    declared.admin(Plane, LongNamesAdmin)
+
     assert messages() == []
+
+
+def test_e003_a_function_takes_the_name_of_a_cut_action(declared: Declared) -> None:
+    declared.admin(Product, LongNamesAdmin)
+    [cut] = [name for name in site.tools if name.startswith("shop_product_mark")]
+
+    def act(request: HttpRequest) -> None:
+        """Act."""
+
+    declared.tool(act, name=cut)
+
+    [message] = of("E003")
+    assert len(cut) == 64
+    assert message.msg == (
+        f"The action shop.product.{LongNamesAdmin.actions[0]} has the same tool name as the tool {cut}: {cut}."
+    )
 
 
 @pytest.mark.parametrize(("path", "text"), [
@@ -201,6 +338,146 @@ def test_w002_is_silent_where_the_project_says_that_it_does_not_matter() -> None
     assert messages() == []
 
 
+def test_w005_a_secret_that_is_named(declared: Declared) -> None:
+    class ProductMCP(ModelMCP):
+        fields = ["name", "api_key", "price"]
+
+    declared.model(Product, ProductMCP)
+
+    assert messages() == [
+        Warning(
+            "ProductMCP.fields names 'api_key' of shop.product, which looks like a secret: agents may read it.",
+            hint="Leave it out. If it is none, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W005",
+        )
+    ]
+
+
+@pytest.mark.parametrize("options", [
+    {"fields": "__all__"},
+    {"fields": ["name"]},
+    {"fields": ["name", "api_key"], "exclude": ["api_key"]},
+    {"fields": None},
+])  # fmt: skip
+def test_w005_is_silent_where_the_secret_stays_hidden(declared: Declared, options: dict[str, Any]) -> None:
+    declared.admin(Product, type("ProductAdmin", (Admin,), {"list_display": ["name", "api_key"]}))
+    declared.model(Product, **options)
+
+    assert messages() == []
+
+
+def _own_rows(self: Any, request: HttpRequest) -> Any:
+    return Flight.objects.none()
+
+
+@override_settings(MCP={"TENANT_FIELDS": ["tenant", "carrier"]})
+def test_w006_a_model_of_tenants_that_shows_every_row(declared: Declared) -> None:
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {}))
+
+    [message, other] = messages()
+
+    assert message == Warning(
+        "flights.flight has the field 'carrier' of MCP['TENANT_FIELDS'], and whoever may view the model is shown every "
+        "row.",
+        hint="Override get_queryset(request) in its ModelMCP or ModelAdmin. If something else keeps the tenants apart, "
+        "add 'mcp_django.W006' to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W006",
+    )
+    # Its key is what tells tenants apart.
+    assert other.id == "mcp_django.W006" and other.msg.startswith("flights.airline has the field 'carrier'")
+
+
+@pytest.mark.parametrize("name", ["origin", "origin_id"])
+def test_w006_takes_a_foreign_key_by_its_column_too(declared: Declared, name: str) -> None:
+    with override_settings(MCP={"TENANT_FIELDS": (name,)}):
+        found = of("W006")
+
+    # The demo's FlightAdmin says which flights there are.
+    assert [message.msg.partition(" ")[0] for message in found] == ["flights.weather"]
+
+
+@override_settings(MCP={"TENANT_FIELDS": ["flight"]})
+@pytest.mark.parametrize("where", ["admin", "base of the admin", "mcp"])
+def test_w006_is_silent_where_somebody_says_which_rows(declared: Declared, where: str) -> None:
+    before = of("W006")
+    scoped = type("Scoped", (), {"get_queryset": _own_rows})
+    if where == "mcp":
+        declared.model(Disruption, type("DisruptionMCP", (scoped, ModelMCP), {}))
+    elif where == "admin":
+        declared.admin(Disruption, type("DisruptionAdmin", (Admin,), {"get_queryset": _own_rows}))
+    else:
+        declared.admin(Disruption, type("DisruptionAdmin", (scoped, Admin), {}))
+
+    assert [message.msg.partition(" ")[0] for message in before] == ["flights.disruption"]
+    assert of("W006") == []
+
+
+def test_w007_an_order_without_an_index(declared: Declared) -> None:
+    declared.model(Flight, fields=["status"], ordering=["-arrival_delay", "number"])
+
+    assert messages() == [
+        Warning(
+            "No index of flights.flight begins with its order (-arrival_delay, number): to find the first rows, the "
+            "database sorts the whole table.",
+            hint='Of a small table that is no harm. Else add models.Index(fields=["-arrival_delay", "number", "id"], '
+            "name=...) to Meta.indexes, or set ordering in a ModelMCP to columns that have one. If all such tables are "
+            "small, add 'mcp_django.W007' to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W007",
+        )
+    ]
+
+
+def test_w007_asks_the_mcp_then_the_admin_then_the_model(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flight._meta, "ordering", ["status"])
+
+    def told() -> list[str]:
+        return [message.msg.partition("(")[2].partition(")")[0] for message in of("W007")]
+
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {}))
+    by_model = told()
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {"ordering": ["number"]}))
+    by_admin = told()
+    declared.model(Flight, type("FlightMCP", (ModelMCP,), {"ordering": ["distance"]}))
+    by_mcp = told()
+
+    assert (by_model, by_admin, by_mcp) == (["status"], ["number"], ["distance"])
+
+
+@pytest.mark.parametrize("where", ["admin", "mcp"])
+def test_w007_is_silent_where_only_a_request_can_tell_the_order(declared: Declared, where: str) -> None:
+    def get_ordering(self: Any, request: HttpRequest) -> list[str]:
+        return ["departs_at"]
+
+    admin_class = type("FlightAdmin", (Admin,), {"ordering": ["status"]})
+    if where == "admin":
+        declared.admin(Flight, type("Other", (admin_class,), {"get_ordering": get_ordering}))
+    else:
+        declared.admin(Flight, admin_class)
+        declared.model(Flight, type("FlightMCP", (ModelMCP,), {"get_ordering": get_ordering}))
+
+    assert of("W007") == []
+
+
+def test_w007_is_silent_for_a_table_that_django_does_not_make(
+    declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.model(Flight, ordering=["status"])
+    before = of("W007")
+    monkeypatch.setattr(Flight._meta, "managed", False)
+
+    assert len(before) == 1
+    assert of("W007") == []
+
+
+@pytest.mark.parametrize("ordering", [["departs_at"], ["-departs_at", "id"], ["pk"], ["carrier__name", "status"], []])
+def test_w007_is_silent_where_an_index_answers_or_the_order_is_left_out(
+    declared: Declared, ordering: list[str]
+) -> None:
+    declared.model(Flight, ordering=ordering)
+
+    assert of("W007") == []
+
+
 @override_settings(MCP={"NOPE": 1})
 def test_sites_are_not_looked_at_while_the_settings_cannot_be_read() -> None:
     assert check_sites(None) == []
@@ -214,3 +491,21 @@ def test_w003_a_database_without_time_zones(db: None, monkeypatch: pytest.Monkey
 
     assert before == []
     assert [message.id for message in found] == (["mcp_django.W003"] if connection.vendor == "mysql" else [])
+
+
+def test_w008_a_database_that_knows_none_of_our_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = connections["other"]
+    monkeypatch.setattr(other, "vendor", "oracle")
+    monkeypatch.setattr(other, "display_name", "Oracle")
+
+    by_default = of("W008")
+    with override_settings(MCP={"READ_ONLY_TRANSACTIONS": True}):
+        both = of("W008")
+    with override_settings(MCP={"STATEMENT_SECONDS": 0}):
+        neither = of("W008")
+
+    hint = "Limit its user in the database itself, or expose no model that is kept there."
+    known = "cannot be held on the database 'other', which is Oracle."
+    assert by_default == [Warning(f"STATEMENT_SECONDS {known}", hint=hint, id="mcp_django.W008")]
+    assert both == [Warning(f"STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS {known}", hint=hint, id="mcp_django.W008")]
+    assert neither == []

@@ -50,7 +50,7 @@ def test_all_fields(root: DirectPeer, declared: Declared) -> None:
 
     assert columns(root, "shop.product") == [
         "id", "name", "sku", "price", "weight", "stock", "launched", "opens", "lead_time", "active", "details",
-        "manual",
+        "manual", "blob",
     ]  # fmt: skip
 
 
@@ -81,12 +81,13 @@ def test_filter_fields(root: DirectPeer, declared: Declared, model_mcp: type[Mod
 def test_search_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
     declared.model(Flight, model_mcp)
 
-    assert described(root)["search_fields"] == ["notes", "status", "number"]
+    assert described(root)["search_fields"] == ["notes", "status", "number", "carrier__name"]
     assert keys(root, search="NOTE") == [1, 2, 3, 4]
     assert keys(root, search="ote") == []
     assert keys(root, search="1002") == [3]
     assert keys(root, search="ON_TIME") == [1, 2, 3, 4]
-    assert keys(root, search="United") == []
+    assert keys(root, search="United") == [1, 3]
+    assert keys(root, search="nope") == []
 
 
 def test_search_fields_of_the_admin_are_left_out_where_it_searches_its_own_way(
@@ -105,13 +106,14 @@ def test_search_fields_of_the_admin_are_left_out_where_it_searches_its_own_way(
 
 
 @pytest.mark.parametrize("ordering", [
-    ["-number"], ["-pk"], [F("number").desc()], ["-carrier_id", "-id"], ["carrier__name", "-number"], ["?", "-id"],
+    ["-number"], ["-pk"], [F("number").desc()], ["-carrier_id", "-id"], ["-carrier__name", "-number"], ["?", "-id"],
+    ["carrier__nope", "-id"],
 ])  # fmt: skip
 def test_ordering(root: DirectPeer, declared: Declared, ordering: Any) -> None:
     for model_mcp in options("ordering", ordering):
         declared.model(Flight, model_mcp)
         found = keys(root)
-        assert found == ([3, 1, 4, 2] if ordering[0] == "-carrier_id" else [4, 3, 2, 1])
+        assert found == ([3, 1, 4, 2] if ordering[0] in ("-carrier_id", "-carrier__name") else [4, 3, 2, 1])
         declared.close()
 
 
@@ -158,7 +160,7 @@ def test_use_admin_false_asks_the_models_own_permissions_and_manager(root: Direc
 
     assert before is None
     assert keys(again) == [1, 2, 3, 4]
-    assert again.tools() == ["delay_statistics", "describe_models", "find_records", "get_record"]
+    assert again.tools() == ["aggregate_records", "delay_statistics", "describe_models", "find_records", "get_record"]
 
 
 def test_a_model_without_a_model_admin(root: DirectPeer, declared: Declared) -> None:

@@ -170,7 +170,7 @@ def test_two_tools_of_one_name(own: MCPSite) -> None:
         tool(site=own)(act)
 
 
-@pytest.mark.parametrize("name", ["describe_models", "find_records", "get_record"])
+@pytest.mark.parametrize("name", ["describe_models", "find_records", "get_record", "aggregate_records"])
 def test_a_tool_with_the_name_of_a_query_tool(own: MCPSite, name: str) -> None:
     def act(request: HttpRequest) -> None:
         """Act."""

@@ -76,16 +76,14 @@ class Switches:
 
     def _load(self, site: MCPSite) -> Mapping[str, Switch]:
         model: Any = apps.get_model("mcp_django", self._model_name)
-        owner = model._meta.model_name
-        groups: dict[int, set[int]] = {}
-        memberships = model.groups.through.objects.filter(**{f"{owner}__site": site.name})
-        for key, group in memberships.values_list(owner, "group"):
-            groups.setdefault(key, set()).add(group)
-        found: dict[str, Switch] = {}
-        for key, name, *values in model.objects.filter(site=site.name).values_list("pk", *self._fields):
-            said = dict(zip(self._fields[1:], values, strict=True))
-            found[name] = Switch(**said, groups=frozenset(groups.get(key, ())))
-        return found
+        said: dict[str, dict[str, Any]] = {}
+        groups: dict[str, set[int]] = {}
+        # A row for each group of a switch, and one without for those that have none.
+        rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
+        for group, name, *values in rows:
+            said[name] = dict(zip(self._fields[1:], values, strict=True))
+            groups.setdefault(name, set()).update([] if group is None else [group])
+        return {name: Switch(**values, groups=frozenset(groups[name])) for name, values in said.items()}
 
 
 tools = Switches("Tool")

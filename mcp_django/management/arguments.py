@@ -1,4 +1,4 @@
-"""What several commands are told in the same words: for which user, and with which scopes."""
+"""What several commands are told in the same words: for which user, with which scopes, and of which site."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
 from mcp_django.access import scopes
+from mcp_django.push.changes import watch
+from mcp_django.resources.policy import nearest
+from mcp_django.sites import MCPSite
 
 
 def find_user(username: str) -> Any:
@@ -31,6 +34,19 @@ def parse_scopes(names: str) -> list[str]:
     if not wanted:
         raise CommandError(f"--scopes: name at least one of {', '.join(scopes.SCOPES)}.")
     return wanted
+
+
+def find_site(name: str | None) -> MCPSite:
+    """The site of that name; without a name, the one that the URLconf serves. Raises CommandError."""
+    sites = {site.name: site for site in watch.all_sites()}
+    if name is not None:
+        if name not in sites:
+            raise CommandError(f"--site: there is no site {name!r}.{nearest(name, sites)}")
+        return sites[name]
+    served = [site for site in sites.values() if site.is_served] or list(sites.values())
+    if len(served) > 1:
+        raise CommandError(f"--site: say which, of {', '.join(sorted(site.name for site in served))}.")
+    return served[0]
 
 
 SCOPES_HELP = f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ}."

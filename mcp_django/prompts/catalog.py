@@ -73,9 +73,9 @@ class Entry:
         return {"description": self.description, "messages": messages}
 
 
-def available(exchange: Exchange) -> list[Entry]:
-    """The prompts that the principal may use now."""
-    rows = switches.prompts.of(exchange)
+def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
+    """The prompts that the principal may use now; or would, if administrators had said that of them."""
+    rows = switches.prompts.of(exchange) if said is None else said
     names = dict.fromkeys([*exchange.site.prompts, *rows])
     entries = (_entry(name, rows, exchange) for name in names)
     return [entry for entry in entries if entry is not None]

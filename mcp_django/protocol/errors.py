@@ -334,6 +334,18 @@ class RequestTimedOut(LimitExceeded):
         )
 
 
+class TooSlow(LimitExceeded):
+    """The database did not answer a question in time."""
+
+    reason = "TOO_SLOW"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The question took longer than the database is given for one (STATEMENT_SECONDS), and was stopped. Narrow "
+            "it: filter by the key or by another indexed field, over a smaller range, and through fewer relations."
+        )
+
+
 class TaskTimedOut(LimitExceeded):
     reason = "TASK_TIMED_OUT"
 

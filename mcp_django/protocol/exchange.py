@@ -125,6 +125,23 @@ class Connection(Protocol):
         """Take back what the principal turned out not to see, with what was pending of it."""
 
 
+class NoConnection(Connection):
+    """Nobody is at the other end: of a task, which keeps what it says and asks, or of a look at what there is."""
+
+    push = False
+    can_ask = False
+
+    def send(self, message: JSON) -> None: ...
+
+    def close_stream(self, retry_ms: int) -> None: ...
+
+    def open_session(self, revision: str, client: Client) -> None: ...
+
+    def attach(self, listener: Listener) -> None: ...
+
+    def drop(self, listener: Listener, uris: Collection[str]) -> None: ...
+
+
 class Cancellation:
     """Whether the request is to stop. Set by the transport, read by the handler and by the writer."""
 

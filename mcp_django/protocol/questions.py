@@ -84,8 +84,12 @@ class Question(ABC):
     method: ClassVar[str]
     #: Whether an answer counts only with a signed state that proves that the question was asked.
     trusted: bool
-    #: Whether the answer can be redeemed once.
+    #: Whether the answer can be redeemed once. Raises ValueError where it is not ``trusted``.
     single_use: bool
+
+    def __post_init__(self) -> None:
+        if self.single_use and not self.trusted:
+            raise ValueError("An answer that counts without a state can be sent again: single_use needs trusted=True.")
 
     @property
     @abstractmethod
@@ -121,6 +125,7 @@ class Elicitation(Question):
     capability = {"elicitation": {}}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_form(self.requested_schema)
 
     @cached_property
@@ -164,6 +169,7 @@ class URLElicitation(Question):
     capability = {"elicitation": {"url": {}}}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.url.startswith(("https://", "http://")):
             raise ValueError(f"{self.url[:100]!r} is not an address that a user can open.")
 

@@ -45,7 +45,7 @@ def subscribe(exchange: Exchange) -> JSON:
     uri = exchange.params["uri"]
     subscription = watch(exchange.site, uri)
     if subscription is None or not subscription.look(exchange.site, exchange.request):
-        raise ResourceNotFound(uri)
+        raise ResourceNotFound(uri, [] if subscription is None else subscription.errors)
     session.subscribe(subscription)
     # What came between is remembered; that it changed, the client will see, who reads only now.
     subscription.look(exchange.site, exchange.request)

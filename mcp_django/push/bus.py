@@ -38,6 +38,9 @@ _IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 _SEND_SECONDS = 5.0
 #: How often a quiet member joins its group again.
 _REJOIN_SECONDS = 30.0
+#: How long RedisChannelLayer lets the broker wait for an event: its own 5 seconds are also those after which redis-py
+#: gives up a connection that is quiet.
+_BLOCK_SECONDS = 1
 _PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 
 
@@ -127,7 +130,10 @@ class ChannelLayerBus(Bus):
 
     def _layer(self) -> Any:
         # One instance per use: a Redis layer refuses a second event loop.
-        return self._layer_class(**self._config)
+        layer = self._layer_class(**self._config)
+        if hasattr(self._layer_class, "brpop_timeout"):
+            layer.brpop_timeout = _BLOCK_SECONDS
+        return layer
 
     def _send_by_layer(self, message: JSON) -> None:
         async def send() -> None:

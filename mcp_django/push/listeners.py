@@ -9,8 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
+from mcp_django.protocol.errors import FieldError
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message
-from mcp_django.resources import catalog, questions, rows, uris
+from mcp_django.resources import catalog, files, questions, reading, rows, uris
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Subscription:
     keys: set[str] | None = None
     #: A collection of which every row is visible.
     unscoped: bool = False
+    #: A collection with a query that cannot be watched: why.
+    errors: list[FieldError] = field(default_factory=list)
 
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the resource is there for the request's principal; what is visible of it is remembered."""
@@ -68,13 +71,16 @@ class Subscription:
         rights = Rights.of(site, request).of_label(self.target.label)
         if rights is None:
             return False
-        if self.target.kind == "record":
+        if self.target.is_of_record:
+            if self.target.kind == "file" and not files.holds(rights, self.target.field):
+                return False
             found = rows.visible_keys(rights, [self.target.key])
             self.key = next(iter(found), self.key)
             self.visible = self.visible or bool(found)
             return self.visible
         if self.target.kind == "collection":
-            if self.target.query and not _can_be_asked(rights, self.target):
+            self.errors = _errors(rights, self.target) if self.target.query else []
+            if self.errors:
                 return False
             self.remember(rights)
         return True
@@ -85,18 +91,19 @@ class Subscription:
         if self.unscoped:
             return
         limit = get_conf().MAX_WATCHED_KEYS
-        keys = [str(key) for key in rights.rows().values_list("pk", flat=True)[: limit + 1]]
+        keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
         if rights.model_mcp.checks_objects and len(keys) <= limit:
             keys = list(rows.visible_keys(rights, keys))
         self.keys = {*(self.keys or ()), *keys} if len(keys) <= limit else None
 
 
-def _can_be_asked(rights: ModelRights, target: uris.Target) -> bool:
+def _errors(rights: ModelRights, target: uris.Target) -> list[FieldError]:
+    """What is wrong with the query of a collection, by its parameters."""
     try:
-        rows.check(rights, catalog.question(target.query))
-    except questions.InvalidQuestion:
-        return False
-    return True
+        rows.check_watched(rights, catalog.question(target.query))
+    except questions.InvalidQuestion as error:
+        return catalog.in_query(error)
+    return []
 
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:

@@ -39,16 +39,17 @@ def _close_hubs() -> None:
 
 
 def _chain(number: signal.Signals) -> None:
+    """Close the hubs at a signal that ends the process, which a job in the background of a script is told to ignore."""
     previous = signal.getsignal(number)
+    if not callable(previous) and previous is not signal.SIG_DFL:
+        return
 
     def handle(received: int, frame: FrameType | None) -> Any:
         _close_hubs()
         if callable(previous):
             return previous(received, frame)
-        if previous is signal.SIG_DFL:
-            signal.signal(received, signal.SIG_DFL)
-            signal.raise_signal(received)
-        return None
+        signal.signal(received, signal.SIG_DFL)
+        return signal.raise_signal(received)
 
     signal.signal(number, handle)
 

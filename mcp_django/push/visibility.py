@@ -18,7 +18,7 @@ from mcp_django.access.authentication import authenticate_again, principals
 from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
 from mcp_django.models import AccessToken, Session, WatchedResource
-from mcp_django.protocol.errors import MCPError
+from mcp_django.protocol.errors import MCPError, TooSlow
 from mcp_django.push import posted, questions
 from mcp_django.push.changes import Changes, ModelChange
 from mcp_django.push.listeners import Listener, Subscription, watch
@@ -82,6 +82,9 @@ def _told(group: Group, changes: Changes) -> list[Subscription]:
                     if label == subscription.concrete and concerns(subscription, change)
                 )
             ]
+    except TooSlow:
+        logger.warning("The check before a push took longer than STATEMENT_SECONDS; nobody is told")
+        return []
     except MCPError:
         return []  # The credentials no longer hold; the sweep ends the stream.
     except (OperationalError, InterfaceError):
@@ -102,7 +105,7 @@ def _tell(subscription: Subscription, rights: Rights, alias: str, change: ModelC
     model = rights.of_label(target.label) if target is not None else None
     if target is None or target.kind == "schema":
         return False
-    if target.kind == "record":
+    if target.is_of_record:
         return _tell_record(subscription, model, alias)
     return model is not None and _tell_collection(subscription, model, alias, change)
 

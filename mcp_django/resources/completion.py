@@ -14,10 +14,11 @@ from django.db import connections, models
 from django.db.models import Q
 
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
-from mcp_django.resources import catalog, questions, rows, templates, uris
+from mcp_django.resources import catalog, questions, reading, rows, templates, uris, values
+from mcp_django.resources.columns import Column
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
 from mcp_django.resources.plain_templates import PlainTemplate
-from mcp_django.resources.policy import Column, ModelRights, Rights
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
 
 if TYPE_CHECKING:
@@ -124,11 +125,11 @@ def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str
     queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
     found: list[str] = []
     for look in range(_MAX_LOOKS):
-        batch = list(queryset[look * wanted : (look + 1) * wanted])
+        batch = reading.fetch(queryset[look * wanted : (look + 1) * wanted])
         seen = {str(key) for key, _ in batch}
         if model.model_mcp.checks_objects:
             seen = rows.visible_keys(model, [key for key, _ in batch])
-        found += [str(rows.write(column, value)) for key, value in batch if str(key) in seen]
+        found += [str(values.write(column, value)) for key, value in batch if str(key) in seen]
         if len(batch) < wanted:
             return found, True
         if len(found) >= wanted:

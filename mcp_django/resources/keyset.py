@@ -38,14 +38,14 @@ def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str |
     plain = [_plain(value) for value in values]
     if sum(len(value) for value in plain if value is not None) > MAX_CURSOR_CHARS:
         return None
-    cursor = signing.dumps([digest, principal_key, plain], salt=_SALT, compress=True)
+    cursor = signing.Signer(salt=_SALT).sign_object([digest, principal_key, plain], compress=True)
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
 
 def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
     """The values that a page starts after. Raises InvalidQuestion for a cursor that is not of this question."""
     try:
-        signed_digest, signed_key, values = signing.loads(cursor, salt=_SALT)
+        signed_digest, signed_key, values = signing.Signer(salt=_SALT).unsign_object(cursor)
         if (signed_digest, signed_key) != (digest, principal_key) or len(values) != len(orders):
             raise ValueError
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
@@ -72,8 +72,8 @@ def _typed(order: Order, value: str | None) -> Any:
 def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> Iterator[Q]:
     """Conditions whose rows, one after the other and each in the order, are all rows after ``after``."""
     order, value, last = orders[0], after[0], len(orders) == 1
-    path = order.column.attname
-    nullable = order.column.field.null
+    path = order.column.path
+    nullable = order.column.nullable
     nulls_last = connections[alias].features.nulls_order_largest != order.descending
     if value is None:
         if not last:

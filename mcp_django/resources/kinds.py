@@ -10,15 +10,21 @@ import datetime
 import re
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db import connections, models
+from django.db import connections, models, router
+from django.db.models import F
+from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
+
+from mcp_django.conf import get_conf
+from mcp_django.resources.patterns import read_pattern
 
 if TYPE_CHECKING:
     AnyField = models.Field[Any, Any]
@@ -26,6 +32,9 @@ else:
     AnyField = models.Field
 
 JSON = dict[str, Any]
+
+#: From what an agent sent to what the ORM takes. Raises ValidationError.
+Reader = Callable[[AnyField, Any], Any]
 
 #: Integers beyond this lose digits in JavaScript clients, so they are written as strings.
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -36,34 +45,59 @@ _TEXT = (
     *_EXACT, "iexact", "contains", "icontains", "startswith", "istartswith", "endswith", "iendswith",
     "gt", "gte", "lt", "lte",
 )  # fmt: skip
-_DATE_PARTS = ("year", "month", "day", "week_day")
-_TIME_PARTS = ("hour", "minute")
+_DATE_PARTS = ("year", "quarter", "month", "day", "week", "week_day", "iso_year", "iso_week_day")
+_TIME_PARTS = ("hour", "minute", "second")
+#: Lookups that take a part of the value, which is then compared.
+PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
+_REGEX = ("regex", "iregex")
 
 #: Python reads more than these as an integer: underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
+
+#: Deeper JSON than this is more than the encoder takes.
+_MAX_JSON_DEPTH = 100
 
 #: Longer values are no question that a person would ask, and too long for a pattern on SQLite.
 _MAX_TEXT_CHARS = 10_000
 
 _MAX_DURATION = datetime.timedelta(days=100_000_000)
 
-#: Lookups whose value is a number whatever the field is.
-PART_LOOKUPS = frozenset({*_DATE_PARTS, *_TIME_PARTS})
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One family of fields."""
 
     #: The word for it in describe_models.
     name: str
     schema: Mapping[str, Any]
-    lookups: tuple[str, ...]
-    #: From what an agent sent to what the ORM takes. Raises ValidationError.
-    read: Callable[[AnyField, Any], Any]
+    #: The lookups that are always there; see ``lookups``.
+    plain_lookups: tuple[str, ...]
+    read: Reader
     #: From what the ORM gives to JSON.
     write: Callable[[Any], Any]
     orderable: bool = True
+    #: For lookups whose value is not of the field's own type.
+    readers: Mapping[str, Reader] = field(default_factory=dict)
+    #: Whether rows hold a link in place of the value, which resources/read gives; none where the value is ``empty``.
+    linked: bool = False
+    empty: Any = None
+    #: What is asked of the database, given the path of the field.
+    select: Callable[[str], Any] = F
+    #: Whether a value may be long, and is cut in a page.
+    long: bool = False
+    #: Types of values, that of null among them, which ``write`` leaves as they are.
+    json_types: frozenset[type] = frozenset()
+
+    @property
+    def lookups(self) -> tuple[str, ...]:
+        """The lookups that a filter may use."""
+        return (
+            (*self.plain_lookups, *_REGEX) if "regex" in self.readers and _has_regex("default") else self.plain_lookups
+        )
+
+    def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
+        """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
+        return self.readers.get(lookup, self.read)(field, value)
 
 
 def _same(value: Any) -> Any:
@@ -88,12 +122,21 @@ def _write_integer(value: int) -> int | str:
     return value if abs(value) <= MAX_SAFE_INTEGER else str(value)
 
 
-def _write_json(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
+def _write_json(value: Any, depth: int = 0) -> Any:
+    """A value of a JSON column, which a decoder of the project's may have made of anything."""
+    if isinstance(value, bool | float | str) or value is None:
+        return value
+    if isinstance(value, int):
         return _write_integer(value)
+    if isinstance(value, datetime.datetime):
+        return _write_datetime(value)
+    if not isinstance(value, dict | list | tuple):
+        return str(value)
+    if depth >= _MAX_JSON_DEPTH:
+        return f"… (deeper than {_MAX_JSON_DEPTH} levels)"
     if isinstance(value, dict):
-        return {key: _write_json(item) for key, item in value.items()}
-    return [_write_json(item) for item in value] if isinstance(value, list) else value
+        return {str(key): _write_json(item, depth + 1) for key, item in value.items()}
+    return [_write_json(item, depth + 1) for item in value]
 
 
 def _read_boolean(field: AnyField, value: Any) -> bool:
@@ -155,9 +198,11 @@ def _read_datetime(field: AnyField, value: Any) -> datetime.datetime:
 
 
 def _write_datetime(value: datetime.datetime) -> str:
-    if timezone.is_naive(value):
-        return value.isoformat()
-    return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
+    if value.tzinfo is not datetime.UTC:
+        if timezone.is_naive(value):
+            return value.isoformat()
+        value = value.astimezone(datetime.UTC)
+    return f"{value.isoformat().removesuffix('+00:00')}Z"
 
 
 def _read_duration(field: AnyField, value: Any) -> datetime.timedelta:
@@ -176,33 +221,91 @@ def _read_uuid(field: AnyField, value: Any) -> uuid.UUID:
         raise ValidationError("must be a UUID") from None
 
 
+def _read_address(field: AnyField, value: Any) -> str:
+    read = _form_reader(forms.GenericIPAddressField, "an IP address")
+    address: str = read(field, value)
+    return address
+
+
+def read_part(field: AnyField, value: Any) -> int:
+    """A number that is compared with a part of a value, whatever the field is."""
+    return _read_integer(models.IntegerField(), value)
+
+
+def _read_year(field: AnyField, value: Any) -> int:
+    year = read_part(field, value)
+    # A year is asked as the moments that it lies between, in UTC.
+    if not 1 < year < 9999:
+        raise ValidationError("is out of range")
+    return year
+
+
+def _read_regex(field: AnyField, value: Any) -> str:
+    alias = router.db_for_read(field.model) if hasattr(field, "model") else "default"
+    if not _has_regex(alias):
+        raise ValidationError("regular expressions are not there for this model")
+    return read_pattern(_read_text(field, value))
+
+
+def _has_regex(alias: str) -> bool:
+    """Whether regular expressions are on. SQLite leaves them to Python, whose matching nothing can stop."""
+    return get_conf().REGEX_LOOKUPS and connections[alias].vendor != "sqlite"
+
+
 def _refuse(field: AnyField, value: Any) -> Any:
     raise ValidationError("cannot be compared")
 
 
+_read_date = _form_reader(forms.DateField, "a date, as 2013-01-31")
+_read_time = _form_reader(forms.TimeField, "a time, as 08:30:00")
+
+_DATE_READERS: Mapping[str, Reader] = {
+    **dict.fromkeys(_DATE_PARTS, read_part), "year": _read_year, "iso_year": _read_year,
+}  # fmt: skip
+_TIME_READERS: Mapping[str, Reader] = dict.fromkeys(_TIME_PARTS, read_part)
+
 INTEGER = Kind("integer", {"type": ["integer", "string"]}, _ORDERED, _read_integer, _write_integer)
-BOOLEAN = Kind("boolean", {"type": "boolean"}, _EXACT, _read_boolean, bool)
-TEXT = Kind("text", {"type": "string"}, _TEXT, _read_text, str)
-NUMBER = Kind("number", {"type": "number"}, _ORDERED, _read_number, _same)
+BOOLEAN = Kind(
+    "boolean", {"type": "boolean"}, _EXACT, _read_boolean, bool, json_types=frozenset({bool, type(None)}),
+)  # fmt: skip
+TEXT = Kind(
+    "text", {"type": "string"}, _TEXT, _read_text, str, readers=dict.fromkeys(_REGEX, _read_regex), long=True,
+    json_types=frozenset({str, type(None)}),
+)  # fmt: skip
+ADDRESS = Kind(
+    "ip address", {"type": "string"}, (*_EXACT, "startswith"), _read_address, str, readers={"startswith": _read_text},
+)  # fmt: skip
+NUMBER = Kind(
+    "number", {"type": "number"}, _ORDERED, _read_number, _same, json_types=frozenset({float, type(None)}),
+)  # fmt: skip
 DECIMAL = Kind("decimal", {"type": "string"}, _ORDERED, _read_decimal, lambda value: format(value, "f"))
 DATE = Kind(
-    "date", {"type": "string", "format": "date"}, (*_ORDERED, *_DATE_PARTS),
-    _form_reader(forms.DateField, "a date, as 2013-01-31"), lambda value: value.isoformat(),
+    "date", {"type": "string", "format": "date"}, (*_ORDERED, *_DATE_PARTS), _read_date,
+    lambda value: value.isoformat(), readers=_DATE_READERS,
 )  # fmt: skip
 DATETIME = Kind(
-    "datetime", {"type": "string", "format": "date-time"}, (*_ORDERED, "date", *_DATE_PARTS, *_TIME_PARTS),
+    "datetime", {"type": "string", "format": "date-time"}, (*_ORDERED, "date", "time", *_DATE_PARTS, *_TIME_PARTS),
     _read_datetime, _write_datetime,
+    readers={**_DATE_READERS, **_TIME_READERS, "date": _read_date, "time": _read_time},
 )  # fmt: skip
 TIME = Kind(
-    "time", {"type": "string", "format": "time"}, (*_ORDERED, *_TIME_PARTS),
-    _form_reader(forms.TimeField, "a time, as 08:30:00"), lambda value: value.isoformat(),
+    "time", {"type": "string", "format": "time"}, (*_ORDERED, *_TIME_PARTS), _read_time,
+    lambda value: value.isoformat(), readers=_TIME_READERS,
 )  # fmt: skip
 DURATION = Kind(
     "duration", {"type": "string", "format": "duration"}, _ORDERED, _read_duration, duration_iso_string,
 )  # fmt: skip
 UUID = Kind("uuid", {"type": "string", "format": "uuid"}, _EXACT, _read_uuid, str)
-DATA = Kind("json", {}, ("isnull",), _refuse, _write_json, orderable=False)
-FILE = Kind("file", {"type": "string"}, ("isnull",), _refuse, str, orderable=False)
+DATA = Kind("json", {}, ("isnull",), _refuse, _write_json, orderable=False, long=True)
+#: The name of a stored file.
+FILE = Kind(
+    "file", {"type": ["string", "null"]}, ("isnull",), _refuse, str, orderable=False, linked=True, empty="",
+)  # fmt: skip
+#: Bytes, of which only the number is read for a row.
+BINARY = Kind(
+    "binary", {"type": ["string", "null"]}, ("isnull",), _refuse, str, orderable=False, linked=True, empty=b"",
+    select=Length,
+)  # fmt: skip
 
 KINDS: Mapping[type[Any], Kind] = {
     models.AutoField: INTEGER,
@@ -221,7 +324,7 @@ KINDS: Mapping[type[Any], Kind] = {
     models.EmailField: TEXT,
     models.URLField: TEXT,
     models.FilePathField: TEXT,
-    models.GenericIPAddressField: TEXT,
+    models.GenericIPAddressField: ADDRESS,
     models.FloatField: NUMBER,
     models.DecimalField: DECIMAL,
     models.DateField: DATE,
@@ -232,16 +335,41 @@ KINDS: Mapping[type[Any], Kind] = {
     models.JSONField: DATA,
     models.FileField: FILE,
     models.ImageField: FILE,
+    models.BinaryField: BINARY,
 }
 
 
 def kind_of(field: AnyField, *, named: bool) -> Kind | None:
     """The kind of a column. A subclass of a known class is taken for one only where the field was ``named``."""
     field = column_of(field)
-    exact = KINDS.get(type(field))
-    if exact is not None or not named:
-        return exact
-    return next((KINDS[cls] for cls in type(field).__mro__ if cls in KINDS), None)
+    for cls in type(field).__mro__ if named else (type(field),):
+        kind = KINDS.get(cls) or _kind_on_postgresql(cls, field, named=named)
+        if kind is not None:
+            return kind
+    return None
+
+
+def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind | None:
+    # A class of that module can only be here where its driver is installed.
+    if not cls.__module__.startswith("django.contrib.postgres."):
+        return None
+    from mcp_django.resources import postgresql
+
+    return postgresql.kind_of(cls, field, named=named)
+
+
+@cache
+def list_of(kind: Kind) -> Kind:
+    """The kind of a list of values, which can be read only."""
+
+    def write(values: Any) -> list[Any]:
+        return [None if value is None else kind.write(value) for value in values]
+
+    items = dict(kind.schema)
+    if types := items.get("type"):
+        items["type"] = [*([types] if isinstance(types, str) else types), "null"]
+    schema = {"type": "array", "items": items}
+    return Kind(f"list of {kind.name}", schema, (), _refuse, write, orderable=False, long=True)
 
 
 def column_of(field: AnyField) -> AnyField:

@@ -14,7 +14,8 @@ from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, Per
 from django.http import Http404
 
 from mcp_django.completion import Function
-from mcp_django.resources.plain import contents
+from mcp_django.content import write_annotations
+from mcp_django.resources.plain import check_annotations, contents
 from mcp_django.signatures import run
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class PlainTemplate:
     mime_type: str = "text/plain"
     #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
     permission: str = ""
+    #: ``audience`` and ``priority``, as clients are told them.
+    annotations: Mapping[str, Any] = field(default_factory=dict)
     complete: Mapping[str, Function] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,6 +71,7 @@ class PlainTemplate:
                 raise ImproperlyConfigured(
                     f"{self.uri}: between two variables must stand a character that no value holds, as / or , does."
                 )
+        check_annotations(self.uri, self.annotations)
         self._check_function()
 
     def _check_function(self) -> None:
@@ -155,6 +159,8 @@ class PlainTemplate:
             described["title"] = self.title
         if self.description:
             described["description"] = self.description
+        if self.annotations:
+            described["annotations"] = write_annotations(**self.annotations)
         return described
 
     def read(self, request: MCPRequest, uri: str) -> JSON | None:

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import difflib
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
-from django.db.models import Case, Exists, F, OuterRef, Q, When
+from django.db.models import Q
 
 from mcp_django.access.scopes import READ
+from mcp_django.conf import get_conf
 from mcp_django.interrupts import was_interrupted
-from mcp_django.resources.kinds import AnyField, Kind, kind_of
+from mcp_django.resources.columns import Column, Computed, Relation
+from mcp_django.resources.kinds import DATETIME, AnyField, kind_of
+from mcp_django.resources.scoping import shows_every_row
+from mcp_django.resources.secrets import is_secret_name
 
 if TYPE_CHECKING:
     from mcp_django.access.requests import MCPRequest
@@ -46,53 +50,24 @@ def ask(hook: Callable[[], T], default: T, name: str) -> T:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A readable field of a model."""
+class SearchField:
+    """One place that a search looks in: a field, or one of the rows that a relation leads to."""
 
     name: str
-    field: AnyField
-    kind: Kind
-    #: For a foreign key: the rights on the model that it points to.
-    related: ModelRights | None = None
+    column: Column
+    lookup: str
+    relation: Relation | None = None
 
-    @property
-    def attname(self) -> str:
-        return self.field.attname
+    def condition(self, value: Any) -> Q:
+        found = self.column.condition(self.lookup, value)
+        return found if self.relation is None else self.relation.exists(found)
 
-    @property
-    def masked(self) -> bool:
-        """Whether the value is a key that may point to a row which the principal cannot see."""
-        return self.related is not None and self.related.scoped
 
-    def expression(self) -> Any:
-        """The column in a query: the key of a hidden related row reads as null."""
-        if self.related is None or not self.masked:
-            return F(self.attname)
-        visible = self.related.rows().filter(**{self._target: OuterRef(self.attname)})
-        return Case(When(Exists(visible), then=F(self.attname)), default=None)
+class _EveryName:
+    """Holds whatever name it is asked for."""
 
-    def condition(self, lookup: str, value: Any) -> Q:
-        """``Q(name__lookup=value)``, which cannot find a hidden related row."""
-        if self.related is None or not self.masked:
-            # A relation itself knows few lookups; the column that it ends in, which is the same one, knows them all.
-            plain = not isinstance(self.field, models.ForeignKey) or lookup in ("exact", "in", "isnull")
-            path = self.attname if plain else f"{self.field.name}__{self._target}"
-            return Q((f"{path}__{lookup}", value))
-        visible = self.related.rows()
-        if lookup == "isnull":
-            hidden = ~Q((f"{self.attname}__in", visible.values(self._target))) | Q((f"{self.attname}__isnull", True))
-            return hidden if value else ~hidden
-        found = visible.filter(Q((f"{self._target}__{lookup}", value)))
-        return Q((f"{self.attname}__in", found.values(self._target)))
-
-    @property
-    def _target(self) -> str:
-        """Where the relation ends, as a path from its model: more than one name where that key is a relation too."""
-        names, field = [], self.field
-        while isinstance(field, models.ForeignKey):
-            field = field.target_field
-            names.append(field.name)
-        return "__".join(names)
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 class ModelRights:
@@ -105,14 +80,23 @@ class ModelRights:
         self.label = model_mcp.label
 
     @cached_property
+    def shown(self) -> dict[str, None]:
+        """Names of what a row shows, fields or not: as declared, less what is excluded."""
+        names = (name for name in self._ask("get_fields", ()) if isinstance(name, str))
+        return dict.fromkeys(name for name in names if name not in self.excluded)
+
+    @cached_property
+    def excluded(self) -> Container[str]:
+        """Names that are not readable: every name, where the project fails to say which."""
+        names = self._ask("get_exclude", None)
+        return _EveryName() if names is None else frozenset(_spellings(self.model, names))
+
+    @cached_property
     def columns(self) -> dict[str, Column]:
         """Readable fields by name, the primary key first."""
-        names: list[str] = list(self._ask("get_fields", ()))
-        excluded = set(self._ask("get_exclude", names))
         columns: dict[str, Column] = {}
-        primary_key = self.model._meta.pk
-        for name in [primary_key.name, *names]:
-            column = None if name in excluded and name != primary_key.name else self._column(name)
+        for name in [self.model._meta.pk.name, *self.shown]:
+            column = self._column(name)
             if column is not None:
                 columns[column.name] = column
         return columns
@@ -127,18 +111,119 @@ class ModelRights:
         kind = kind_of(field, named=self.model_mcp.names(field))
         if kind is None or self.model_mcp.hides(field):
             return None
-        # The key of a visible row is no secret, though it may be the key of another row too.
-        if not isinstance(field, models.ForeignKey) or field.primary_key:
+        if not isinstance(field, models.ForeignKey):
             return Column(field.name, field, kind)
-        related = self.rights.of_model(field.related_model)
-        # What depends on each related row cannot be said in a condition.
-        if related is None or related.model_mcp.checks_objects:
+        related = self._related(field.related_model)
+        if field.primary_key:
+            # The key of a visible row is no secret, though it may be the key of another row too.
+            return Column(field.name, field, kind, related)
+        if related is None:
             return None
         # A relation by another field than the key shows that field.
-        target = field.target_field
-        return (
-            Column(field.name, field, kind, related) if target.primary_key or target.name in related.columns else None
+        return Column(field.name, field, kind, related) if related.shows(field.target_field) else None
+
+    def shows(self, field: AnyField) -> bool:
+        """Whether the field is readable. Asked of a model whose own columns may depend on the answer."""
+        return field.primary_key or (field.name in self.shown and self._column(field.name) is not None)
+
+    def _related(self, model: Any) -> ModelRights | None:
+        """The rights on a related model. What depends on each related row cannot be said in a condition."""
+        related = self.rights.of_model(model)
+        return None if related is None or related.model_mcp.checks_objects else related
+
+    @cached_property
+    def relations(self) -> dict[str, Relation]:
+        """What leads to many rows, by the name that a filter gives it: from here, and from the other side."""
+        opts = self.model._meta
+        found: dict[str, Relation] = {}
+        if get_conf().MAX_RELATION_DEPTH < 1:
+            return found
+        for field in opts.many_to_many:
+            related = self._related(field.related_model)
+            if related is not None and self.tells_of(field):
+                found[field.name] = Relation(field.name, related, field, forward=True, links=self._links(field))
+        for reverse in opts.related_objects:
+            related = None if reverse.name in self.excluded else self._related(reverse.related_model)
+            # Nothing is told here that the other side does not tell.
+            if related is not None and related.tells_of(reverse.field):
+                links = self._links(reverse.field) if reverse.field.many_to_many else None
+                found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
+        return found
+
+    def _links(self, field: Any) -> ModelRights | None:
+        """The rights on the model between that a many-to-many field goes through."""
+        return self._related(field.remote_field.through)
+
+    def _tells_of_links(self, field: Any) -> bool:
+        """Whether the rows between of a many-to-many field may be read, if they are rows of a model that is exposed."""
+        through = field.remote_field.through
+        if self.rights.label_of(through) not in self.rights.site.models:
+            return True
+        links = self._links(field)
+        return links is not None and all(
+            name in links.columns for name in (field.m2m_field_name(), field.m2m_reverse_field_name())
         )
+
+    def tells_of(self, field: Any) -> bool:
+        """Whether the field, which points to another model, may be read here."""
+        if field.many_to_many:
+            return field.name in self.shown and not self.model_mcp.hides(field) and self._tells_of_links(field)
+        return field.name in self.columns and not _is_parent_link(field)
+
+    @cached_property
+    def computed(self) -> dict[str, Computed]:
+        """What is shown of a row and is no column of it."""
+        from mcp_django.resources.generic import links
+
+        found = {link.name: link for link in links(self)}
+        for name, title, value_of, order in self._ask("get_computed", ()):
+            if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
+                continue
+            bare = order.removeprefix("-") if isinstance(order, str) else ""
+            column = self.column(bare) if bare else None
+            if column is not None and not column.can_order:
+                column = None
+            found[name] = Computed(name, title, value_of, column, descending=bool(bare) and bare != order)
+        return found
+
+    def column(self, path: str, depth: int | None = None) -> Column | None:
+        """The readable field that a path leads to through foreign keys: ``name``, ``origin__name``. Else None.
+
+        This is where a name from outside becomes a field.
+        """
+        depth = get_conf().MAX_RELATION_DEPTH if depth is None else depth
+        head, rest = split_path(path)
+        column = self.primary_key if head == "pk" else self.columns.get(head)
+        if column is None or not rest:
+            return column
+        inner = column.related.column(rest, depth - 1) if column.related is not None and depth > 0 else None
+        return None if inner is None else replace(inner, name=path, via=(column, *inner.via))
+
+    def knows(self, path: str) -> bool:
+        """Whether a path leads to a column or a relation, through relations of either kind."""
+        head, rest = split_path(path)
+        column, relation = self.columns.get(head), self.relations.get(head)
+        if not rest:
+            return column is not None or relation is not None or head == "pk"
+        related = relation.related if relation is not None else column.related if column is not None else None
+        return related is not None and (related.knows(rest) or (relation is not None and rest == "count"))
+
+    @cached_property
+    def serializer_class(self) -> Any:
+        """The serializer that says what a record looks like; None: it is read by its values."""
+        return self._ask("get_serializer_class", None)
+
+    @cached_property
+    def last_modified_field(self) -> str | None:
+        """The field that says when a row was changed, if the principal may read it."""
+        name = self._ask("get_last_modified_field", None)
+        column = self.columns.get(name) if isinstance(name, str) else None
+        return None if column is None or column.kind is not DATETIME else column.name
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """For whom the model's resources are, and how important, as declared."""
+        return dict(self._ask("get_annotations", {}))
 
     @property
     def primary_key(self) -> Column:
@@ -164,37 +249,76 @@ class ModelRights:
         return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, name)
 
     @cached_property
-    def filterable(self) -> dict[str, Column]:
+    def filter_names(self) -> frozenset[str] | None:
+        """Fields and paths that a filter may name, where the project says which."""
         nothing: list[str] = []
         names = self._ask("get_filter_fields", nothing)
+        return None if names is None else frozenset(names)
+
+    @cached_property
+    def filterable(self) -> dict[str, Column]:
+        """The model's own columns that a filter may name."""
+        names = self.filter_names
         if names is None:
             return self.columns
         return {name: column for name, column in self.columns.items() if name in names}
 
     @cached_property
-    def searchable(self) -> list[str]:
-        """ORM paths of the search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        paths = []
-        prefixes = {"^": "istartswith", "=": "iexact", "@": "search"}
-        for declared in self._ask("get_search_fields", ()):
-            lookup = prefixes.get(declared[:1], "icontains")
-            name, _, explicit = declared.lstrip("^=@").partition("__")
-            column = self.columns.get(self.model._meta.pk.name if name == "pk" else name)
-            if column is None or column.related is not None or lookup == "search":
-                continue
-            if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
-                continue
-            paths.append(f"{column.attname}__{explicit or lookup}")
-        return paths
+    def searchable(self) -> list[SearchField]:
+        """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
+        found = (self._search_field(declared) for declared in self._ask("get_search_fields", ()))
+        return [field for field in found if field is not None]
+
+    def _search_field(self, declared: str) -> SearchField | None:
+        lookup = {"^": "istartswith", "=": "iexact", "@": "search"}.get(declared[:1], "icontains")
+        path = declared.lstrip("^=@")
+        head, _, rest = path.partition("__")
+        relation = self.relations.get(head)
+        column, explicit = (
+            self.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
+        )
+        if column is None or column.related is not None or lookup == "search":
+            return None
+        if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
+            return None
+        name = path.removesuffix(f"__{explicit}") if explicit else path
+        return SearchField(name, column, explicit or lookup, relation)
+
+    def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
+        """The column of a path, and the lookup that it may end in."""
+        column = self.column(path)
+        if column is None:
+            path, _, lookup = path.rpartition("__")
+            return (self.column(path) if path and lookup else None), lookup
+        return column, ""
 
     @cached_property
     def orderable(self) -> dict[str, Column]:
-        """Columns that rows may be ordered by: not those whose order would tell of hidden rows."""
-        return {name: column for name, column in self.columns.items() if column.kind.orderable and not column.masked}
+        """Own columns that rows may be ordered by: not those whose order would tell of hidden rows."""
+        return {name: column for name, column in self.columns.items() if column.can_order}
 
     def rows(self) -> models.QuerySet[Any]:
         """The rows that the principal may see, unordered."""
         return self._queryset.order_by()
+
+    def bare_rows(self) -> models.QuerySet[Any]:
+        """The same rows without what ``get_queryset`` adds to them: an aggregate would count rows that it joins."""
+        rows = self.rows()
+        query = rows.query
+        # What a condition on a foreign key's own column needs of the other table is no join in the end.
+        tables = [alias for alias in query.alias_map if query.alias_refcount[alias]]
+        if len(tables) <= 1 and not (query.annotations or query.distinct or query.extra or query.group_by):
+            return rows
+        return self.model._base_manager.using(rows.db).filter(pk__in=rows.values("pk"))
+
+    def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
+        """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
+        queryset = self._declared_queryset().filter(pk__in=keys).order_by()
+        admin = self.model_mcp.model_admin
+        if admin is not None and admin.list_select_related:
+            related = admin.list_select_related
+            return queryset.select_related(*(() if related is True else related))  # type: ignore[misc]
+        return queryset
 
     @cached_property
     def _queryset(self) -> models.QuerySet[Any]:
@@ -214,12 +338,19 @@ class ModelRights:
                 self.model_mcp,
             )
             return self.model._default_manager.none()
+        if _picks(queryset):
+            # Its own order says which row of each group it is.
+            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
+        if _doubles(queryset):
+            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
         return queryset
 
     @cached_property
     def scoped(self) -> bool:
         """Whether the principal may see some rows and not others."""
-        return self.model_mcp.checks_objects or not is_unscoped(self._queryset)
+        if self.model_mcp.checks_objects:
+            return True
+        return not (shows_every_row(self.model_mcp) or is_unscoped(self._queryset))
 
 
 class Rights:
@@ -245,7 +376,11 @@ class Rights:
         return self._models[label]
 
     def of_model(self, model: Any) -> ModelRights | None:
-        return self.of_label(f"{model._meta.app_label.lower()}.{model._meta.model_name}")
+        return self.of_label(self.label_of(model))
+
+    @staticmethod
+    def label_of(model: Any) -> str:
+        return f"{model._meta.app_label.lower()}.{model._meta.model_name}"
 
     def models(self) -> list[ModelRights]:
         """The models that the principal may view, in the order of their labels."""
@@ -261,9 +396,43 @@ class Rights:
         return found if allowed and found.has_readable_key else None
 
 
+def split_path(path: str) -> tuple[str, str]:
+    """The first name of a path, and the rest. What ends in ``__`` has no rest, and is the name of nothing."""
+    head, _, rest = path.partition("__")
+    return (head, rest) if rest else (path, "")
+
+
+def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]:
+    """The names, and what else the same fields are called: ``origin_id`` beside ``origin``, ``flight_set``."""
+    named = frozenset(names)
+    yield from named
+    for field in model._meta.get_fields() if named else ():
+        if isinstance(field, models.ForeignObjectRel):
+            called = {field.name, field.get_accessor_name() or field.name}
+        else:
+            called = {field.name, getattr(field, "attname", field.name)}
+        if called & named:
+            yield from called
+
+
 def _is_parent_link(field: models.ForeignKey[Any, Any]) -> bool:
     """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
     return bool(getattr(field.remote_field, "parent_link", False))
+
+
+def _doubles(queryset: models.QuerySet[Any]) -> bool:
+    """Whether the queryset may hold a row more than once, since it joins the many rows that a row has."""
+    query = queryset.query
+    joins = (getattr(join, "join_field", None) for join in query.alias_map.values())
+    return not (query.distinct or query.group_by) and any(
+        getattr(join, "one_to_many", False) or getattr(join, "many_to_many", False) for join in joins
+    )
+
+
+def _picks(queryset: models.QuerySet[Any]) -> bool:
+    """Whether a row is in the queryset or not by the others of its group: a condition more would let others in."""
+    query = queryset.query
+    return bool(query.distinct_fields) or query.where.contains_over_clause
 
 
 def is_unscoped(queryset: models.QuerySet[Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,10 +11,13 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import keyset, questions
-from mcp_django.resources.kinds import DATA, TEXT
-from mcp_django.resources.policy import Column, ModelRights, ask
+from mcp_django.protocol.errors import field_error
+from mcp_django.resources import keyset, questions, reading
+from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources.policy import ModelRights, ask
+from mcp_django.resources.questions import InvalidQuestion
+from mcp_django.resources.selecting import values_list
+from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 
 JSON = dict[str, Any]
 
@@ -32,6 +35,7 @@ class Question:
     fields: Sequence[str] = ()
     limit: int = 0
     cursor: str | None = None
+    total: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Page:
     next_cursor: str | None
     #: What was cut and how to get the rest, in words.
     notes: list[str]
+    #: Rows of all pages, where that was asked for and could be counted.
+    total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +60,45 @@ class Record:
 class _Plan:
     """A question that can be asked: what it reads, in which order, from which rows, after which one."""
 
-    columns: list[Column]
+    outputs: list[Output]
+    #: What is read of a row: a value for each output, then those of the order that are not among them.
+    names: list[str]
     orders: list[questions.Order]
+    #: The rows that meet the conditions, in no order.
+    matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
     after: list[Any] | None
     digest: str
+
+    def place_of(self, row: Sequence[Any]) -> list[Any]:
+        """The row's values of the order, after which the next row comes."""
+        return [row[self.names.index(order.column.path)] for order in self.orders]
 
 
 def check(rights: ModelRights, question: Question) -> None:
     """Raises InvalidQuestion where the question cannot be asked; asks nothing of the database."""
     _plan(rights, question)
+
+
+def check_watched(rights: ModelRights, question: Question) -> None:
+    """Raises InvalidQuestion also where rows of other models decide the answer: their changes are not told with it."""
+    check(rights, question)
+    places = {"fields": question.fields, "order_by": question.order_by, **{name: [name] for name in question.filter}}
+    beyond = [place for place, paths in places.items() if any(_leads_away(rights, path) for path in paths)]
+    if question.search and any(field.relation or field.column.via for field in rights.searchable):
+        beyond.append("search")
+    if beyond:
+        message = f"looks at rows of other models, whose changes are not told here. Watch {rights.label} without it."
+        raise InvalidQuestion([field_error(place, message) for place in beyond])
+
+
+def _leads_away(rights: ModelRights, path: str) -> bool:
+    """Whether the path of a field, with or without a lookup, leads to another model."""
+    head, _, rest = path.removeprefix("-").partition("__")
+    column = rights.columns.get(head)
+    return head in rights.relations or bool(
+        rest and column is not None and column.related is not None and rest not in column.kind.lookups
+    )
 
 
 def find(rights: ModelRights, question: Question) -> Page:
@@ -72,24 +107,44 @@ def find(rights: ModelRights, question: Question) -> Page:
     plan = _plan(rights, question)
     limit = min(question.limit or conf.DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
-    width = len(plan.columns)
     notes: list[str] = []
-    rows, was_cut = _write_rows(plan.columns, [row[:width] for row in found], conf.MAX_TEXT)
-    kept = _within_bytes(rows)
-    if was_cut:
-        notes.append(f"Values ending in … were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
+    raw = _with_related(rights, plan.outputs, found, notes)
+    rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT)
+    kept = within_bytes(rows)
+    if cut:
+        what = f"Values of {', '.join(cut)} ending in …"
+        notes.append(f"{what} were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
     if kept < len(rows):
         notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
     if question.limit > conf.MAX_ROWS:
-        notes.append(f"A page holds at most {conf.MAX_ROWS} rows.")
+        notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
-        cursor = keyset.make_cursor(found[kept - 1][width:], plan.digest, rights.rights.request.mcp.key)
+        cursor = keyset.make_cursor(plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.key)
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
         notes.append("None of the rows that were looked at may be shown. Narrow the filter to look at others.")
-    return Page([column.name for column in plan.columns], rows[:kept], cursor, notes)
+    total = _count(rights, plan, notes) if question.total else None
+    return Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
+
+
+def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
+    """Rows of all pages. None, and a note, where that would cost too much or cannot be known."""
+    limit = get_conf().MAX_TOTAL
+    if rights.model_mcp.checks_objects:
+        notes.append("There is no total: the permission is asked of each row.")
+        return None
+    try:
+        with reading.bounded(plan.matching.db):
+            total = plan.matching.values("pk")[: limit + 1].count()
+    except reading.TooSlow:
+        notes.append("There is no total: counting takes too long (STATEMENT_SECONDS). Narrow the filter.")
+        return None
+    if total > limit:
+        notes.append(f"There is no total: more than {limit} rows (MAX_TOTAL).")
+        return None
+    return total
 
 
 def _plan(rights: ModelRights, question: Question) -> _Plan:
@@ -106,7 +161,8 @@ def _plan(rights: ModelRights, question: Question) -> _Plan:
     if question.cursor is not None:
         after = keyset.read_cursor(question.cursor, orders, digest, rights.rights.request.mcp.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    return _Plan(questions.columns(rights, question.fields), orders, ordered, after, digest)
+    outputs = questions.outputs(rights, question.fields)
+    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
 
 
 def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -118,41 +174,103 @@ def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[S
         found = _fetch(plan, plan.after, limit + 1)
         return found[:limit], len(found) > limit
     kept: list[Sequence[Any]] = []
-    after = plan.after
+    after, size = plan.after, limit + 1
     for _ in range(_MAX_LOOKS):
-        batch = _fetch(plan, after, limit + 1)
-        keys = [row[len(plan.columns) + len(plan.orders) - 1] for row in batch]
+        batch = _fetch(plan, after, size)
+        keys = [row[0] for row in batch]
         visible = visible_keys(rights, keys)
         kept += [row for row, key in zip(batch, keys, strict=True) if str(key) in visible]
         if len(kept) > limit:
             return kept[:limit], True
-        if len(batch) <= limit:
+        if len(batch) < size:
             return kept, False
-        after = list(batch[-1][len(plan.columns) :])
+        # The rest of a short page is looked for as far as that of a long one: where it ends tells of hidden rows.
+        after, size = plan.place_of(batch[-1]), get_conf().MAX_ROWS + 1
     return kept[:limit], True
 
 
 def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
-    """At most ``count`` rows after the values of a cursor: the columns' values, then the values of the order."""
+    """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
-        return list(_values(plan.queryset, plan.columns, plan.orders)[:count])
+        return reading.fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
     rows: list[Sequence[Any]] = []
     for condition in keyset.segments(plan.orders, after, alias=plan.queryset.db):
-        rows += _values(plan.queryset.filter(condition), plan.columns, plan.orders)[: count - len(rows)]
+        matching = plan.queryset.filter(condition)
+        rows += reading.fetch(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:
             break
     return rows
 
 
-def _values(queryset: models.QuerySet[Any], columns: Sequence[Column], orders: Sequence[questions.Order]) -> Any:
-    aliases = {f"_mcp_{index}": column.expression() for index, column in enumerate(columns) if column.masked}
-    names = [f"_mcp_{index}" if column.masked else column.attname for index, column in enumerate(columns)]
-    return queryset.annotate(**aliases).values_list(*names, *(order.column.attname for order in orders))
+def _names(outputs: Sequence[Output], orders: Sequence[questions.Order] = ()) -> list[str]:
+    """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
+    names = []
+    for index, output in enumerate(outputs):
+        if isinstance(output, Column) and output.is_plain:
+            names.append(output.path)
+        else:
+            names.append(f"_mcp_{index}" if isinstance(output, Column | RelatedCount) else "pk")
+    # Django reads a name that stands twice as an expression, which takes it as long as all the others.
+    return [*names, *(order.column.path for order in orders if order.column.path not in names)]
 
 
-def get(rights: ModelRights, key: Any) -> Record | None:
-    """One record, or None if there is none that the principal may see."""
-    columns = list(rights.columns.values())
+def _values(queryset: models.QuerySet[Any], outputs: Sequence[Output], names: Sequence[str]) -> Any:
+    """The values of ``_names``, row by row."""
+    expressions = {
+        name: output.expression()
+        for name, output in zip(names, outputs, strict=False)
+        if isinstance(output, RelatedCount) or (isinstance(output, Column) and name != output.path)
+    }
+    return values_list(queryset.annotate(**expressions) if expressions else queryset, names)
+
+
+def _with_related(
+    rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], notes: list[str]
+) -> Sequence[Sequence[Any]]:
+    """The rows with what one query cannot read: lists of related rows, and what is computed of an instance."""
+    lists = {index: output for index, output in enumerate(outputs) if isinstance(output, RelatedList)}
+    computed = {index: output for index, output in enumerate(outputs) if isinstance(output, Computed)}
+    if not lists and not computed:
+        return rows
+    whole = [list(row) for row in rows]
+    for index, output in lists.items():
+        _fill_list(rights, output, index, whole, notes)
+    if computed:
+        _fill_computed(rights, computed, whole)
+    return whole
+
+
+def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
+    """A question for each row: each is answered by an index, whatever the number of related rows is."""
+    relation, limit, cut = output.relation, get_conf().MAX_RELATED, False
+    columns = [output.column]
+    owners = {row[0]: row[0] for row in rows}
+    if relation.owner_attname != rights.primary_key.attname:
+        pairs = rights.model._base_manager.using(rights.rows().db).filter(pk__in=list(owners))
+        owners = dict(reading.fetch(pairs.values_list("pk", relation.owner_attname)))
+    for row in rows:
+        owner = owners.get(row[0])
+        related = relation.rows_of(owner).order_by("pk")
+        found = [] if owner is None else reading.fetch(_values(related, columns, _names(columns))[: limit + 1])
+        row[index] = [value for (value,) in found[:limit]]
+        cut = cut or len(found) > limit
+    if cut:
+        label = relation.related.label
+        notes.append(f"{output.name} lists at most {limit} rows (MAX_RELATED). Ask {label} itself for the others.")
+
+
+def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:
+    instances = {instance.pk: instance for instance in reading.fetch(rights.instances([row[0] for row in rows]))}
+    for row in rows:
+        instance = instances.get(row[0])
+        for index, output in computed.items():
+            read = partial(output.read, instance)
+            row[index] = None if instance is None else ask(read, None, f"{rights.label}.{output.name}")
+
+
+def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
+    """One record, or None if there is none that the principal may see. Raises InvalidQuestion for a wrong field."""
+    read = _by_values(rights, fields) if rights.serializer_class is None else partial(_by_serializer, rights, fields)
     try:
         value = rights.primary_key.kind.read(rights.primary_key.field, key)
     except ValidationError:
@@ -160,14 +278,40 @@ def get(rights: ModelRights, key: Any) -> Record | None:
     queryset = rights.rows().filter(pk=value)
     if rights.model_mcp.checks_objects and not _may_view_object(rights, queryset):
         return None
-    row = _values(queryset, columns, ()).first()
-    if row is None:
-        return None
-    # Every value whole, unless one alone is more than a message may carry.
-    limit = get_conf().page_bytes // 6 // max(1, _long_columns(columns))
-    [values], was_cut = _write_rows(columns, [row], limit)
-    notes = [f"Values ending in … were cut at {limit} characters: no message may carry more."] if was_cut else []
-    return Record({column.name: value for column, value in zip(columns, values, strict=True)}, notes)
+    return read(queryset)
+
+
+def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
+    outputs = questions.outputs(rights, fields)
+
+    def read(queryset: models.QuerySet[Any]) -> Record | None:
+        found = reading.fetch(_values(queryset, outputs, _names(outputs))[:1])
+        if not found:
+            return None
+        notes: list[str] = []
+        raw = _with_related(rights, outputs, found, notes)
+        # Every value whole, unless one alone is more than a message may carry.
+        limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
+        [values], cut = write_rows(rights, outputs, raw, limit)
+        notes += _told(cut, limit)
+        return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
+
+    return read
+
+
+def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.QuerySet[Any]) -> Record | None:
+    from mcp_django.resources import serializers  # DRF's serializers take their time to import, and few need them.
+
+    for instance in reading.fetch(queryset[:1]):
+        record = serializers.Record(rights, instance)
+        values = record.values(instance, fields)
+        return Record(values, [*record.notes, *_told(*cut_record(values))])
+    return None
+
+
+def _told(cut: Sequence[str], limit: int) -> list[str]:
+    what = f"Values of {', '.join(cut)} ending in …"
+    return [f"{what} were cut at {limit} characters: no message may carry more."] if cut else []
 
 
 def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None = None) -> set[str]:
@@ -184,47 +328,13 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {str(obj.pk) for obj in queryset if ask(partial(may_view, request, obj), False, name)}
-    return {str(key) for key in queryset.values_list("pk", flat=True)}
+        return {str(obj.pk) for obj in reading.fetch(queryset) if ask(partial(may_view, request, obj), False, name)}
+    return {str(key) for key in reading.fetch(queryset.values_list("pk", flat=True))}
 
 
 def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
-    obj = queryset.first()
+    obj = next(iter(reading.fetch(queryset[:1])), None)
     model_mcp = rights.model_mcp
     return obj is not None and ask(
         lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
     )
-
-
-def write(column: Column, value: Any) -> Any:
-    return None if value is None else column.kind.write(value)
-
-
-def _write_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]], limit: int) -> tuple[list[list[Any]], bool]:
-    """The rows as JSON values, and whether one was cut: no text and no JSON is longer than ``limit``."""
-    written = [[write(column, value) for column, value in zip(columns, row, strict=True)] for row in rows]
-    long = [index for index, column in enumerate(columns) if column.kind in (TEXT, DATA)]
-    cut = False
-    for row in written:
-        for index in long:
-            value = row[index]
-            if value is not None and columns[index].kind is DATA:
-                value = encode(value).decode()
-            if value is not None and len(value) > limit:
-                row[index] = value[:limit] + "…"
-                cut = True
-    return written, cut
-
-
-def _long_columns(columns: Sequence[Column]) -> int:
-    return sum(column.kind in (TEXT, DATA) for column in columns)
-
-
-def _within_bytes(rows: Sequence[list[Any]]) -> int:
-    """How many rows a page may hold: text and structured content each say them, and an escape may double them."""
-    budget = get_conf().page_bytes // 3
-    for count, row in enumerate(rows):
-        budget -= len(encode(row))
-        if budget < 0:
-            return max(count, 1)
-    return len(rows)

@@ -8,13 +8,52 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 
-from mcp_django.resources.policy import Column, ModelRights
+from mcp_django.resources import uris
+from mcp_django.resources.columns import Column, Computed
+from mcp_django.resources.indexes import is_indexed
+from mcp_django.resources.policy import ModelRights
 
 JSON = dict[str, Any]
 
 
+def describe_model(rights: ModelRights) -> JSON:
+    """A model for describe_models: what may be read, filtered, ordered and searched of it."""
+    opts = rights.model._meta
+    described: JSON = {
+        "model": rights.label,
+        "title": str(opts.verbose_name),
+        "uri": uris.collection_uri(rights.model),
+    }
+    if description := rights.description:
+        described["description"] = description
+    described["fields"] = {name: describe_column(rights, column) for name, column in rights.columns.items()}
+    if rights.computed:
+        described["computed"] = {name: _computed(computed) for name, computed in rights.computed.items()}
+    if rights.relations:
+        described["relations"] = {name: relation.related.label for name, relation in rights.relations.items()}
+        example = next(iter(rights.relations))
+        described["relations_help"] = (
+            f'Many rows each. In filter: {{"{example}": {{..}}}} for one that meets a filter, {example}__count__gte, '
+            f"{example}__isnull; in fields: {example} for keys, {example}__count."
+        )
+    if columns := list(rights.filterable.values()):
+        # Once for each type, since fields are many and types are few.
+        described["lookups"] = {column.kind.name: list(column.kind.lookups) for column in columns}
+    if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
+        described["filter_paths"] = paths
+    described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
+    if rights.searchable:
+        described["search_fields"] = [field.name for field in rights.searchable]
+    return described
+
+
+def _computed(computed: Computed) -> JSON:
+    """What is computed of a row: it may be read, and ordered by where it says how."""
+    return {"title": computed.title, **({"order_by": computed.order.name} if computed.order is not None else {})}
+
+
 def describe_column(rights: ModelRights, column: Column) -> JSON:
-    """A field for describe_models: its type, what it points to, its choices and the lookups that a filter may use."""
+    """A field for describe_models: its type, what it points to and its choices."""
     field = column.field
     described: JSON = {"type": column.kind.name}
     if field.primary_key:
@@ -30,8 +69,8 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
         described["null"] = True
     if choices := choices_of(column):
         described["choices"] = choices
-    if column.name in rights.filterable:
-        described["lookups"] = list(column.kind.lookups)
+    if column.name not in rights.filterable:
+        described["filter"] = False
     return described
 
 
@@ -42,6 +81,10 @@ def choices_of(column: Column) -> dict[str, str]:
 
 def record_schema(rights: ModelRights) -> JSON:
     """JSON Schema (2020-12) of one record."""
+    if rights.serializer_class is not None:
+        from mcp_django.resources import serializer_schemas  # As in ``rows``: few need it.
+
+        return serializer_schemas.record_schema(rights)
     with translation.override(settings.LANGUAGE_CODE):
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -56,7 +99,7 @@ def record_schema(rights: ModelRights) -> JSON:
 def _property(column: Column) -> JSON:
     schema = dict(column.kind.schema)
     types = schema.get("type")
-    if types is not None and (column.field.null or column.masked):
+    if types is not None and (column.field.null or column.masked) and "null" not in types:
         schema["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema["title"] = _text(column.field.verbose_name)
     if column.field.help_text:

@@ -73,17 +73,30 @@ def is_secret_field(field: models.Field[Any, Any]) -> bool:
 
 def is_hidden_model(model: type[models.Model]) -> bool:
     """Whether the bridge from the admin leaves the model out, by what it is known or seen to be."""
+    return why_hidden(model) is not None
+
+
+def why_hidden(model: type[models.Model]) -> str | None:
+    """Why the bridge leaves the model out, in words; None if it does not."""
     meta = model._meta
-    if meta.swapped or any(is_of_app(model, app) for app in _HIDDEN_APPS):
-        return True
-    if any(ancestor.__module__.startswith(_HIDDEN_PACKAGES) for ancestor in _tables_of(model)):
-        return True
+    if meta.swapped:
+        return f"{meta.swapped} stands in its place"
+    if is_of_app(model, "mcp_django"):
+        return "it holds the keys to the rest"
+    app = next((app for app in sorted(_HIDDEN_APPS) if is_of_app(model, app)), None)
+    if app is not None:
+        return f"the app {app} keeps secrets, logs or histories"
+    for ancestor in _tables_of(model):
+        if ancestor.__module__.startswith(_HIDDEN_PACKAGES):
+            return f"the package {ancestor.__module__.partition('.')[0]} keeps secrets"
     if any(field.name == "history_type" for field in meta.get_fields()) and str(meta.model_name).startswith(
         "historical"
     ):
-        return True
+        return "its rows are a history"
     # DRF's authtoken and its kin: the key of the row is the secret itself.
-    return meta.pk.name == "key" or is_secret_field(meta.pk)
+    if meta.pk.name == "key" or is_secret_field(meta.pk):
+        return f"its primary key {meta.pk.name} looks like a secret"
+    return None
 
 
 def is_of_app(model: type[models.Model], app_label: str) -> bool:

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from mcp_django.resources import uris
-from mcp_django.resources.policy import Column, ModelRights, Rights
+from mcp_django.resources.columns import Column
+from mcp_django.resources.policy import ModelRights, Rights
 
 JSON = dict[str, Any]
 
@@ -16,8 +17,10 @@ MIME_TYPE = "application/json"
 #: Schemas of all models.
 SCHEMA = "db://{app_label}/{model}.schema"
 
-#: Names in a query that are no fields: see ``catalog.question`` and the filters of ``questions``.
-_RESERVED = frozenset({"all", "any", "cursor", "fields", "limit", "order_by", "search"})
+#: Names of a filter whose values are filters, which no text is.
+ONLY_IN_FILTERS = frozenset({"all", "any", "not"})
+#: Names in a query that are no fields: see ``catalog.question``.
+_RESERVED = ONLY_IN_FILTERS | {"cursor", "fields", "limit", "order_by", "search", "total"}
 
 _OF_MODEL = re.compile(r"db://(?P<app>\w+)/(?P<model>\w+)(?:/\{(?P<key>\w+)\}|\{\?(?P<names>[\w,]*)\})", re.ASCII)
 

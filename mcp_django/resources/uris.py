@@ -1,14 +1,14 @@
-"""URIs of resources: ``db://<app>/<model>``, ``…/<pk>``, ``….schema``, and queries (RFC 3986).
+"""URIs of resources: ``db://<app>/<model>``, ``…/<pk>``, ``…/<pk>/<field>``, ``….schema``, and queries (RFC 3986).
 
 A key is percent-encoded whole. Keys that a client's URL parser would resolve away (``.``, ``..``, empty) stand in the
-query as ``?pk=``.
+query as ``?pk=``, and the field of such a record as ``?pk=&field=``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -17,7 +17,9 @@ from django.db import models
 SCHEME = "db://"
 _SCHEMA_SUFFIX = ".schema"
 _MODEL = re.compile(
-    r"(?P<app>\w+)/(?P<model>\w+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+))?(?:\?(?P<query>[^#]*))?", re.ASCII
+    r"(?P<app>\w+)/(?P<model>\w+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"
+    r"(?:\?(?P<query>[^#]*))?",
+    re.ASCII,
 )
 _UNSAFE_KEYS = frozenset({"", ".", ".."})
 
@@ -26,11 +28,18 @@ _UNSAFE_KEYS = frozenset({"", ".", ".."})
 class Target:
     """What a ``db://`` URI names."""
 
-    kind: Literal["collection", "record", "schema"]
+    kind: Literal["collection", "record", "file", "schema"]
     #: ``app_label.model_name``.
     label: str
     key: str = ""
-    query: tuple[tuple[str, str], ...] = field(default=())
+    query: tuple[tuple[str, str], ...] = ()
+    #: Of a file: the field of the record that holds it.
+    field: str = ""
+
+    @property
+    def is_of_record(self) -> bool:
+        """Whether it is a record, or what a record holds: whoever may see the one may see the other."""
+        return self.kind in ("record", "file")
 
 
 def collection_uri(model: type[models.Model]) -> str:
@@ -46,6 +55,14 @@ def record_uri(model: type[models.Model], key: object) -> str:
     if text in _UNSAFE_KEYS:
         return f"{collection_uri(model)}?pk={quote(text, safe='')}"
     return f"{collection_uri(model)}/{quote(text, safe='')}"
+
+
+def file_uri(model: type[models.Model], key: object, name: str) -> str:
+    """The URI of what a field of a record holds: a file, or bytes."""
+    text, name = str(key), quote(name, safe="")
+    if text in _UNSAFE_KEYS:
+        return f"{record_uri(model, key)}&field={name}"
+    return f"{record_uri(model, key)}/{name}"
 
 
 def query_uri(model: type[models.Model], parameters: Iterable[tuple[str, str]]) -> str:
@@ -65,11 +82,21 @@ def parse(uri: str) -> Target | None:
     if match["schema"]:
         return None if match["key"] or query else Target("schema", label)
     if match["key"]:
-        key = unquote(match["key"])
-        return None if query or key in _UNSAFE_KEYS else Target("record", label, key)
+        return None if query else _of_record(label, unquote(match["key"]), match["field"])
     if len(query) == 1 and query[0][0] == "pk":
         return Target("record", label, query[0][1])
+    if [name for name, _ in query] == ["pk", "field"] and query[0][1] in _UNSAFE_KEYS:
+        return Target("file", label, query[0][1], field=query[1][1])
     return Target("collection", label, query=query)
+
+
+def _of_record(label: str, key: str, quoted_field: str | None) -> Target | None:
+    if key in _UNSAFE_KEYS:
+        return None
+    if quoted_field is None:
+        return Target("record", label, key)
+    name = unquote(quoted_field)
+    return Target("file", label, key, field=name) if name.isidentifier() else None
 
 
 def _parse_query(text: str | None) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -30,12 +30,11 @@ from mcp_django.protocol.errors import (
     ToolNotFound,
     Unauthenticated,
 )
-from mcp_django.protocol.exchange import LOG_LEVELS, Cancellation, Client, Connection, Exchange, LogLevel
+from mcp_django.protocol.exchange import LOG_LEVELS, Cancellation, Exchange, LogLevel, NoConnection
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.methods import METHODS
 from mcp_django.protocol.questions import InputRequired
 from mcp_django.push.changes import watch
-from mcp_django.push.listeners import Listener
 from mcp_django.push.running import RUNNING
 from mcp_django.resources import parts
 from mcp_django.sites import MCPSite
@@ -163,7 +162,7 @@ def _exchange(task: Task, cancellation: Cancellation, say: Callable[[str], None]
         params=params,
         request_id=task.key,
         client=envelope.client_of(params, capabilities),
-        connection=_NoConnection(),
+        connection=NoConnection(),
         request=request_from(from_json(task.origin)).for_principal(principal),
         cancellation=cancellation,
         answers=TaskAnswers(task, task.questions.all()),
@@ -176,23 +175,6 @@ def _site(name: str) -> MCPSite:
     if not found:
         raise TaskRefused
     return found[0]
-
-
-class _NoConnection(Connection):
-    """A task has no client at the other end: what it says and asks is kept with it."""
-
-    push = False
-    can_ask = False
-
-    def send(self, message: JSON) -> None: ...
-
-    def close_stream(self, retry_ms: int) -> None: ...
-
-    def open_session(self, revision: str, client: Client) -> None: ...
-
-    def attach(self, listener: Listener) -> None: ...
-
-    def drop(self, listener: Listener, uris: Collection[str]) -> None: ...
 
 
 @dataclass(slots=True)

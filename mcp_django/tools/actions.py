@@ -86,6 +86,8 @@ class AdminActionTool(BaseTool):
         self.action_name = action_name
         self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
         self.annotations = getattr(function, "mcp_annotations", Annotations())
+        #: Of these the user needs one, as the ModelAdmin checks them. See ``is_available``.
+        self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
         self._label = description
 
     def get_description(self, request: MCPRequest | None) -> str:

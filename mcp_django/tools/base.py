@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_django.access.scopes import ACTIONS, READ
 from mcp_django.protocol.errors import FieldError, field_error
-from mcp_django.tools.validation import TooMuchWork, find_errors, validator_of
+from mcp_django.tools.validation import TooMuchWork, accepter_of, find_errors, validator_of
 
 if TYPE_CHECKING:
     from mcp_django.access.requests import MCPRequest
@@ -99,8 +100,14 @@ class Schema:
     def _validator(self) -> Any:
         return validator_of(self.schema)
 
+    @cached_property
+    def _accepts(self) -> Callable[[Any], bool]:
+        return accepter_of(self.schema)
+
     def errors(self, instance: Any) -> list[FieldError]:
         """What is wrong with the instance, one entry a place, in the order of the places."""
+        if self._accepts(instance):
+            return []
         try:
             # A long list of wrong items has as many errors; the first few say enough.
             found = find_errors(self._validator, instance, _MAX_ERRORS)

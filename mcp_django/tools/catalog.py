@@ -14,7 +14,7 @@ from mcp_django.access import switches
 from mcp_django.access.authentication import authenticate_again
 from mcp_django.access.scopes import ACTIONS
 from mcp_django.access.switches import Switch
-from mcp_django.protocol.errors import MCPError
+from mcp_django.protocol.errors import MCPError, TooSlow
 from mcp_django.resources.policy import ask
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
@@ -54,9 +54,9 @@ class Entry:
         return described
 
 
-def available(exchange: Exchange) -> list[Entry]:
-    """The tools that the principal may call now."""
-    rows = switches.tools.of(exchange)
+def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
+    """The tools that the principal may call now; or would, if administrators had said that of them."""
+    rows = switches.tools.of(exchange) if said is None else said
     entries = (_entry(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [entry for entry in entries if entry is not None]
 
@@ -95,6 +95,8 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
         return tool.run(exchange, arguments)
     except ToolError as error:
         return error_result(error.message, error.errors)
+    except TooSlow as error:
+        return error_result(error.message)
     except MCPError:
         raise
     except (Exception, SystemExit):

@@ -9,12 +9,11 @@ from django.utils import translation
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import field_error
-from mcp_django.resources import keyset, rows, uris
+from mcp_django.resources import annotating, keyset, rows
 from mcp_django.resources.policy import ModelRights, Rights, unknown_name
 from mcp_django.resources.questions import MAX_SEARCH_CHARS, InvalidQuestion
-from mcp_django.resources.schema import describe_column
 from mcp_django.tools.base import Annotations, BaseTool, Schema
-from mcp_django.tools.results import ToolError, structured_result, text_block
+from mcp_django.tools.results import FORMATS, ToolError, structured_result, table_result, text_block
 
 if TYPE_CHECKING:
     from mcp_django.access.requests import MCPRequest
@@ -24,6 +23,11 @@ JSON = dict[str, Any]
 
 #: One type a schema: some model interfaces drop a tool that gives two.
 _KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
+
+
+#: Fields, and paths to those of related rows.
+NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
+FIELDS = "What to return; all plain fields if left out."
 
 
 class QueryTool(BaseTool):
@@ -36,7 +40,8 @@ class QueryTool(BaseTool):
         return self.description
 
     def is_available(self, request: MCPRequest) -> bool:
-        return bool(self._rights(request).models())
+        rights = self._rights(request)
+        return any(rights.of_label(label) is not None for label in self.site.models)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         # The models are named where the agent reads them; that a name is right is checked with a better answer.
@@ -60,11 +65,12 @@ class QueryTool(BaseTool):
         try:
             # Verbose names and help texts in the project's language, whatever the thread's is.
             with translation.override(settings.LANGUAGE_CODE):
-                return self.answer(self._rights(exchange.request), arguments)
+                return self.answer(exchange, self._rights(exchange.request), arguments)
         except InvalidQuestion as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
 
-    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+    def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
+        """The CallToolResult. Raises InvalidQuestion, TooSlow and ToolError."""
         raise NotImplementedError
 
     def _model(self, rights: Rights, label: str) -> ModelRights:
@@ -75,56 +81,18 @@ class QueryTool(BaseTool):
         return found
 
 
-class DescribeModels(QueryTool):
-    name = "describe_models"
-    title = "Describe models"
-    description = (
-        "List the models that you may read or, with a model named, its fields: types, choices, relations and the "
-        "lookups that find_records takes in a filter. Call it before you filter."
-    )
-
-    def arguments(self, model: JSON) -> Schema:
-        return Schema({"type": "object", "properties": {"model": model}, "additionalProperties": False})
-
-    def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return {"type": "object", "properties": {"models": {"type": "object"}, "model": {"type": "string"}}}
-
-    def answer(self, rights: Rights, arguments: JSON) -> JSON:
-        if "model" in arguments:
-            return structured_result(self._describe(self._model(rights, arguments["model"])))
-        return structured_result({"models": {model.label: self._line(model) for model in rights.models()}})
-
-    def _line(self, model: ModelRights) -> str:
-        description = model.description
-        name = str(model.model._meta.verbose_name_plural)
-        return f"{name}: {description}" if description else name
-
-    def _describe(self, model: ModelRights) -> JSON:
-        described: JSON = {
-            "model": model.label,
-            "title": str(model.model._meta.verbose_name),
-            "uri": uris.collection_uri(model.model),
-            "fields": {name: describe_column(model, column) for name, column in model.columns.items()},
-        }
-        if description := model.description:
-            described["description"] = description
-        if model.searchable:
-            described["search_fields"] = [path.rpartition("__")[0] for path in model.searchable]
-        return described
-
-
 class FindRecords(QueryTool):
     name = "find_records"
     title = "Find records"
     description = (
         'Find rows of a model. filter is {"field__lookup": value}, all of which must hold, with {"any": [..]}, '
-        '{"all": [..]} and {"not": {..}} where needed; a field alone means equality. The answer is columns and rows, '
-        "the primary key first; pass next_cursor as cursor, with all else unchanged, for the next page."
+        '{"all": [..]} and {"not": {..}} where needed; a field alone means equality. Fields of related rows are paths, '
+        "as origin__name, in filter, fields and order_by. The answer is columns and rows, the primary key first; pass "
+        "next_cursor as cursor, with all else unchanged, for the next page."
     )
 
     def arguments(self, model: JSON) -> Schema:
         conf = get_conf()
-        names: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
         properties: JSON = {
             "model": model,
             "filter": {"type": "object", "description": 'As {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'},
@@ -133,10 +101,12 @@ class FindRecords(QueryTool):
                 "maxLength": MAX_SEARCH_CHARS,
                 "description": "Words to find in the search fields.",
             },
-            "order_by": {**names, "maxItems": 5, "description": 'Fields, as ["-departs_at"] for the latest first.'},
-            "fields": {**names, "description": "Fields to return; all if left out."},
+            "order_by": {**NAMES, "maxItems": 5, "description": 'Fields, as ["-departs_at"] for the latest first.'},
+            "fields": {**NAMES, "description": FIELDS},
             "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_ROWS, "default": conf.DEFAULT_ROWS},
             "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
+            "total": {"type": "boolean", "description": "Count the rows of all pages."},
+            "format": {"type": "string", "enum": list(FORMATS), "default": "json", "description": "Of the text."},
         }
         return Schema(
             {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
@@ -149,12 +119,13 @@ class FindRecords(QueryTool):
                 "columns": {"type": "array", "items": {"type": "string"}},
                 "rows": {"type": "array", "items": {"type": "array"}},
                 "next_cursor": {"type": "string"},
+                "total": {"type": "integer"},
                 "notes": {"type": "array", "items": {"type": "string"}},
             },
             "required": ["columns", "rows"],
         }
 
-    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+    def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         page = rows.find(
             self._model(rights, arguments["model"]),
             rows.Question(
@@ -164,14 +135,15 @@ class FindRecords(QueryTool):
                 fields=arguments.get("fields", ()),
                 limit=int(arguments.get("limit", 0)),
                 cursor=arguments.get("cursor"),
+                total=arguments.get("total", False),
             ),
         )
-        answer: JSON = {"columns": page.columns, "rows": page.rows}
+        extra: JSON = {} if page.total is None else {"total": page.total}
         if page.next_cursor is not None:
-            answer["next_cursor"] = page.next_cursor
+            extra["next_cursor"] = page.next_cursor
         if page.notes:
-            answer["notes"] = page.notes
-        return structured_result(answer)
+            extra["notes"] = page.notes
+        return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
 
 
 class GetRecord(QueryTool):
@@ -183,7 +155,7 @@ class GetRecord(QueryTool):
         return Schema(
             {
                 "type": "object",
-                "properties": {"model": model, "id": _KEY},
+                "properties": {"model": model, "id": _KEY, "fields": {**NAMES, "description": FIELDS}},
                 "required": ["model", "id"],
                 "additionalProperties": False,
             }
@@ -192,11 +164,13 @@ class GetRecord(QueryTool):
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}
 
-    def answer(self, rights: Rights, arguments: JSON) -> JSON:
+    def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model = self._model(rights, arguments["model"])
-        record = rows.get(model, arguments["id"])
+        record = rows.get(model, arguments["id"], arguments.get("fields", ()))
         if record is None:
             message = f"no {model.label} with the primary key {str(arguments['id'])[:100]}."
             raise ToolError("There is no such record.", [field_error("id", message, arguments["id"])])
         result = structured_result(record.values)
-        return {**result, "content": [*result["content"], *(text_block(note) for note in record.notes)]}
+        link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
+        more = [*(text_block(note) for note in record.notes), *([] if link is None else [link])]
+        return {**result, "content": [*result["content"], *more]}

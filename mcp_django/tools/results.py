@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +11,11 @@ from mcp_django.protocol.errors import FieldError
 from mcp_django.protocol.jsonrpc import encode
 
 JSON = dict[str, Any]
+
+#: What the text of a table may be.
+FORMATS = ("json", "csv")
+
+_QUOTED_IN_CSV = re.compile(r'[",\r\n]|^$')
 
 
 class ToolError(Exception):
@@ -35,6 +42,30 @@ def structured_result(value: JSON, text: str | None = None) -> JSON:
         "structuredContent": value,
         "isError": False,
     }
+
+
+def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: JSON, format: str = "json") -> JSON:
+    """Columns and rows, and what else is told. As CSV the text is the table, and a second block tells the rest."""
+    value: JSON = {"columns": columns, "rows": rows, **extra}
+    if format == "json":
+        return structured_result(value)
+    result = structured_result(value, _csv([columns, *rows]))
+    return {**result, "content": [*result["content"], text_block(encode(extra).decode())]} if extra else result
+
+
+def _csv(rows: Sequence[Sequence[Any]]) -> str:
+    """CSV (RFC 4180). Nothing between two commas is null, ``""`` is an empty text, and lists and objects are JSON.
+
+    Values stay as they are, also those that a spreadsheet would take for formulas: a model reads them.
+    """
+    return "".join(",".join(_csv_field(value) for value in row) + "\r\n" for row in rows)
+
+
+def _csv_field(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
+        return ""
+    text = value if isinstance(value, str) else encode(value).decode()
+    return '"' + text.replace('"', '""') + '"' if _QUOTED_IN_CSV.search(text) else text
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

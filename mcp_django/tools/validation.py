@@ -15,7 +15,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import ValidationError
-from pydantic_core import SchemaError, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 from referencing import Registry
 
 JSON = dict[str, Any]
@@ -23,6 +23,9 @@ JSON = dict[str, Any]
 #: References that may be followed for one value, and items of its lists that may be looked at.
 _MAX_FOLLOWED = 20_000
 _MAX_ITEMS = 200_000
+
+#: Keywords by which no value is refused.
+_REMARKS = frozenset({"title", "description", "default"})
 
 _followed: ContextVar[list[int]] = ContextVar("followed")
 _items_seen: ContextVar[list[int]] = ContextVar("items_seen")
@@ -35,6 +38,49 @@ class TooMuchWork(Exception):
 def validator_of(schema: JSON) -> Any:
     """A validator of the dialect 2020-12. It never fetches: a reference to the network stays unresolved."""
     return _Validator(schema, registry=Registry())
+
+
+def accepter_of(schema: JSON) -> Callable[[Any], bool]:
+    """Says at once of most values that meet a plain schema that they do. Of others, and of other schemas, never."""
+    try:
+        return SchemaValidator(_core(schema)).isinstance_python
+    except (LookupError, SchemaError):
+        return lambda instance: False
+
+
+def _core(schema: Any) -> CoreSchema:
+    """What accepts nothing that the schema refuses. Raises LookupError for keywords that are not known here.
+
+    So it does for a list without ``maxItems``, which may be too much to look at.
+    """
+    if not isinstance(schema, dict):
+        raise LookupError
+    said = schema.keys() - _REMARKS
+    match schema.get("type"):
+        case None if said == {"anyOf"}:
+            return core_schema.union_schema([_core(item) for item in schema["anyOf"]])
+        case "string" if said == {"type", "enum"} and all(isinstance(item, str) for item in schema["enum"]):
+            return core_schema.literal_schema(schema["enum"])
+        case "string" if said <= {"type", "maxLength"}:
+            return core_schema.str_schema(strict=True, max_length=schema.get("maxLength"))
+        case "integer" if said <= {"type", "minimum", "maximum"}:
+            return core_schema.int_schema(strict=True, ge=schema.get("minimum"), le=schema.get("maximum"))
+        case "boolean" if said == {"type"}:
+            return core_schema.bool_schema(strict=True)
+        case "array" if said <= {"type", "items", "minItems", "maxItems"}:
+            lengths = {"min_length": schema.get("minItems"), "max_length": schema["maxItems"]}
+            return core_schema.list_schema(_core(schema["items"]), strict=True, **lengths)
+        case "object" if said <= {"type", "maxProperties"}:
+            return core_schema.dict_schema(strict=True, max_length=schema.get("maxProperties"))
+        case "object" if said <= {"type", "properties", "required", "additionalProperties"}:
+            required = frozenset(schema.get("required", ()))
+            if schema["additionalProperties"] is False and required <= schema["properties"].keys():
+                fields = {
+                    name: core_schema.typed_dict_field(_core(item), required=name in required)
+                    for name, item in schema["properties"].items()
+                }
+                return core_schema.typed_dict_schema(fields, strict=True, extra_behavior="forbid")
+    raise LookupError
 
 
 def find_errors(validator: Any, instance: Any, limit: int) -> list[ValidationError]:

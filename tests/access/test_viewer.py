@@ -24,9 +24,10 @@ def test_the_tools_name_only_visible_models(viewer: Peer, flights: Any) -> None:
     tools = {tool["name"]: tool for tool in viewer.result(MODERN, "tools/list")["tools"]}
 
     assert sorted(tools) == [
-        "delay_statistics", "describe_models", "find_records", "flights_flight_export_as_csv", "get_record",
+        "aggregate_records", "delay_statistics", "describe_models", "find_records", "flights_flight_export_as_csv",
+        "get_record",
     ]  # fmt: skip
-    for name in ("describe_models", "find_records", "get_record"):
+    for name in ("describe_models", "find_records", "get_record", "aggregate_records"):
         assert tools[name]["inputSchema"]["properties"]["model"]["enum"] == MODELS
 
 
@@ -68,7 +69,7 @@ def test_a_relation_to_a_hidden_model_is_no_field(viewer: Peer, flights: Any) ->
     assert "plane" not in json.dumps([described, page, schema]).replace("the plane is not on record", "")
 
 
-@pytest.mark.parametrize("tool", ["describe_models", "find_records", "get_record"])
+@pytest.mark.parametrize("tool", ["describe_models", "find_records", "get_record", "aggregate_records"])
 def test_probing_for_a_hidden_model_by_name(viewer: Peer, flights: Any, tool: str) -> None:
     key = {"id": "N14228"} if tool == "get_record" else {}
 

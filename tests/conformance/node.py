@@ -68,7 +68,7 @@ def _install(npm: str, folder: Path) -> None:
         shutil.copyfile(HERE / name, folder / name)
     # Node.js comes by a script of its package.
     command = [npm, "ci", "--no-audit", "--no-fund", "--no-ignore-scripts"]
-    environment = {**os.environ, "npm_config_update_notifier": "false"}
+    environment = {**os.environ, "npm_config_update_notifier": "false", "npm_config_fetch_retries": "5"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0 or not Suite(folder).node.exists():
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

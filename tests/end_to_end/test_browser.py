@@ -66,7 +66,7 @@ def told_of_tools(served: Served, token: str) -> Iterator[Iterator[str]]:
         "Mcp-Method": "subscriptions/listen",
     }
     body = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
-    with httpx.stream("POST", served.url, json=body, headers=headers, timeout=20) as response:
+    with httpx.stream("POST", served.url, json=body, headers=headers, timeout=60) as response:
         messages = (json.loads(line.removeprefix("data: ")) for line in response.iter_lines() if line[:5] == "data:")
         assert next(messages)["method"] == "notifications/subscriptions/acknowledged"
 
@@ -110,6 +110,7 @@ def test_the_list_of_tools_says_what_each_does_and_which_are_on(admin_page: Page
     }
 
     assert rows == {
+        "aggregate_records": (True, "reads"),
         "delay_statistics": (True, "reads"),
         "describe_models": (True, "reads"),
         "find_records": (True, "reads"),

@@ -84,7 +84,7 @@ def test_under_daphne_the_admin_of_the_project_is_served_and_a_change_is_pushed(
             before = await groups(client)
             async with client.listen(resource_subscriptions=["db://auth/group"]) as listening:
                 await asyncio.to_thread(person.post, "/admin/auth/group/add/", name="mechanics")
-                event = await asyncio.wait_for(anext(listening), 10)
+                event = await asyncio.wait_for(anext(listening), 30)
             return await resources(client), before, event, await groups(client)
 
     with pushing.served("daphne") as served:
@@ -158,9 +158,9 @@ def test_under_runserver_admins_that_come_late_are_served_and_watched(
             client.listen(resource_subscriptions=uris) as listening,
         ):
             await asyncio.to_thread(person.post, "/admin/auth/permission/1/change/", **permission)
-            told = [await asyncio.wait_for(anext(listening), 10)]
+            told = [await asyncio.wait_for(anext(listening), 30)]
             await asyncio.to_thread(person.post, "/admin/auth/group/1/change/", name="captains")
-            told.append(await asyncio.wait_for(anext(listening), 10))
+            told.append(await asyncio.wait_for(anext(listening), 30))
             return await resources(client), [str(event.uri) for event in told if isinstance(event, ResourceUpdated)]
 
     with awkward.served("runserver") as served:

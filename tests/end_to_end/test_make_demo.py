@@ -45,7 +45,11 @@ def make_demo(project: Project, rows: str) -> Iterator[str]:
         yield log.read_text().partition("Serving at")[0]
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(STOP_SECONDS)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 def token_of(printed: str) -> str:
@@ -63,7 +67,7 @@ def curl_of(printed: str) -> str:
 
 def run_curl(command: str) -> Any:
     need(shutil.which("curl") is not None, "curl")
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     return json.loads(done.stdout)
 
 

@@ -63,6 +63,7 @@ def test_the_lists_hold_what_the_demo_offers(talk: Talk[Any]) -> None:
     tools, resources, templates = talk(conversation)
 
     assert [tool.name for tool in tools] == [
+        "aggregate_records",
         "delay_statistics",
         "describe_models",
         "find_records",
@@ -215,7 +216,7 @@ def test_a_legacy_session_is_told_of_a_change_by_somebody_else(
             await client.subscribe_resource("db://flights/flight/20")
             await client.subscribe_resource("db://flights/flight")
             await somebody_else.call_tool("flights_flight_mark_cancelled", {"ids": [20]})
-            return sorted([await asyncio.wait_for(told.get(), 10) for _ in range(2)])
+            return sorted([await asyncio.wait_for(told.get(), 30) for _ in range(2)])
 
     told = serving_loop.run(conversation(), 60)
 
@@ -233,7 +234,7 @@ def test_a_modern_listen_is_told_of_a_change_by_somebody_else(
             client.listen(resource_subscriptions=["db://flights/flight/21"], tools_list_changed=True) as listening,
         ):
             await somebody_else.call_tool("flights_flight_mark_cancelled", {"ids": [21]})
-            return listening.honored, await asyncio.wait_for(anext(listening), 10)
+            return listening.honored, await asyncio.wait_for(anext(listening), 30)
 
     honored, event = serving_loop.run(conversation(), 60)
 
@@ -274,7 +275,7 @@ def test_the_list_of_tools_is_not_stale_after_an_administrator_switched_one_on(
             async with client.listen(tools_list_changed=True) as listening:
                 path = f"/admin/mcp_django/tool/{key}/change/"
                 await asyncio.to_thread(administrator.post, path, enabled="on", description="")
-                event = await asyncio.wait_for(anext(listening), 10)
+                event = await asyncio.wait_for(anext(listening), 30)
             return before, event, [tool.name for tool in (await client.list_tools()).tools]
 
     before, event, after = serving_loop.run(conversation(), 60)

@@ -132,7 +132,7 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
 
     assert linked <= headings
     for path in re.findall(r"\]\((?!#|https?:)([^)]+)\)", README):
-        assert (ROOT / path).exists(), path
+        assert (ROOT / path.partition("#")[0]).exists(), path
 
 
 # Commands.
@@ -145,7 +145,7 @@ def test_the_first_question_gives_the_answer_that_is_shown(served: Served, token
     command = question.replace("http://127.0.0.1:8000", served.origin)
     command = command.replace("cat .demo/token", f"cat {served.project.scratch}/token")
 
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
 
     got = json.loads(done.stdout)
     page, expected = (json.loads(message["result"]["content"][0].pop("text")) for message in (got, answer))
@@ -215,6 +215,34 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
     )
 
 
+def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
+    [block] = [block for block in blocks("sh") if "mcp_inventory" in block]
+    commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
+    [shown] = [block for block in blocks("text") if "reaches is not what" in block]
+    declarations = shop.folder / "shop/mcp.py"
+    before = declarations.read_text()
+
+    printed = [shop.manage(*command) for command in commands]
+    try:
+        replace(declarations, '"number", "status", "total"]', '"number", "status", "total", "email"]')
+        replace(declarations, 'permission="shop.view_order", ', "")
+        changed = subprocess.run(
+            [sys.executable, "manage.py", *commands[-1]],
+            cwd=shop.folder, env=shop.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    finally:
+        declarations.write_text(before)
+
+    assert "shop.order by OrderMCP: the rows of OrderMCP.get_queryset" in printed[0]
+    assert printed[1].startswith("What the user admin with the scopes read reaches on the site mcp.")
+    assert printed[2:] == [
+        "exposure.json holds what a superuser with the scopes read, actions reaches.\n",
+        "exposure.json is of today.\n",
+    ]
+    assert changed.returncode == 1
+    assert changed.stderr == f"CommandError: {shown}"
+
+
 def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
     [lines] = [block for block in blocks("python") if "INSTALLED_APPS" in block]
 
@@ -254,6 +282,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
                 "filtered": contents_of(
                     await client.read_resource("db://shop/order?status=open&order_by=-total&limit=10")
                 ),
+                "record": contents_of(await client.read_resource("db://shop/order/2")),
                 "secret": await call("find_records", model="shop.order", filter={"email": "a@example.com"}),
                 "turnover": await call("turnover"),
                 "discount": await call("apply_discount", order=1, percent=10),
@@ -283,10 +312,11 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
 
     own = {"apply_discount", "turnover", "shop_order_export", "shop_order_close", "label", "postage", "cancel_order",
            "check_orders"}  # fmt: skip
-    assert set(said["tools"]) == {"describe_models", "find_records", "get_record", *own}
+    assert set(said["tools"]) == {"describe_models", "find_records", "get_record", "aggregate_records", *own}
     assert said["orders"]["columns"] == ["id", "number", "status", "total"]
     assert [row[1] for row in said["orders"]["rows"]] == ["A1", "A2"]
     assert [row[1] for row in said["filtered"]["rows"]] == ["A1"]
+    assert said["record"] == {"number": "A2", "status": "closed", "total": "40.00", "to_pay": False}
     assert "Allowed: status, total." in said["secret"]
     assert Decimal(json.loads(said["turnover"])) == 40
     assert said["discount"] == "The total is now 90.00."
@@ -301,7 +331,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
     assert said["numbers"].completion.values == ["A1", "A2"]
     assert {
         "db://shop/order/{id}",
-        "db://shop/order{?status,total,search,order_by,limit}",
+        "db://shop/order{?status,total__exact,search,order_by,limit}",
         "shop://invoice/{number}",
     } <= set(said["templates"])
     assert said["returns"].contents[0].text == "# Returns\n\nWithin 30 days, with the receipt."
@@ -360,7 +390,7 @@ def test_a_site_with_its_own_call_context_enters_it_for_calls_and_for_checks_bef
             await client.list_tools()
             called = len(entered.read_text().splitlines())
             await asyncio.to_thread(person.post, "/admin/auth/group/add/", name="mechanics")
-            event = await asyncio.wait_for(anext(listening), 10)
+            event = await asyncio.wait_for(anext(listening), 30)
             return called, event, len(entered.read_text().splitlines())
 
     with tenants.served() as served:

@@ -292,11 +292,11 @@ def test_the_official_client_works_in_both_eras(
             if mode == "legacy":
                 await client.subscribe_resource(uri)
                 await client.call_tool("flights_flight_mark_cancelled", {"ids": [key]})
-                heard = await asyncio.wait_for(told.get(), 10)
+                heard = await asyncio.wait_for(told.get(), 30)
             else:
                 async with client.listen(resource_subscriptions=[uri]) as listening:
                     await client.call_tool("flights_flight_mark_cancelled", {"ids": [key]})
-                    event = await asyncio.wait_for(anext(listening), 10)
+                    event = await asyncio.wait_for(anext(listening), 30)
                     assert isinstance(event, ResourceUpdated)
                     heard = event.uri
             after = contents_of(await client.read_resource(uri))["status"]

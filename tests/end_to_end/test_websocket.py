@@ -75,7 +75,7 @@ def dial(served: Served, token: str) -> Iterator[Callable[[str], Line]]:
 
     def open_line(revision: str) -> Line:
         headers = {"Authorization": f"Bearer {token}"}
-        socket = connect(served.socket_url, subprotocols=["mcp"], additional_headers=headers)
+        socket = connect(served.socket_url, open_timeout=60, subprotocols=["mcp"], additional_headers=headers)
         line = Line(sockets.enter_context(socket), revision)
         if revision != MODERN:
             client = {"name": "tests", "version": "1"}
@@ -145,7 +145,7 @@ def test_an_action_of_another_client_is_pushed(dial: Callable[[str], Line], revi
 def test_a_client_that_can_set_no_header_sends_its_token_as_the_password_of_the_url(served: Served, token: str) -> None:
     url = served.socket_url.replace("ws://", f"ws://agent:{token}@")
 
-    with connect(url, subprotocols=["mcp"]) as socket:
+    with connect(url, open_timeout=60, subprotocols=["mcp"]) as socket:
         tools = Line(socket, MODERN).result("tools/list")["tools"]
 
     assert tools
@@ -156,7 +156,9 @@ def test_a_page_of_the_site_connects_with_the_login_of_its_user(served: Served) 
     cookie = f"sessionid={person.client.cookies['sessionid']}"
     person.close()
 
-    with connect(served.socket_url, origin=Origin(served.origin), additional_headers={"Cookie": cookie}) as socket:
+    with connect(
+        served.socket_url, open_timeout=60, origin=Origin(served.origin), additional_headers={"Cookie": cookie}
+    ) as socket:
         resources = Line(socket, MODERN).result("resources/list")["resources"]
 
     assert [resource["uri"] for resource in resources if resource["uri"].startswith("db:")] == [
@@ -172,7 +174,12 @@ def test_cross_site_websocket_hijacking_a_login_from_a_foreign_page_is_refused(s
     person.close()
 
     with pytest.raises(InvalidStatus) as refusal:
-        connect(served.socket_url, origin=Origin("https://evil.example"), additional_headers={"Cookie": cookie})
+        connect(
+            served.socket_url,
+            open_timeout=60,
+            origin=Origin("https://evil.example"),
+            additional_headers={"Cookie": cookie},
+        )
 
     assert refusal.value.response.status_code == 403
 
@@ -180,6 +187,6 @@ def test_cross_site_websocket_hijacking_a_login_from_a_foreign_page_is_refused(s
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer mcp_guessed"}], ids=["no token", "guessed token"])
 def test_a_socket_without_a_valid_token_is_refused(served: Served, headers: dict[str, str]) -> None:
     with pytest.raises(InvalidStatus) as refusal:
-        connect(served.socket_url, additional_headers=headers)
+        connect(served.socket_url, open_timeout=60, additional_headers=headers)
 
     assert refusal.value.response.status_code in (401, 403)

@@ -267,7 +267,7 @@ class Lines:
         self._loop.run(self._end())
 
     async def _end(self) -> None:
-        await asyncio.wait_for(asyncio.gather(self._serving, self._reading), 10)
+        await asyncio.wait_for(asyncio.gather(self._serving, self._reading), 30)
 
 
 def _line(frame: str | bytes) -> bytes:

@@ -21,7 +21,7 @@ from tests.support.loop import LoopThread
 
 #: Threads that a serving process may have: those of pools, and the one that watches over deadlines.
 _POOLS = re.compile(r"(mcp_django|asyncio|ThreadPoolExecutor-\d+)_\d+|mcp_django_deadlines")
-_SETTLE_SECONDS = 5.0
+_SETTLE_SECONDS = 30.0
 
 _seen: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -70,9 +70,9 @@ def take(loop: LoopThread) -> Footprint:
 def settled(loop: LoopThread) -> Footprint:
     """What the process holds once nothing is on its way out any more."""
     now, same = take(loop), 0
-    while same < 5:
+    while same < 10:
         gc.collect()
-        time.sleep(0.01)
+        time.sleep(0.02)
         before, now = now, take(loop)
         same = same + 1 if now == before else 0
     return now

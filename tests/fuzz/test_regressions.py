@@ -284,7 +284,7 @@ def test_a_client_that_leaves_as_its_listen_opens_leaves_no_listener_behind(
 
         conversation = DuplexConversation(site, principal, request, write, lambda: None)
         await conversation.take(message)
-        await asyncio.wait_for(left.wait(), 10)
+        await asyncio.wait_for(left.wait(), 30)
         await asyncio.sleep(0)
         return said, len(get_hub()._listeners)
 

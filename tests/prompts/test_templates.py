@@ -214,7 +214,7 @@ PIECES = ["{{", "}}", "{%", "%}", "{#", "#}", " a ", "|upper", "|default:", "'x'
           "endcomment", ".x", "__", "\n", "_('a')", "==", "in", "not"]  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES)).map("".join))
 def test_any_text_is_a_template_or_refused_in_words(text: str) -> None:
     try:

@@ -257,6 +257,20 @@ def test_a_form_that_no_client_can_show() -> None:
         URLElicitation("?", "javascript:alert(1)")
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: Elicitation("?", {"type": "object", "properties": {}}, trusted=False, single_use=True),
+        lambda: URLElicitation("?", "https://example.com", trusted=False, single_use=True),
+        lambda: Sampling("?", 10, trusted=False, single_use=True),
+        lambda: Roots(trusted=False, single_use=True),
+    ],
+)
+def test_an_answer_that_counts_without_a_state_cannot_be_for_one_use(ask: Any) -> None:
+    with pytest.raises(ValueError, match="single_use needs trusted=True"):
+        ask()
+
+
 def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
     """2025-06-18 knows neither defaults but booleans' nor titled choices."""
     properties = {

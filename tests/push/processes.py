@@ -22,7 +22,7 @@ from websockets import Subprotocol
 from websockets.sync.client import connect
 
 from mcp_django.push.bus import ChannelLayerBus
-from tests.end_to_end.servers import assert_no_traceback, free_port, wait_for
+from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import schemas
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Answered, HTTPPeer, Message, Watching, meta
@@ -59,7 +59,7 @@ def run_python(code: str, prefix: str = "", *, layer: str = PUBSUB, before: str 
     """Run Python with the shop's models imported, to its end; returns what it wrote. ``before`` precedes the set-up."""
     command = [sys.executable, "-c", f"{before}\n{_SETUP}{code}"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment(prefix, layer), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=ROOT, env=environment(prefix, layer), capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -69,9 +69,9 @@ def run_python(code: str, prefix: str = "", *, layer: str = PUBSUB, before: str 
 class Tape:
     """Every event on the bus of a prefix, as it came."""
 
-    def __init__(self, prefix: str, layer: str, loop: LoopThread) -> None:
+    def __init__(self, prefix: str, layer: str, loop: LoopThread, **host: Any) -> None:
         self.prefix = prefix
-        config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
+        config = {"hosts": [{"address": "redis://127.0.0.1:6379", **host}], "prefix": prefix}
         self.bus = ChannelLayerBus({"BACKEND": layer, "CONFIG": config})
         self._events: queue.Queue[Message] = queue.Queue()
         self._loop = loop
@@ -142,17 +142,17 @@ def served(server: str, prefix: str, log: Path, layer: str = PUBSUB, module: str
         def answers() -> bool:
             assert process.poll() is None, log.read_text()
             try:
-                return httpx.post(f"{origin}/mcp", json={}, timeout=30).status_code == 401
+                return httpx.post(f"{origin}/mcp", json={}, timeout=START_SECONDS).status_code == 401
             except httpx.TransportError:
                 return False
 
         try:
-            wait_for(answers, f"{server}", 30)
+            wait_for(answers, server, START_SECONDS)
             yield origin
         finally:
             process.terminate()
             try:
-                process.wait(30)
+                process.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
@@ -165,7 +165,7 @@ class ServedPeer(HTTPPeer):
     def __init__(self, token: str, origin: str) -> None:
         super().__init__(token)
         self.origin = origin
-        self.client = httpx.Client(timeout=30)
+        self.client = httpx.Client(timeout=60)
         self.streams: list[ServedWatching] = []
 
     def http(self, method: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answered:
@@ -229,7 +229,7 @@ class ServedSocket(Watching):
         url = origin.replace("http", "ws", 1) + "/mcp"
         headers = {"Authorization": f"Bearer {token}"}
         self._open = ExitStack()
-        connecting = connect(url, additional_headers=headers, subprotocols=[Subprotocol("mcp")])
+        connecting = connect(url, open_timeout=60, additional_headers=headers, subprotocols=[Subprotocol("mcp")])
         self.socket = self._open.enter_context(connecting)
         params = {"notifications": {"resourceSubscriptions": uris}, "_meta": meta()}
         message = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}

@@ -95,8 +95,8 @@ def test_what_a_short_command_saves_is_told_over_http_and_websocket(
 
     run_python(SAVE, prefix)
 
-    assert stream.uris(1, 15) == [FLIGHT]
-    assert socket.uris(1, 15) == [FLIGHT]
+    assert stream.uris(1) == [FLIGHT]
+    assert socket.uris(1) == [FLIGHT]
 
 
 def test_it_is_told_over_the_core_layer_too(users: Users, flights: Any, logs: Path, closing: list[Any]) -> None:
@@ -109,7 +109,7 @@ def test_it_is_told_over_the_core_layer_too(users: Users, flights: Any, logs: Pa
 
         run_python(SAVE, prefix, layer=CORE)
 
-        assert stream.uris(1, 15) == [FLIGHT]
+        assert stream.uris(1) == [FLIGHT]
         peer.close()
 
 
@@ -124,7 +124,7 @@ def test_what_a_wsgi_server_saves_is_told_by_an_asgi_server(
     result = elsewhere.call(TOOL, ids=["1"])
 
     assert not result.get("isError"), result
-    assert stream.uris(1, 15) == [FLIGHT]
+    assert stream.uris(1) == [FLIGHT]
 
 
 def test_a_session_may_subscribe_at_another_process_than_the_one_that_holds_its_stream(
@@ -139,7 +139,7 @@ def test_a_session_may_subscribe_at_another_process_than_the_one_that_holds_its_
     there.result(LEGACY[-1], "resources/subscribe", {"uri": FLIGHT})
     run_python(SAVE, prefix)
 
-    assert stream.next(15) == updated(FLIGHT)
+    assert stream.next() == updated(FLIGHT)
 
 
 def test_a_tool_that_is_switched_off_elsewhere_is_gone_when_the_change_is_told(peer: ServedPeer, prefix: str) -> None:
@@ -153,10 +153,10 @@ tool.enabled = False
 tool.save()
 """, prefix)  # fmt: skip
 
-    told = [stream.next(15)["method"]]
+    told = [stream.next()["method"]]
     # A server that has just joined the bus may tell of more than there is.
     while TOOL in peer.tools():
-        told.append(stream.next(15)["method"])
+        told.append(stream.next()["method"])
     assert set(told) == {"notifications/tools/list_changed"}
 
 
@@ -168,9 +168,9 @@ def test_a_token_that_is_revoked_elsewhere_opens_nothing_more_and_its_streams_en
     run_python("from mcp_django.models import AccessToken; AccessToken.objects.get().revoke()", prefix)
 
     assert peer.send(MODERN, "tools/list").status == 401
-    assert stream.next(15)["result"]["resultType"] == "complete"
+    assert stream.next()["result"]["resultType"] == "complete"
     with pytest.raises(EOFError):
-        stream.next(15)
+        stream.next()
 
 
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])

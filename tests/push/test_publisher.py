@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import subprocess
 import sys
@@ -231,15 +232,28 @@ def test_the_last_number_is_repeated_while_the_process_lives(tape: Tape) -> None
         [sys.executable, "-c", code], cwd=ROOT, env=environment(tape.prefix), stdin=subprocess.PIPE
     )
     try:
-        told, repeated, again = tape.next(20), tape.next(), tape.next()
+        told, repeated, again = tape.next(), tape.next(), tape.next()
     finally:
-        process.communicate(timeout=20)
+        process.communicate(timeout=30)
 
     assert told["changes"] == tags("a")
     assert repeated == again == {name: told[name] for name in ("publisher", "started", "number")}
 
 
-# Brokers that fail.
+# Brokers that are quiet, and brokers that fail.
+
+
+def test_a_quiet_broker_is_not_taken_for_one_that_is_gone(serving_loop: LoopThread) -> None:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    tape = Tape(new_prefix(), CORE, serving_loop, socket_timeout=3)
+
+    # Longer than its connection waits for an answer.
+    with pytest.raises(queue.Empty):
+        tape.next(4)
+
+    tape.bus.publish({"publisher": "x", "started": 0.0, "number": 3})
+    assert tape.next()["number"] == 3
+    tape.close()
 
 
 def test_a_save_does_not_wait_for_a_broker_that_is_gone_and_takes_its_number(unused_port: int) -> None:

@@ -117,6 +117,17 @@ def test_what_may_not_be_read_is_refused_as_what_does_not_exist(viewer: Peer, re
     }
 
 
+@EACH_LEGACY_REVISION
+def test_a_query_that_rows_of_other_models_decide_is_refused_in_words(admin: Peer, revision: str, flights: Any) -> None:
+    uri = "db://flights/flight?origin__name=JFK&limit=1"
+
+    error = admin.error(revision, "resources/subscribe", {"uri": uri})
+
+    assert error["code"] == -32002
+    what = "looks at rows of other models, whose changes are not told here. Watch flights.flight without it."
+    assert error["data"]["errors"] == [{"field": "origin__name", "message": what, "received": None}]
+
+
 def test_what_was_not_acknowledged_is_never_told(admin: Peer, flights: Any) -> None:
     watching = listen(admin, {"resourceSubscriptions": ["db://flights/airline/XX", "db://flights/airline/UA"]})
     assert watching.next() == acknowledged("sub-1", resourceSubscriptions=["db://flights/airline/UA"])
@@ -180,7 +191,7 @@ def test_the_acknowledgement_comes_first_whoever_saves_meanwhile(admin: Peer, fl
     finally:
         stop.set()
         for thread in threads:
-            thread.join(5)
+            thread.join(30)
 
     assert {message["method"] for message in heard} == {"notifications/subscriptions/acknowledged"}
 

@@ -211,7 +211,7 @@ class OldStream:
     """A stream of HTTP+SSE at one process, whose messages are posted to the other."""
 
     def __init__(self, two: Two, token: str) -> None:
-        self.client = httpx.Client(timeout=15, headers={"Authorization": f"Bearer {token}"})
+        self.client = httpx.Client(timeout=60, headers={"Authorization": f"Bearer {token}"})
         self.elsewhere = two.other
         request = self.client.build_request("GET", f"{two.one}/sse", headers={"Accept": "text/event-stream"})
         self.response = self.client.send(request, stream=True)

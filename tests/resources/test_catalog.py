@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import override_settings
 from pydantic import AnyUrl
 
-from demo_project.flights.models import Flight, Plane
-from mcp_django import resource, site
+from demo_project.flights.models import Airport, Flight, Plane
+from mcp_django import ModelMCP, resource, site
+from mcp_django.push import listeners
 from tests.shop.models import Tag
-from tests.support.asking import DirectPeer
+from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights, make_staff
-from tests.support.peers import MODERN, Peer
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, REVISIONS, Peer
 
 
 @pytest.fixture
@@ -51,6 +55,11 @@ def test_a_collection_is_its_first_page(root: DirectPeer) -> None:
     ("pk__in=2,3", [2, 3]),
     ("notes=note%201", [2]),
     ("notes=note+1", []),
+    ("carrier__name=United&limit=2", [1, 3]),
+    ("carrier__name__startswith=Am&origin__name__in=JFK,LGA", [4, 6, 10, 12]),
+    ("plane__flights__count__gte=8&plane__flights__number=1004", [2, 3, 5, 6, 8, 9, 11, 12]),
+    ("disruptions__isnull=true&id__lte=2", [1, 2]),
+    ("carrier__exact=AA&limit=1", [2]),
     ("origin__exact=JFK&limit=1", [1]),
 ])  # fmt: skip
 def test_a_collection_is_asked_by_its_query(root: DirectPeer, query: str, keys: list[int]) -> None:
@@ -85,7 +94,7 @@ def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: Dire
 
 
 @pytest.mark.parametrize(("query", "field"), [
-    ("nope=1", "filter.nope"),
+    ("nope=1", "nope"),
     ("limit=0", "limit"),
     ("limit=-1", "limit"),
     ("limit=1.5", "limit"),
@@ -96,13 +105,22 @@ def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: Dire
     ("cursor=x", "cursor"),
     ("order_by=nope", "order_by"),
     ("fields=nope", "fields"),
-    ("any=1", "filter.any"),
-    ("not=1", "filter.not"),
-    ("number=x", "filter.number"),
-    ("notes=%00", "filter.notes"),
+    ("any=1", "any"),
+    ("all=1", "all"),
+    ("not=1", "not"),
+    ("total=yes", "total"),
+    ("total=true&total=true", "total"),
+    ("origin__nope=1", "origin__nope"),
+    ("origin__name__nope=1", "origin__name__nope"),
+    ("disruptions__count__gte=x", "disruptions__count__gte"),
+    ("carrier__flights__origin__name=x", "carrier__flights__origin__name"),
+    ("fields=origin__nope", "fields"),
+    ("order_by=disruptions", "order_by"),
+    ("number=x", "number"),
+    ("notes=%00", "notes"),
     ("search=%00", "search"),
-    ("_connector=OR", "filter._connector"),
-    ("=1", "filter."),
+    ("_connector=OR", "_connector"),
+    ("=1", ""),
 ])  # fmt: skip
 def test_a_query_that_cannot_be_asked_says_what_is_wrong(root: DirectPeer, query: str, field: str) -> None:
     assert [entry[0] for entry in wrong(root, f"db://flights/flight?{query}")] == [field]
@@ -117,7 +135,7 @@ def test_a_limit_beyond_the_bound_is_cut_and_noted(root: DirectPeer) -> None:
     read = root.read(f"db://flights/flight?limit={'9' * 30}")
 
     assert len(read["rows"]) == 12
-    assert read["notes"] == ["A page holds at most 100 rows."]
+    assert read["notes"] == ["A page holds at most 100 rows (MAX_ROWS)."]
 
 
 def test_a_schema_says_what_the_record_is(root: DirectPeer) -> None:
@@ -238,3 +256,221 @@ def test_a_cursor_of_a_tool_goes_on_in_a_uri(root: DirectPeer) -> None:
 
     assert read["rows"] == [[6], [7]]
     assert Flight.objects.count() == 12
+
+
+def test_a_query_asks_for_fields_of_related_rows_and_for_the_total(root: DirectPeer) -> None:
+    Flight.objects.get(pk=1).disruptions.create(kind="crew")
+
+    read = root.read("db://flights/flight?fields=origin__name,disruptions__count&total=true&limit=2&origin__name=JFK")
+
+    assert read == {
+        "model": "flights.flight", "columns": ["id", "origin__name", "disruptions__count"],
+        "rows": [[1, "JFK", 1], [4, "JFK", 0]], "total": 4, "next": read["next"],
+    }  # fmt: skip
+    assert root.read(read["next"])["rows"] == [[7, "JFK", 0], [10, "JFK", 0]]
+    assert "total" not in root.read("db://flights/flight?total=false")
+
+
+@pytest.mark.parametrize("query", ["origin=EWR", "origin__name=EWR", "origin__name__startswith=E", "origin__pk=EWR"])
+def test_a_query_finds_nothing_by_a_hidden_row(root: DirectPeer, declared: Declared, query: str) -> None:
+    class JFK(ModelMCP):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).filter(faa="JFK")
+
+    declared.model(Airport, JFK)
+
+    assert root.read(f"db://flights/flight?total=true&{query}")["total"] == 0
+    assert root.read(f"db://flights/flight?total=true&{query.replace('E', 'J').replace('JWR', 'JFK')}")["total"] == 4
+
+
+@pytest.mark.parametrize(("query", "named"), [
+    ("origin=JFK&order_by=-number&fields=id,origin&limit=5&total=true", []),
+    ("origin__isnull=true&origin__in=JFK,EWR&origin__startswith=J", []),
+    ("search=n", ["search"]),
+    ("origin__name=JFK", ["origin__name"]),
+    ("origin__name__startswith=J&carrier__flights__count__gte=1", ["origin__name__startswith",
+                                                                  "carrier__flights__count__gte"]),
+    ("disruptions__isnull=true", ["disruptions__isnull"]),
+    ("fields=id,carrier__name", ["fields"]),
+    ("fields=disruptions__count&order_by=-carrier__name", ["fields", "order_by"]),
+])  # fmt: skip
+def test_a_query_is_watched_unless_rows_of_other_models_decide_it(
+    root: DirectPeer, query: str, named: list[str]
+) -> None:
+    uri = f"db://flights/flight?{query}"
+    subscription = listeners.watch(site, uri)
+
+    assert subscription is not None
+    assert subscription.look(site, request_of(root.user)) is (named == [])
+    assert sorted(error["field"] for error in subscription.errors) == sorted(named)
+    assert "rows" in root.read(uri)
+
+
+def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: DirectPeer) -> None:
+    assert wrong(root, "db://flights/flight?origin=JFK&origin=EWR") == [
+        ("origin", "stands twice in the query; for several values there is __in."),
+    ]  # fmt: skip
+    assert wrong(root, "db://flights/flight?not=1") == [
+        ("not", "cannot be said in a URI: find_records takes it in its filter."),
+    ]  # fmt: skip
+
+
+def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer) -> None:
+    long = "&".join(f"notes__{lookup}={'n'}" for lookup in ("contains", "icontains", "startswith"))
+    whole = root.read(f"db://flights/flight?limit=1&{long}")
+
+    with override_settings(MCP={"MAX_URI": len(whole["next"]) - 1}):
+        cut = root.read(f"db://flights/flight?limit=1&{long}")
+    with override_settings(MCP={"MAX_URI": len(whole["next"])}):
+        kept = root.read(f"db://flights/flight?limit=1&{long}")
+
+    assert "next" not in cut
+    assert cut["notes"] == ["There are more rows. Their URI would be too long (MAX_URI): ask find_records for them."]
+    assert len(kept["next"]) == len(whole["next"]) and root.read(kept["next"])["rows"][0][0] == 2
+
+
+# For whom a resource is, and when it was changed.
+
+
+def resources(peer: DirectPeer, revision: str = MODERN) -> dict[str, Any]:
+    return {item["uri"]: item for item in peer.result(revision, "resources/list")["resources"]}
+
+
+def link(peer: DirectPeer, revision: str = MODERN, **arguments: Any) -> Any:
+    params = {"name": "get_record", "arguments": {"model": "flights.flight", **arguments}}
+    return peer.result(revision, "tools/call", params)["content"][1:]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_model_says_for_whom_it_is_and_when_it_was_changed(
+    root: DirectPeer, declared: Declared, revision: str
+) -> None:
+    declared.model(
+        Flight, fields=["number", "departs_at"], last_modified_field="departs_at",
+        annotations={"audience": ["assistant"], "priority": 0.5},
+    )  # fmt: skip
+    said = {"audience": ["assistant"], "priority": 0.5}
+    moment = {"lastModified": "2013-01-01T21:00:00Z"} if revision >= "2025-06-18" else {}
+
+    listed = resources(root, revision)["db://flights/flight"]
+    templates = root.result(revision, "resources/templates/list")["resourceTemplates"]
+    [block] = link(root, revision, id=1)
+    text = root.result(revision, "resources/read", {"uri": "db://flights/flight/1"})["contents"][0]["text"]
+
+    assert listed["annotations"] == {**said, **moment} and "size" not in listed
+    assert [item.get("annotations") for item in templates if item["uriTemplate"].startswith("db://flights/flight")] == [
+        said, said,
+    ]  # fmt: skip
+    if revision >= "2025-06-18":
+        assert block == {
+            "type": "resource_link", "uri": "db://flights/flight/1", "name": "flights.flight 1",
+            "mimeType": "application/json", "size": len(text.encode()),
+            "annotations": {**said, "lastModified": "2013-01-01T10:00:00Z"},
+        }  # fmt: skip
+    else:
+        assert block == {"type": "text", "text": "flights.flight 1: db://flights/flight/1", "annotations": said}
+
+
+def test_without_options_nothing_is_said_and_nothing_is_linked(root: DirectPeer) -> None:
+    assert "annotations" not in resources(root)["db://flights/flight"]
+    assert link(root, id=1) == []
+
+
+def test_the_newest_row_is_the_newest_that_the_user_may_see(root: DirectPeer, declared: Declared) -> None:
+    class Early(ModelMCP):
+        fields = ("departs_at",)
+        last_modified_field = "departs_at"
+
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).filter(pk__lte=2)
+
+    declared.model(Flight, Early)
+
+    assert resources(root)["db://flights/flight"]["annotations"] == {"lastModified": "2013-01-01T11:00:00Z"}
+    Flight.objects.all().delete()
+    assert "annotations" not in resources(root)["db://flights/flight"]
+
+
+@pytest.mark.parametrize("options", [
+    {"fields": ["number"]},
+    {"fields": ["number", "departs_at"], "exclude": ["departs_at"]},
+])  # fmt: skip
+def test_a_moment_that_the_user_may_not_read_is_not_told(root: DirectPeer, declared: Declared, options: Any) -> None:
+    declared.model(Flight, last_modified_field="departs_at", **options)
+
+    assert "annotations" not in resources(root)["db://flights/flight"]
+    assert link(root, id=1) == []
+
+
+def test_the_newest_of_rows_that_are_asked_one_by_one_is_not_told(root: DirectPeer, declared: Declared) -> None:
+    class Picky(ModelMCP):
+        fields = ("departs_at",)
+        last_modified_field = "departs_at"
+
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.pk == 1
+
+    declared.model(Flight, Picky)
+
+    assert "annotations" not in resources(root)["db://flights/flight"]
+    assert link(root, id=1)[0]["annotations"] == {"lastModified": "2013-01-01T10:00:00Z"}
+
+
+def test_a_link_says_a_size_only_of_a_whole_record(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, fields=["number", "notes"], annotations={"priority": 1})
+
+    assert "size" in link(root, id=1)[0] and "size" not in link(root, id=1, fields=["number"])[0]
+
+
+def test_annotations_that_no_client_could_read_are_left_out(
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    declared.model(Flight, fields=["number"], annotations={"audience": "user"})
+
+    assert "annotations" not in resources(root)["db://flights/flight"]
+    assert "annotations cannot be told" in caplog.text
+
+
+def test_a_plain_resource_says_when_it_was_changed_and_how_long_it_is(root: DirectPeer, declared: Declared) -> None:
+    moment = datetime.datetime(2013, 1, 31, 12, tzinfo=datetime.UTC)
+    declared.resource(
+        "shop://terms", lambda request: "x" * 7, name="terms", size=7, annotations={"priority": 1},
+        last_modified=lambda request: moment if request.user.username == "root" else None,
+    )  # fmt: skip
+    declared.resource("shop://order/{id}", lambda request, id: id, name="order", annotations={"audience": ["user"]})
+
+    templates = root.result(MODERN, "resources/templates/list")["resourceTemplates"]
+
+    assert resources(root)["shop://terms"] == {
+        "uri": "shop://terms", "name": "terms", "mimeType": "text/plain", "size": 7,
+        "annotations": {"priority": 1, "lastModified": "2013-01-31T12:00:00Z"},
+    }  # fmt: skip
+    assert resources(DirectPeer(make_staff("nobody")))["shop://terms"]["annotations"] == {"priority": 1}
+    assert [item["annotations"] for item in templates if item["uriTemplate"].startswith("shop:")] == [
+        {"audience": ["user"]}
+    ]
+
+
+def test_a_plain_resource_that_does_not_know_when_it_was_changed_is_listed(
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(request: Any) -> Any:
+        raise ValueError("nobody knows")
+
+    declared.resource("shop://terms", lambda request: "x", name="terms", last_modified=broken)
+
+    assert "annotations" not in resources(root)["shop://terms"]
+    assert "last_modified of shop://terms failed" in caplog.text
+
+
+@pytest.mark.parametrize(("uri", "options"), [
+    ("shop://x", {"annotations": {"priority": 2}}),
+    ("shop://x", {"annotations": {"audience": ["everybody"]}}),
+    ("shop://x", {"annotations": {"lastModified": "2013"}}),
+    ("shop://{x}", {"annotations": {"priority": "high"}}),
+    ("shop://{x}", {"size": 1}),
+    ("shop://{x}", {"last_modified": lambda request: None}),
+])  # fmt: skip
+def test_options_that_no_client_could_read_are_refused(uri: str, options: Any) -> None:
+    with pytest.raises(ImproperlyConfigured, match="shop://"):
+        resource(uri, **options)(lambda request, x="": x)

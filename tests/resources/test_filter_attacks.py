@@ -38,10 +38,14 @@ def refusal(peer: Peer, model: str = "flights.flight", **asked: Any) -> list[dic
 
 
 NAMES = [
-    "__class__", "_meta", "pk__in__x", "groups__user__password", "carrier__name", "origin__departures__id", "objects",
-    "carrier_id", "__", "", "number__exact__isnull", "disruptions", "origin__weather", "_state", "_mcp_0",
-    "departs_at__date__gt", "status__regex", "status__iregex", "status__search", "notes__lower", "departs_at__year__gt",
-    "number__bitand", "and", "or", "AND", "any__in", "not__x", "number\x00", "Number", "number__GT", "nümber",
+    "__class__", "_meta", "pk__in__x", "groups__user__password", "carrier__password", "origin__departures__x",
+    "objects", "carrier_id", "__", "", "number__exact__isnull", "disruption", "origin__weathers", "_state", "_mcp_0",
+    "departs_at__date__contains", "status__regex", "status__iregex", "status__search", "notes__lower",
+    "departs_at__year__in", "number__bitand", "and", "or", "AND", "any__in", "not__x", "number\x00", "Number",
+    "number__GT", "nümber", "origin____name", "origin__", "number__", "departs_at__year__", "__origin",
+    "origin__name__", "disruptions__", "disruptions__count__", "disruptions__count__in", "origin__pk__x", "pk__",
+    "_origin",
+    "origin_id__name", "origin__name__icontains__x",
 ]  # fmt: skip
 
 

@@ -113,10 +113,13 @@ FOUND = [
     ({"launched__year": 2014}, "chair"),
     ({"launched__year": "2013"}, "lamp"),
     ({"launched__month": 6}, "chair"),
+    ({"launched__month__lt": 6}, "lamp"),
+    ({"launched__year__gte": 2014}, "chair"),
     ({"launched__day": 31}, "lamp"),
     ({"launched__week_day": 5}, "lamp"),
     ({"opens__lte": "08:30:00"}, "lamp"),
     ({"opens__hour": 9}, "chair"),
+    ({"opens__hour__lte": 8}, "lamp"),
     ({"opens__minute": 30}, "lamp"),
     ({"lead_time": "P1DT2H"}, "lamp"),
     ({"lead_time__lt": "1 02:00:00"}, "chair"),
@@ -126,7 +129,8 @@ FOUND = [
     ({"active__in": [False]}, "chair"),
     ({"sku": str(LAMP)}, "lamp"),
     ({"sku__in": [LAMP.hex.upper()]}, "lamp"),
-    ({"manual__isnull": False}, "chair lamp void"),
+    ({"manual__isnull": False}, "lamp"),
+    ({"manual__isnull": True}, "chair void"),
     ({"details__isnull": False}, "chair lamp void"),
     # Joined.
     ({}, "chair lamp void"),
@@ -153,6 +157,7 @@ def test_every_lookup_that_is_described_can_be_asked(products: ModelRights, flig
         "integer": "1", "boolean": "true", "text": "N", "number": "1.5", "decimal": "1.5", "date": "2013-01-31",
         "datetime": "2013-01-31T08:00:00Z", "time": "08:00:00", "duration": "P1D", "uuid": str(LAMP),
     }  # fmt: skip
+    parts = {*kinds.DATE.readers, *kinds.TIME.readers}
     asked = 0
 
     for rights in (products, flights):
@@ -160,7 +165,8 @@ def test_every_lookup_that_is_described_can_be_asked(products: ModelRights, flig
             for lookup in column.kind.lookups:
                 value = values.get(column.kind.name, "")
                 value = "true" if lookup == "isnull" else f"{value},{value}" if lookup == "range" else value
-                value = "12" if lookup in kinds.PART_LOOKUPS else "2013-01-31" if lookup == "date" else value
+                value = {"date": "2013-01-31", "time": "08:00:00"}.get(lookup, value)
+                value = "12" if lookup in parts else value
                 rows.find(rights, rows.Question(filter={f"{name}__{lookup}": value}))
                 asked += 1
 
@@ -178,6 +184,10 @@ def test_every_lookup_that_is_described_can_be_asked(products: ModelRights, flig
     ({"departs_at__year": 2013, "departs_at__month": 1, "departs_at__day": 1}, [1, 2, 3, 4, 5, 6]),
     ({"departs_at__hour": 5}, [1]),
     ({"departs_at__minute": 30}, []),
+    ({"departs_at__second": 0, "departs_at__time": "05:00:00"}, [1]),
+    ({"departs_at__quarter": 1, "departs_at__week": 1, "departs_at__iso_year": 2013}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__iso_week_day": 2}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__iso_week_day": 3}, []),
     ({"departs_at__week_day": 3}, [1, 2, 3, 4, 5, 6]),
     ({"carrier": "AA"}, [2, 4, 6]),
     ({"carrier__in": ["AA"]}, [2, 4, 6]),
@@ -210,7 +220,7 @@ def test_an_unknown_field_is_answered_with_the_nearest_and_all(flights: ModelRig
             "field": "filter.departure_dealy__gt",
             "message": "no field 'departure_dealy'. Did you mean departure_delay? Allowed: id, departs_at, carrier, "
             "number, origin, destination, status, departure_delay, arrival_delay, tailnum, notes, plane, air_time, "
-            "distance.",
+            "distance, disruptions.",
             "received": 10,
         }
     ]

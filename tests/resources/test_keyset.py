@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import models
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
@@ -22,9 +22,7 @@ from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 
-checked = settings(
-    max_examples=50, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+checked = settings(max_examples=50)
 
 #: Few values of each kind, so that rows are equal in what they are ordered by.
 VALUES: dict[str, list[Any]] = {

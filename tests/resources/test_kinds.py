@@ -7,11 +7,15 @@ import json
 import math
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.postgres import fields as postgres
+from django.contrib.postgres.search import SearchVectorField
 from django.db import connection, models
+from django.db.backends.postgresql.psycopg_any import NumericRange
 from jsonschema import Draft202012Validator
 
 from demo_project.flights.models import Flight
@@ -76,8 +80,8 @@ WRITTEN = [
     ("details", "text", "text"),
     ("details", 5, 5),
     ("details", {"a": [2**53, True, 1.5]}, {"a": [str(2**53), True, 1.5]}),
-    ("manual", "manuals/lamp.pdf", "manuals/lamp.pdf"),
-    ("manual", "", ""),
+    ("details", [[[2**53]], {"a": 2**53}], [[[str(2**53)]], {"a": str(2**53)}]),
+    ("manual", "", None),
 ]
 
 
@@ -91,6 +95,22 @@ def test_a_value_is_written(root: DirectPeer, name: str, value: Any, written: An
     assert type(found) is type(written)
 
 
+def test_json_deeper_than_the_encoder_goes_says_where_it_was_cut(root: DirectPeer) -> None:
+    if connection.vendor == "mysql":
+        return  # MariaDB takes no JSON of such a depth.
+    value: Any = "bottom"
+    for _ in range(300):
+        value = [value]
+    product = Product.objects.create(name="x", details=value)
+
+    found = root.read(f"db://shop/product/{product.pk}")["details"]
+
+    depth = 0
+    while isinstance(found, list):
+        [found], depth = found, depth + 1
+    assert (depth, found) == (100, "… (deeper than 100 levels)")
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_that_json_lacks_are_null(root: DirectPeer, value: float) -> None:
     if connection.vendor == "mysql":
@@ -99,7 +119,7 @@ def test_numbers_that_json_lacks_are_null(root: DirectPeer, value: float) -> Non
     assert value_of(root, "weight", value) is None
 
 
-def test_binary_is_hidden(root: DirectPeer) -> None:
+def test_binary_that_no_form_shows_is_hidden(root: DirectPeer) -> None:
     product = Product.objects.create(name="x", blob=b"\x00\xff")
 
     assert "blob" not in root.read(f"db://shop/product/{product.pk}")
@@ -124,6 +144,43 @@ def test_a_relation_is_written_as_the_key_that_it_holds(root: DirectPeer) -> Non
     assert (second["carrier"], second["plane"]) == ("AA", "N14228")
 
 
+EXAMPLES: dict[str, tuple[models.Field[Any, Any], Any]] = {
+    "IntegerField": (models.IntegerField(), 12),
+    "FloatField": (models.FloatField(), 0.5),
+    "DecimalField": (models.DecimalField(), Decimal("10.10")),
+    "BooleanField": (models.BooleanField(), True),
+    "CharField": (models.CharField(), "JFK"),
+    "DateTimeField": (models.DateTimeField(), datetime.datetime(2013, 1, 31, 8, 30, tzinfo=datetime.UTC)),
+    "DateField": (models.DateField(), datetime.date(2013, 1, 31)),
+    "TimeField": (models.TimeField(), datetime.time(8, 30)),
+    "DurationField": (models.DurationField(), datetime.timedelta(days=1, hours=2)),
+    "UUIDField": (models.UUIDField(), SKU),
+    "GenericIPAddressField": (models.GenericIPAddressField(), "10.0.0.1"),
+    "JSONField": (models.JSONField(), {"color": "red"}),
+    "ForeignKey": (Flight._meta.get_field("id"), 7),
+    "GeneratedField": (
+        models.GeneratedField(expression=models.F("x"), output_field=models.IntegerField(), db_persist=True), 12,
+    ),
+    "ArrayField": (postgres.ArrayField(models.TextField()), ["red", "old"]),
+    "HStoreField": (postgres.HStoreField(), {"color": "red"}),
+    "IntegerRangeField": (postgres.IntegerRangeField(), NumericRange(1, 5)),
+}  # fmt: skip
+
+
+def test_values_look_as_the_readme_says() -> None:
+    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
+    section = readme.partition("\n### What values look like\n")[2].partition("\n#")[0]
+    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
+    said = {line[0].split("`")[1]: json.loads(line[2].strip(" `")) for line in lines}
+
+    written = {
+        name: kind.write(value) for name, (field, value) in EXAMPLES.items() if (kind := kind_of(field, named=False))
+    }
+
+    assert said.pop("FileField") == "db://shop/order/1/receipt"
+    assert written == said
+
+
 def test_an_integer_beyond_double_precision_finds_its_row_again(root: DirectPeer) -> None:
     Product.objects.create(name="other", stock=2**53)
     Product.objects.create(name="right", stock=2**53 + 1)
@@ -139,6 +196,10 @@ class _EncryptedField(models.CharField):
     """A stranger's field: its values come out decrypted."""
 
 
+class _Point(models.Field):
+    """A stranger's field that is made from nothing known."""
+
+
 def test_a_field_of_a_strange_class_is_hidden_until_it_is_named() -> None:
     field = _EncryptedField(max_length=10)
 
@@ -146,11 +207,19 @@ def test_a_field_of_a_strange_class_is_hidden_until_it_is_named() -> None:
     assert kind_of(field, named=True) is TEXT
 
 
-def test_binary_is_hidden_even_where_it_is_named() -> None:
-    assert kind_of(models.BinaryField(), named=True) is None
+def test_what_nobody_reads_is_hidden_even_where_it_is_named() -> None:
+    for field in (SearchVectorField(), postgres.ArrayField(SearchVectorField()), postgres.ArrayField(_Point())):
+        assert kind_of(field, named=True) is None
 
 
-def test_every_field_class_of_django_has_a_kind_but_binary_and_removed_ones() -> None:
+def test_an_array_of_a_strange_class_is_hidden_until_it_is_named() -> None:
+    field = postgres.ArrayField(_EncryptedField(max_length=10))
+
+    assert kind_of(field, named=False) is None
+    assert kind_of(field, named=True) is kind_of(postgres.ArrayField(models.TextField()), named=False)
+
+
+def test_every_field_class_of_django_has_a_kind_but_removed_ones() -> None:
     classes = [
         cls
         for cls in vars(models).values()
@@ -160,6 +229,6 @@ def test_every_field_class_of_django_has_a_kind_but_binary_and_removed_ones() ->
     without = {cls.__name__ for cls in classes if cls not in KINDS}
 
     assert without == {
-        "Field", "BinaryField", "CommaSeparatedIntegerField", "IPAddressField", "NullBooleanField", "ManyToManyField",
+        "Field", "CommaSeparatedIntegerField", "IPAddressField", "NullBooleanField", "ManyToManyField",
         "CompositePrimaryKey", "GeneratedField", "OrderWrt",
     }  # fmt: skip

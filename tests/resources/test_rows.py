@@ -42,7 +42,7 @@ def test_a_page_has_no_more_rows_than_the_limit_of_the_project(root: DirectPeer)
         by_uri = root.read("db://flights/flight?limit=3")
 
     assert len(by_default["rows"]) == len(by_uri["rows"]) == 2
-    assert by_uri["notes"] == ["A page holds at most 2 rows."]
+    assert by_uri["notes"] == ["A page holds at most 2 rows (MAX_ROWS)."]
 
 
 def test_the_primary_key_is_the_first_column_whatever_is_asked(root: DirectPeer) -> None:
@@ -62,7 +62,7 @@ def test_long_text_is_cut_in_a_page_and_whole_in_a_record(root: DirectPeer) -> N
     record = root.call("get_record", model="flights.flight", id=1)["structuredContent"]
 
     assert page["rows"] == [[1, "x" * 2_000 + "…"]]
-    assert page["notes"] == ["Values ending in … were cut at 2000 characters; get_record gives them whole."]
+    assert page["notes"] == ["Values of notes ending in … were cut at 2000 characters; get_record gives them whole."]
     assert record["notes"] == "x" * 5_000
 
 
@@ -73,7 +73,7 @@ def test_long_json_is_cut_in_a_page_and_whole_in_a_record(root: DirectPeer) -> N
     record = root.call("get_record", model="shop.product", id=product.pk)["structuredContent"]
 
     assert page["rows"][0][1] == '{"a":"' + "y" * 1_994 + "…"
-    assert page["notes"] == ["Values ending in … were cut at 2000 characters; get_record gives them whole."]
+    assert page["notes"] == ["Values of details ending in … were cut at 2000 characters; get_record gives them whole."]
     assert record["details"] == {"a": "y" * 5_000}
 
 
@@ -121,7 +121,7 @@ def test_a_record_longer_than_the_bound_is_cut_and_says_so(root: DirectPeer) -> 
 
     assert len(encode(result)) <= 900_000
     assert result["structuredContent"]["notes"].endswith("…")
-    assert result["content"][1]["text"].startswith("Values ending in … were cut at ")
+    assert result["content"][1]["text"].startswith("Values of notes ending in … were cut at ")
 
 
 @pytest.mark.parametrize("key", [999, "999", -1, 0, "", "x", "1 OR 1=1", 2**70, "1e3", "0x1", " ", "1\x00"])

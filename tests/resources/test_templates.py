@@ -152,7 +152,7 @@ def test_a_uri_is_matched(pattern: str, uri: str | None, expected: dict[str, str
         assert template(pattern).match(uri) == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(min_size=1), st.text(min_size=1))
 def test_any_value_is_given_as_it_was_encoded(first: str, second: str) -> None:
     try:
@@ -325,7 +325,7 @@ def test_templates_that_cannot_be_told_apart(first: str, second: str, both: bool
         resource(second, site=own)(echo)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(["{x}", "{y}", "/", ",", "a", "b"]), min_size=1, max_size=6).map("".join),
        st.lists(st.sampled_from(["{x}", "{y}", "/", ",", "a", "b"]), min_size=1, max_size=6).map("".join),
        st.text("ab/,", min_size=1, max_size=8))  # fmt: skip

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl
 
 from demo_project.flights.models import Flight
-from mcp_django.resources.uris import Target, collection_uri, parse, query_uri, record_uri, schema_uri
+from mcp_django.resources.uris import Target, collection_uri, file_uri, parse, query_uri, record_uri, schema_uri
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer
 from tests.support.peers import MODERN, Peer
@@ -53,6 +53,17 @@ def test_any_text_is_a_key(key: str) -> None:
     assert uri.isascii()
 
 
+@given(st.text(max_size=40), st.sampled_from(["notes", "größe", "_1"]))
+def test_any_text_is_a_key_of_what_holds_a_file(key: str, name: str) -> None:
+    if any("\ud800" <= character <= "\udfff" for character in key):
+        return
+    uri = file_uri(Tag, key, name)
+
+    assert parse(uri) == Target("file", "shop.tag", key, field=name)
+    assert str(AnyUrl(uri)) == uri
+    assert uri.isascii()
+
+
 @given(st.dictionaries(st.sampled_from(["origin", "limit", "notes__icontains"]), st.text(max_size=20), max_size=3))
 def test_any_text_is_a_value_of_a_query(values: dict[str, str]) -> None:
     if any("\ud800" <= character <= "\udfff" for value in values.values() for character in value):
@@ -70,6 +81,11 @@ def test_any_text_is_a_value_of_a_query(values: dict[str, str]) -> None:
     ("db://flights/flight.schema", Target("schema", "flights.flight")),
     ("db://flights/flight/1", Target("record", "flights.flight", "1")),
     ("db://flights/flight?pk=1", Target("record", "flights.flight", "1")),
+    ("db://flights/flight/1/notes", Target("file", "flights.flight", "1", field="notes")),
+    ("db://flights/flight/1%2F2/%6Eotes", Target("file", "flights.flight", "1/2", field="notes")),
+    ("db://flights/flight?pk=..&field=notes", Target("file", "flights.flight", "..", field="notes")),
+    ("db://flights/flight?pk=1&field=notes",
+     Target("collection", "flights.flight", query=(("pk", "1"), ("field", "notes")))),
     ("db://flights/flight?origin=JFK&limit=5",
      Target("collection", "flights.flight", query=(("origin", "JFK"), ("limit", "5")))),
     ("db://flights/flight?notes=a+b%20c", Target("collection", "flights.flight", query=(("notes", "a+b c"),))),
@@ -87,7 +103,9 @@ def test_a_uri_names(uri: str, target: Target) -> None:
     "db://flights/flight/%2E%2E", "db://flights/flight/%2e", "db://flights/flight/1#x", "db://flights/flight/1?limit=1",
     "db://flights/flight.schema/1", "db://flights/flight.schema?limit=1", "db://flights/flight.txt", "db://../flight",
     "db://user:pass@flights/flight", "db://flights:80/flight", "db://flights/flight\n", " db://flights/flight",
-    "db://flights/flight//1", "file:///etc/passwd", "db://fl\u00efghts/flight", "db://flights/%66light",
+    "db://flights/flight//1", "db://flights/flight/1/", "db://flights/flight/1/notes/x", "db://flights/flight/1/..",
+    "db://flights/flight/1/%2E%2E", "db://flights/flight/1/notes?x=1", "db://flights/flight/../notes",
+    "file:///etc/passwd", "db://fl\u00efghts/flight", "db://flights/%66light",
 ])  # fmt: skip
 def test_a_uri_that_names_nothing(uri: str) -> None:
     assert parse(uri) is None

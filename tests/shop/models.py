@@ -2,6 +2,9 @@
 
 import uuid
 
+from django.contrib.contenttypes.fields import GenericForeignKey, GenericRelation
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.postgres import fields as postgres
 from django.db import models
 
 
@@ -97,3 +100,112 @@ class Locker(models.Model):
 
     def __str__(self) -> str:
         return f"locker {self.number}"
+
+
+class Document(models.Model):
+    """What is not in a row: a file, and bytes. Its key is any text."""
+
+    name = models.CharField(max_length=50, primary_key=True)
+    upload = models.FileField(blank=True)
+    scan = models.BinaryField(null=True)
+    owner = models.ForeignKey(Person, models.CASCADE, null=True, related_name="documents")
+    address = models.GenericIPAddressField(null=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Shelf(models.Model):
+    """Fields that only PostgreSQL has, so that its table is made only there."""
+
+    labels = postgres.ArrayField(models.CharField(max_length=10, null=True), null=True)
+    counts = postgres.ArrayField(models.IntegerField(), default=list)
+    prices = postgres.ArrayField(models.DecimalField(max_digits=6, decimal_places=2), default=list)
+    days = postgres.ArrayField(models.DateField(), default=list)
+    grid = postgres.ArrayField(postgres.ArrayField(models.BigIntegerField()), default=list)
+    places = postgres.IntegerRangeField(null=True)
+    serials = postgres.BigIntegerRangeField(null=True)
+    weights = postgres.DecimalRangeField(null=True)
+    open_days = postgres.DateRangeField(null=True)
+    open_at = postgres.DateTimeRangeField(null=True)
+
+    class Meta:
+        required_db_vendor = "postgresql"
+
+    def __str__(self) -> str:
+        return f"shelf {self.pk}"
+
+
+class Labelled(models.Model):
+    """A field of an extension, whose table the test makes that has made the extension."""
+
+    labels = postgres.HStoreField(null=True)
+
+    class Meta:
+        managed = False
+
+    def __str__(self) -> str:
+        return f"labelled {self.pk}"
+
+
+class Supplier(models.Model):
+    """Points to its own kind, by a key that may be null."""
+
+    name = models.CharField(max_length=50)
+    code = models.CharField(max_length=10, unique=True, null=True)
+    rating = models.IntegerField(null=True)
+    parent = models.ForeignKey("self", models.SET_NULL, to_field="code", null=True, related_name="branches")
+    #: What the rows that some people see are told by; itself it is never shown.
+    open = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Part(models.Model):
+    """Leads to one row, to many rows, and to many by a model between."""
+
+    name = models.CharField(max_length=50)
+    weight = models.IntegerField(null=True)
+    supplier = models.ForeignKey(Supplier, models.CASCADE, null=True, related_name="parts")
+    makers = models.ManyToManyField(Supplier, through="Making", related_name="makes")
+    tags = models.ManyToManyField(Tag, related_name="parts")
+    remarks = GenericRelation("shop.Remark", "key", "kind")
+    open = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Making(models.Model):
+    """A row between a part and who makes it."""
+
+    part = models.ForeignKey(Part, models.CASCADE, related_name="makings")
+    maker = models.ForeignKey(Supplier, models.CASCADE, related_name="makings")
+    open = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return f"making {self.pk}"
+
+
+class Warranty(models.Model):
+    """One of a part at most."""
+
+    part = models.OneToOneField(Part, models.CASCADE, related_name="warranty")
+    months = models.IntegerField()
+
+    def __str__(self) -> str:
+        return f"warranty {self.pk}"
+
+
+class Remark(models.Model):
+    """Is about a row of any model."""
+
+    text = models.CharField(max_length=50)
+    # Its table is made before that of what it points to.
+    kind = models.ForeignKey(ContentType, models.CASCADE, null=True, db_constraint=False)
+    key = models.CharField(max_length=50, blank=True)
+    about = GenericForeignKey("kind", "key")
+
+    def __str__(self) -> str:
+        return self.text

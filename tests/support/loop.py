@@ -23,7 +23,7 @@ class LoopThread:
     def close(self) -> None:
         self.run(self._cancel_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(5)
+        self._thread.join(30)
         self.loop.close()
 
     async def _cancel_all(self) -> None:

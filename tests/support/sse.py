@@ -66,7 +66,7 @@ class Stream(Connection):
             return
         opened = asyncio.Event()
         self._reader = asyncio.ensure_future(self._read(opened))
-        await asyncio.wait_for(opened.wait(), 10)
+        await asyncio.wait_for(opened.wait(), 30)
 
     async def _read(self, opened: asyncio.Event) -> None:
         begun = b""

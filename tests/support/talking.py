@@ -128,7 +128,7 @@ def _on_connection(
         request = _framed(peer, revision, method, params)
         connection.send(request)
         while True:
-            message = connection.loop.run(asyncio.wait_for(connection.talk.get(), 10))
+            message = connection.loop.run(asyncio.wait_for(connection.talk.get(), 30))
             if "method" in message and "id" in message:
                 if (response := answer(message)) is not None:
                     connection.send(response)

@@ -53,7 +53,7 @@ def test_the_readme_sets_a_worker_up(tmp_path: Path) -> None:
                     "Mcp-Name": params.get("name") or params["taskId"],
                 }
                 message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-                answer = httpx.post(served.url, json=message, headers=headers, timeout=20)
+                answer = httpx.post(served.url, json=message, headers=headers, timeout=60)
                 return json.loads(answer.text)["result"]
 
             created = ask("tools/call", {"name": "check_totals", "arguments": {}})
@@ -63,7 +63,7 @@ def test_the_readme_sets_a_worker_up(tmp_path: Path) -> None:
                 found = ask("tasks/get", {"taskId": created["taskId"]})
                 return found if found["status"] != "working" else None
 
-            found = wait_for(done, "the result", 20)
+            found = wait_for(done, "the result", 60)
     finally:
         worker.terminate()
         worker.wait(30)

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.conftest import is_listening, need
-from tests.end_to_end.servers import free_port, wait_for
+from tests.end_to_end.servers import START_SECONDS, free_port, wait_for
 from tests.push.processes import ROOT, ServedPeer, environment, new_prefix
 from tests.support import tasks
 from tests.support.data import token_of
@@ -53,11 +53,11 @@ class Processes:
         def answers() -> bool:
             assert process.poll() is None, self.logged()
             try:
-                return httpx.post(f"{origin}/mcp", json={}, timeout=30).status_code == 401
+                return httpx.post(f"{origin}/mcp", json={}, timeout=START_SECONDS).status_code == 401
             except httpx.TransportError:
                 return False
 
-        wait_for(answers, "the server", 30)
+        wait_for(answers, "the server", START_SECONDS)
         return process, origin
 
     def logged(self) -> str:
@@ -139,7 +139,7 @@ def watching(peer: ServedPeer, task: Message) -> Iterator[Any]:
 def told(stream: Any, **expected: Any) -> Message:
     """The first notification that says so."""
     while True:
-        params: Message = stream.next(15)["params"]
+        params: Message = stream.next()["params"]
         if all(params.get(name) == value for name, value in expected.items()):
             return params
 

@@ -16,9 +16,8 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from mcp_django import site
 from mcp_django.models import ResultPart, Task
 from mcp_django.protocol.dispatch import respond
-from mcp_django.protocol.exchange import Client, Exchange
+from mcp_django.protocol.exchange import Client, Exchange, NoConnection
 from mcp_django.tasks import running, store
-from mcp_django.tasks.running import _NoConnection as NoConnection
 from mcp_django.tasks.shapes import task_json
 from tests.conftest import PUSHING
 from tests.end_to_end.servers import wait_for
@@ -141,7 +140,7 @@ def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: Non
 
 @ONE
 def test_a_task_that_takes_too_long(client: Peer, configure: Configure) -> None:
-    configure(TASK_BACKEND="database", TASK_SECONDS=2)
+    configure(TASK_BACKEND="database", TASK_SECONDS=5)
     created = tasks.start(client, "slow", seconds=60)
     with tasks.working():
         failed = tasks.wait(client, created, "failed")
@@ -193,8 +192,8 @@ def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) ->
 
 @ONE
 def test_a_run_shows_that_it_lives(client: Peer, configure: Configure) -> None:
-    configure(TASK_BACKEND="database", TASK_LEASE_SECONDS=0.6)
-    created = tasks.start(client, "slow", seconds=2)
+    configure(TASK_BACKEND="database", TASK_LEASE_SECONDS=3)
+    created = tasks.start(client, "slow", seconds=6)
     with tasks.working():
         assert text_of(tasks.wait(client, created, "completed", "failed")) == "done"
 

@@ -195,7 +195,7 @@ def test_async_tools_do_not_wait_for_one_another(peers: Peers, users: Any, decla
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(30)
 
     assert [text_of(result) for result in results] == ["met", "met"]
 

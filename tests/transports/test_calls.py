@@ -45,7 +45,7 @@ HTTP_ASGI = ("http-view-asgi", "http-asgi")
 RESUMING = ("2025-03-26", "2025-06-18", "2025-11-25")
 LEVEL = "io.modelcontextprotocol/logLevel"
 ORIGIN = "https://app.example.com"
-END_SECONDS = 5
+END_SECONDS = 30
 
 over_http = pytest.mark.parametrize("transport", HTTP_ASGI)
 through_the_door = pytest.mark.parametrize("transport", ["http-asgi"])
@@ -115,14 +115,16 @@ def text_of(answer: Message) -> str:
 
 @over_http
 def test_a_page_of_an_allowed_origin_may_read_the_stream(peer: ASGIPeer, gate: Gate, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": [ORIGIN], "REQUEST_SECONDS": 0.3}
+    settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": [ORIGIN]}
     stream = begin(peer, "count", "2025-11-25", headers={"Origin": ORIGIN}, _meta={"progressToken": 1})
     assert stream.headers["content-type"] == "text/event-stream"
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.3}
     timed_out = begin(peer, "slow", MODERN, headers={"Origin": ORIGIN})
 
     for answer in (stream, timed_out):
         assert answer.headers["access-control-allow-origin"] == ORIGIN
         assert answer.headers["vary"] == "Origin"
+    gate.opened.set()
 
 
 @over_http
@@ -163,7 +165,7 @@ class Stalled:
         self.inbox: asyncio.Queue[Message] = asyncio.Queue()
         self.task = asyncio.ensure_future(peer.application(scope, self.inbox.get, self._send))
         await self.inbox.put({"type": "http.request", "body": body, "more_body": False})
-        await asyncio.wait_for(self._begun.wait(), 10)
+        await asyncio.wait_for(self._begun.wait(), 30)
 
     async def _send(self, sent: Message) -> None:
         if sent["type"] == "http.response.body":
@@ -200,7 +202,7 @@ def test_who_comes_back_does_not_wait_for_the_connection_that_was_lost(
 
 @over_http
 def test_a_client_that_does_not_read_has_no_more_time_than_others(peer: ASGIPeer, gate: Gate, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 5_000, "REQUEST_SECONDS": 0.5}
+    settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 5_000, "REQUEST_SECONDS": 2.0}
     params = {"name": "until_cancelled", "_meta": peer.meta(**{LEVEL: "info"})}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     stalled = Stalled(peer, body, peer.modern_headers("tools/call", params))
@@ -215,15 +217,16 @@ def test_a_client_that_does_not_read_has_no_more_time_than_others(peer: ASGIPeer
 def test_a_request_has_its_time_once_whether_it_says_something_or_not(
     peer: ASGIPeer, declared: Declared, settings: Any
 ) -> None:
-    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 1.0}
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 4.0}
+    peer.session("2025-11-25")
     ended = []
 
     def late(request: Any) -> str:
         """Says something late, and goes on."""
         begun = time.monotonic()
-        time.sleep(0.7)
+        time.sleep(2.5)
         request.exchange.log("info", "late")
-        while not request.exchange.cancelled and time.monotonic() < begun + 5:
+        while not request.exchange.cancelled and time.monotonic() < begun + 30:
             time.sleep(0.01)
         ended.append(time.monotonic() - begun)
         return "done"
@@ -235,7 +238,7 @@ def test_a_request_has_its_time_once_whether_it_says_something_or_not(
 
     assert said.answer["error"]["data"]["reason"] == "REQUEST_TIMED_OUT"
     wait_for(lambda: ended, "the end of the tool")
-    assert ended[0] < 1.6
+    assert ended[0] < 6.4  # It would have been 6.5 from what it said on.
 
 
 # How it ends before its answer.
@@ -362,12 +365,12 @@ def test_a_session_ends_though_one_of_its_calls_stores_an_event_just_then(peer: 
 
 @over_http
 def test_a_session_lives_as_long_as_its_client_is_asked(peer: ASGIPeer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "SESSION_SECONDS": 10}
+    settings.MCP = {**settings.MCP, "SESSION_SECONDS": 1_000}
     stream = begin(peer, "greet", "2025-11-25")
     _, question = events_until(stream, 2)
-    Session.objects.update(expires_at=timezone.now() + timedelta(seconds=5))
+    Session.objects.update(expires_at=timezone.now() + timedelta(seconds=500))
 
-    wait_for(lambda: Session.objects.get().expires_at > timezone.now() + timedelta(seconds=8), "a renewal")
+    wait_for(lambda: Session.objects.get().expires_at > timezone.now() + timedelta(seconds=900), "a renewal")
 
     assert peer.post(ada(message(question)), in_session(peer, "2025-11-25")).status == 202
     [end] = stream.events()
@@ -400,7 +403,7 @@ def test_who_was_asked_is_not_sent_away_because_the_workers_are_busy(
     if isinstance(peer, SocketPeer):
         socket = peer.socket("2025-11-25")
         socket.send(asking)
-        question = socket.loop.run(asyncio.wait_for(socket.notifications.get(), 5))
+        question = socket.loop.run(asyncio.wait_for(socket.notifications.get(), 30))
         socket.send(busy)
         assert gate.reached.wait(30)
         socket.send(ada(question))

@@ -117,8 +117,11 @@ async def _begin(peer: ASGIPeer) -> Any:
 def test_a_call_that_takes_too_long_stops_its_query(
     peers: Peers, users: Any, slow: SlowTool, revision: str, settings: Any
 ) -> None:
-    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.3}
-    error = peers(token_of(users.admin)).error(revision, "tools/call", CALL)
+    peer = peers(token_of(users.admin))
+    peer.tools(revision)
+    # Enough for the query to begin.
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 1.5}
+    error = peer.error(revision, "tools/call", CALL)
     assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
     assert "REQUEST_SECONDS" in error["message"]
     assert slow.ended.wait(30)

@@ -161,7 +161,7 @@ def test_a_forked_child_has_workers_of_its_own(serving_loop: LoopThread) -> None
     child = os.fork()
     if not child:
         try:
-            os._exit(asyncio.run(asyncio.wait_for(get_workers().run(lambda: 7), 5)))
+            os._exit(asyncio.run(asyncio.wait_for(get_workers().run(lambda: 7), 30)))
         except Exception:  # noqa: BLE001 - the child must end here, whatever happened
             traceback.print_exc()
             os._exit(1)

@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from django.urls import include, path
 
 from mcp_django import MCPSite, site
-from mcp_django.management.commands.mcp_stdio import _find_site
+from mcp_django.management.arguments import find_site
 from mcp_django.push.changes import watch
 from tests.transports import tenants
 
@@ -89,8 +89,8 @@ def test_the_site_that_the_project_serves_is_served(serve: Any) -> None:
     other = tenants.make_site()
     serve(other)
 
-    assert _find_site(None) is other
-    assert _find_site("mcp") is site
+    assert find_site(None) is other
+    assert find_site("mcp") is site
 
 
 def test_of_several_sites_one_must_be_named(serve: Any) -> None:
@@ -98,13 +98,13 @@ def test_of_several_sites_one_must_be_named(serve: Any) -> None:
     serve(site, other)
 
     with pytest.raises(CommandError) as raised:
-        _find_site(None)
+        find_site(None)
 
     assert str(raised.value) == "--site: say which, of mcp, tenants."
-    assert _find_site("tenants") is other
+    assert find_site("tenants") is other
 
 
 def test_a_project_that_serves_nothing_by_http_serves_its_site(serve: Any) -> None:
     serve()
 
-    assert _find_site(None) is site
+    assert find_site(None) is site

@@ -81,7 +81,7 @@ def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.transports.fallbacks"],
         env={**environment, "DEMO_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

@@ -237,6 +237,7 @@ def test_nothing_of_a_modern_call_is_kept(peer: ASGIPeer, gate: Gate) -> None:
 
 
 def test_a_call_that_takes_too_long(peer: ASGIPeer, gate: Gate, settings: Any) -> None:
+    peer.session("2025-11-25")
     settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.3}
     for revision in ("2025-11-25", MODERN):
         *_, answer = begin(peer, "slow", revision).messages()

@@ -13,7 +13,7 @@ from django.db import connection
 
 from tests.end_to_end.servers import ROOT, Project, Served
 from tests.support import schemas
-from tests.support.data import token_of
+from tests.support.data import switch_on, token_of
 from tests.support.peers import MODERN, meta
 
 LISTEN = {
@@ -27,7 +27,17 @@ COMPLETED = {
     "id": "mine",
     "result": {"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": "mine"}},
 }
-END_SECONDS = 5
+END_SECONDS = 30
+
+
+def headers_of(token: str) -> dict[str, str]:
+    """The headers of the listen."""
+    return {
+        "Authorization": f"Bearer {token}",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "subscriptions/listen",
+    }
 
 
 @pytest.fixture(params=["daphne", "uvicorn"])
@@ -43,6 +53,14 @@ def served(request: pytest.FixtureRequest, transactional_db: None, tmp_path: Any
         yield running
 
 
+@pytest.fixture
+def ignored() -> Iterator[signal.Signals]:
+    """A signal that processes are started to ignore, as a shell starts the jobs in its background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield signal.SIGINT
+    signal.signal(signal.SIGINT, before)
+
+
 def messages(response: httpx.Response) -> Iterator[Any]:
     for line in response.iter_lines():
         if line.startswith("data: "):
@@ -53,12 +71,7 @@ def messages(response: httpx.Response) -> Iterator[Any]:
 def test_open_listens_are_completed_before_the_server_ends(
     served: Served, users: Any, flights: Any, number: signal.Signals
 ) -> None:
-    headers = {
-        "Authorization": f"Bearer {token_of(users.admin)}",
-        "Accept": "application/json, text/event-stream",
-        "MCP-Protocol-Version": MODERN,
-        "Mcp-Method": "subscriptions/listen",
-    }
+    headers = headers_of(token_of(users.admin))
     with httpx.stream("POST", served.url, json=LISTEN, headers=headers, timeout=END_SECONDS) as response:
         received = messages(response)
         acknowledged = next(received)
@@ -73,12 +86,30 @@ def test_open_listens_are_completed_before_the_server_ends(
     assert served.process.wait(END_SECONDS) is not None
 
 
+@pytest.mark.parametrize("served", ["daphne"], indirect=True)
+def test_a_signal_that_the_server_ignores_ends_no_stream(
+    ignored: signal.Signals, served: Served, users: Any, flights: Any
+) -> None:
+    switch_on("flights_flight_mark_cancelled")
+    token = token_of(users.admin)
+    with httpx.stream("POST", served.url, json=LISTEN, headers=headers_of(token), timeout=END_SECONDS) as response:
+        received = messages(response)
+        acknowledged = next(received)
+
+        served.process.send_signal(ignored)
+        served.ask(token, "tools/call", {"name": "flights_flight_mark_cancelled", "arguments": {"ids": ["1"]}})
+        told = next(received)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert told["method"] == "notifications/resources/updated"
+
+
 def test_sockets_are_told_that_the_server_is_going_away(served: Served, users: Any, flights: Any) -> None:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
     headers = {"Authorization": f"Bearer {token_of(users.admin)}"}
-    with connect(served.socket_url, subprotocols=["mcp"], additional_headers=headers) as socket:  # type: ignore[list-item]
+    with connect(served.socket_url, open_timeout=60, subprotocols=["mcp"], additional_headers=headers) as socket:  # type: ignore[list-item]
         socket.send(json.dumps(LISTEN))
         acknowledged = json.loads(socket.recv(END_SECONDS))
 

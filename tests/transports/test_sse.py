@@ -167,7 +167,7 @@ def test_a_quiet_stream_is_kept_alive_by_comments(peer: SSEPeer, settings: Any) 
     settings.MCP = {**settings.MCP, "KEEPALIVE_SECONDS": 0.05}
     stream = peer.open()
 
-    assert stream.loop.run(stream.comments.get(), 5) == b":"
+    assert stream.loop.run(stream.comments.get(), 30) == b":"
     assert stream.ask(PING) == PONG
 
 

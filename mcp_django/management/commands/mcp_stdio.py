@@ -16,12 +16,10 @@ from django.db import connections
 
 from mcp_django.access import scopes
 from mcp_django.access.principals import Principal, Source
-from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
+from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes
 from mcp_django.middleware import socket_problem
 from mcp_django.push.bus import LocalBus, get_bus
-from mcp_django.push.changes import watch
 from mcp_django.push.publisher import flush
-from mcp_django.resources.policy import nearest
 from mcp_django.sites import MCPSite
 from mcp_django.transports.stdio.server import StdioServer
 from mcp_django.transports.stdio.standard import Standard, claim
@@ -45,7 +43,7 @@ class Command(BaseCommand):
         principal = Principal(
             find_user(options["user"]), frozenset(parse_scopes(options["scopes"])), source=Source.COMMAND
         )
-        site = _find_site(options["site"])
+        site = find_site(options["site"])
         problem = socket_problem(site, "stdio")
         if problem is not None:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
@@ -73,19 +71,6 @@ async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> boo
         signal.signal(number, close)
     await server.serve()
     return server.refused
-
-
-def _find_site(name: str | None) -> MCPSite:
-    """The site of that name; without a name, the one that the URLconf serves. Raises CommandError."""
-    sites = {site.name: site for site in watch.all_sites()}
-    if name is not None:
-        if name not in sites:
-            raise CommandError(f"--site: there is no site {name!r}.{nearest(name, sites)}")
-        return sites[name]
-    served = [site for site in sites.values() if site.is_served] or list(sites.values())
-    if len(served) > 1:
-        raise CommandError(f"--site: say which, of {', '.join(sorted(site.name for site in served))}.")
-    return served[0]
 
 
 def _end(code: int) -> None:

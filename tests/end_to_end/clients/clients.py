@@ -19,7 +19,7 @@ from tests.end_to_end.clients.environments import python_with
 from tests.end_to_end.clients.serving import Desk
 
 HERE = Path(__file__).parent
-SECONDS = 150
+SECONDS = 300
 #: Conversations that go on at a time.
 AT_ONCE = 4
 

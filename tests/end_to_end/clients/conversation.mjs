@@ -189,7 +189,7 @@ export async function main(connect) {
     const late = setTimeout(() => {
         console.error("the conversation takes too long");
         process.exit(1);
-    }, 2 * MILLISECONDS);
+    }, 4 * MILLISECONDS);
     const job = JSON.parse(process.argv[2]);
     const talk = await connect(job, new Host());
     const seen = await { all: seeAll, stateless: seeWhatNeedsNoSession, large: seeLarge }[job.task](job, talk);

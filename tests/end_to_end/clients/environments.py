@@ -25,7 +25,7 @@ def python_with(version: str) -> Path:
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
         # The pins name all that is needed, so that there is nothing to resolve.
         pip = [sys.executable, "-m", "pip", "--python", str(_python(folder)), "--disable-pip-version-check"]
-        _run([*pip, "install", "--quiet", "--no-compile", "--no-deps", "--requirement", str(pins)])
+        _run([*pip, "install", "--quiet", "--retries=10", "--no-compile", "--no-deps", "--requirement", str(pins)])
         shutil.copyfile(pins, folder / pins.name)
     return _python(folder)
 

@@ -255,7 +255,7 @@ def change_elsewhere(job: dict[str, Any]) -> None:
 
 
 async def main() -> None:
-    seen = await asyncio.wait_for(converse(json.loads(sys.argv[1])), 2 * SECONDS)
+    seen = await asyncio.wait_for(converse(json.loads(sys.argv[1])), 4 * SECONDS)
     sys.stdout.write(json.dumps(seen))
 
 

@@ -26,7 +26,7 @@ WAYS = ("http-legacy", "http-modern", "stdio-legacy", "stdio-modern", "sse-legac
 ERAS = ("http-legacy", "http-modern")
 SERVER = {"io.modelcontextprotocol/serverInfo": {"name": "desk", "version": "1.0"}}
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ def test_the_tools_are_listed_and_their_schemas_pass_its_strict_examination(insp
 
     assert (seen.code, seen.complaint) == (0, None)
     assert [tool["name"] for tool in seen.result["tools"]] == [
+        "aggregate_records",
         "count",
         "describe_models",
         "desk_ticket_close",

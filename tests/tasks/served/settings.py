@@ -11,6 +11,6 @@ INSTALLED_APPS = [*INSTALLED_APPS, "tests.tasks.served"]  # noqa: F405
 MCP = {
     **MCP,  # noqa: F405
     "TASK_BACKEND": "database",
-    "TASK_LEASE_SECONDS": 2.0,
+    "TASK_LEASE_SECONDS": 6.0,
     "SWEEP_SECONDS": float(os.environ.get("TASK_SWEEP", "0.2")),
 }

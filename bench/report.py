@@ -1,0 +1,75 @@
+"""What was measured, as a table, and how it compares with the goals."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import django
+from django.db import connection
+
+from bench.questions import Question
+from demo_project.flights.models import Flight
+
+FLOOR, TOOL, REQUEST, DRF, DRF_REQUEST = "floor", "tool", "request", "DRF", "DRF with the token"
+
+_COLUMNS = "{:<24}{:>10}{:>12}{:>10}{:>12}{:>10}"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Something that was measured, and what it may be at most."""
+
+    what: str
+    measured: float
+    limit: float
+    unit: str = "times"
+
+    @property
+    def holds(self) -> bool:
+        return self.measured <= self.limit
+
+    def __str__(self) -> str:
+        number = ",.0f" if self.unit == "bytes" else ".2f"
+        figures = f"{self.measured:{number}} {self.unit} (at most {self.limit:{number}})"
+        return f"  {'PASS' if self.holds else 'MISS'}  {self.what}: {figures}"
+
+
+def heading(rounds: int) -> str:
+    version = ".".join(map(str, connection.get_database_version()))
+    return (
+        f"{connection.display_name} {version}, {Flight.objects.count():,} flights. Medians of {rounds} rounds in one "
+        f"process, Python {platform.python_version()}, Django {django.__version__}.\n\n"
+        + _COLUMNS.format("", "time", "rows/s", "bytes", "to floor", "to DRF")
+    )
+
+
+def table(question: Question) -> str:
+    """A line for each contestant. A request with its token is held against DRF with the same token."""
+    lines = [f"\n{question}"]
+    measured = {contestant.name: contestant.median for contestant in question.contestants}
+    for name, seconds in measured.items():
+        other = DRF_REQUEST if name in (REQUEST, DRF_REQUEST) else DRF
+        reading = question.readings[name]
+        lines.append(
+            _COLUMNS.format(
+                f"  {name}",
+                f"{seconds * 1e6:,.0f} µs",
+                f"{len(reading.rows) / seconds:,.0f}",
+                f"{reading.bytes:,}",
+                f"{seconds / measured[FLOOR]:.2f}",
+                f"{seconds / measured[other]:.2f}" if other in measured else "",
+            ).rstrip()
+        )
+    return "\n".join(lines)
+
+
+def goals(question: Question) -> Iterator[Goal]:
+    yield Goal(f"{question}, to the floor", question.seconds(TOOL) / question.seconds(FLOOR), 1.5)
+    if question.asked_of_drf:
+        yield Goal(f"{question}, to DRF", question.seconds(TOOL) / question.seconds(DRF), 0.5)
+
+
+def last_against_first(first: Question, last: Question) -> Goal:
+    return Goal(f"{last}, to the first", last.seconds(TOOL) / first.seconds(TOOL), 1.3)

@@ -1,0 +1,40 @@
+"""Settings of the measurements: the demo project, as it would be deployed, with a database of its own.
+
+Read from the environment: `DEMO_DIR` (where the file of SQLite lies; default `.demo/bench`), and what ``bench.data``
+puts there: `BENCH_DATABASE` (sqlite, postgresql or mariadb), `BENCH_ROWS` (which flights it holds) and
+`BENCH_READ_ONLY` (whether the tools' questions run in transactions that only read).
+"""
+
+import os
+from pathlib import Path
+
+os.environ.setdefault("DEMO_DIR", str(Path(__file__).resolve().parent.parent / ".demo" / "bench"))
+
+from demo_project.settings import *  # noqa: F403
+
+DEBUG = False
+
+match os.environ.get("BENCH_DATABASE", "sqlite"), os.environ.get("BENCH_ROWS", "all"):
+    case "postgresql", rows:
+        DATABASES["default"] = {  # noqa: F405
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": f"mcp_django_bench_{rows}",
+            "HOST": "127.0.0.1",
+            "USER": os.environ.get("PGUSER", "postgres"),
+        }
+    case "mariadb", rows:
+        import pymysql
+
+        pymysql.install_as_MySQLdb()
+        DATABASES["default"] = {  # noqa: F405
+            "ENGINE": "django.db.backends.mysql",
+            "NAME": f"mcp_django_bench_{rows}",
+            "HOST": "127.0.0.1",
+            "USER": "root",
+            "OPTIONS": {"charset": "utf8mb4"},
+        }
+    case _, rows:
+        DATABASES["default"]["NAME"] = Path(os.environ["DEMO_DIR"], f"flights-{rows}.sqlite3")  # noqa: F405
+
+#: Pages of this length lead to the last one soon; all that is measured asks for 20 rows.
+MCP = {"MAX_ROWS": 1_000, "READ_ONLY_TRANSACTIONS": "BENCH_READ_ONLY" in os.environ}

@@ -1,0 +1,374 @@
+"""What a site exposes, so that people can review it: to one user as they are now, or to anybody, as it is declared.
+
+Without a principal no database is asked: the declarations are looked at with the eyes of a superuser who has every
+scope, and with every tool switched on, so that the inventory of a project is the same on every machine. A hook of the
+project that fails counts as a refusal, as it does in a request, and is named.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.contrib.auth.models import AnonymousUser
+from django.db import connections
+from django.utils import translation
+
+from mcp_django.access.principals import Principal, Source
+from mcp_django.access.requests import MCPRequest, from_settings
+from mcp_django.access.scopes import SCOPES
+from mcp_django.access.switches import Switch
+from mcp_django.prompts import catalog as prompts
+from mcp_django.prompts.catalog import Entry as PromptEntry
+from mcp_django.protocol.exchange import Client, Exchange, NoConnection
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.projection import project
+from mcp_django.protocol.revisions import REVISIONS
+from mcp_django.resources import catalog as resources
+from mcp_django.resources import uris
+from mcp_django.resources.kinds import kind_of
+from mcp_django.resources.plain import PlainResource
+from mcp_django.resources.plain_templates import PlainTemplate
+from mcp_django.resources.policy import ModelRights, Rights, ask
+from mcp_django.resources.schema import record_schema
+from mcp_django.resources.scoping import row_hook
+from mcp_django.resources.secrets import why_hidden
+from mcp_django.sites import MCPSite
+from mcp_django.tools import catalog as tools
+from mcp_django.tools.actions import AdminActionTool
+from mcp_django.tools.base import BaseTool
+from mcp_django.tools.query import QueryTool
+
+JSON = dict[str, Any]
+
+#: What an inventory has of which a lock holds nothing: what is not exposed, and what follows from the rest.
+_NOT_LOCKED = frozenset({"left_out", "failed"})
+#: Sections of an inventory, and what an entry of each is called.
+_SECTIONS: Mapping[str, str] = {
+    "models": "model",
+    "tools": "tool",
+    "resources": "resource",
+    "templates": "resource template",
+    "prompts": "prompt",
+}
+
+
+class Superuser(AnonymousUser):
+    """May do everything, and is in no database: what this user does not reach, nobody does."""
+
+    is_staff = is_active = is_superuser = True  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return "a superuser"
+
+    @property
+    def is_anonymous(self) -> bool:  # type: ignore[override]
+        return False
+
+    @property
+    def is_authenticated(self) -> bool:  # type: ignore[override]
+        return True
+
+    def has_perm(self, perm: str, obj: Any = None) -> bool:
+        return True
+
+    def has_perms(self, perm_list: Any, obj: Any = None) -> bool:
+        return True
+
+    def has_module_perms(self, module: str) -> bool:
+        return True
+
+
+def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
+    """The inventory of a site, for a user as the database has it now, or for anybody, as it is declared.
+
+    ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
+    "failed"}``:
+
+    - ``user`` is a name, or null for anybody;
+    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "hidden"}``.
+      ``rows`` is the ``get_queryset`` of the project that they come from, or "all"; ``fields``: name → ``{"type",
+      "relation"?}``; ``relations``: name → label of the model of which it leads to many rows; ``serializer``:
+      ``{"class", "fields"}`` of what says how a record looks, or null; ``hidden``: name of a field that is not there →
+      why;
+    - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
+      "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether it is on before an
+      administrator has said anything of it, and ``bytes`` what it costs in the tool list;
+    - ``resources`` and ``templates``, by URI, and ``prompts``, by name, are those that are declared, or written by an
+      administrator: ``{"description", "permissions", …}``;
+    - ``tool_list``: ``{"tools", "bytes"}``, the number of the tools and the bytes of the array that tools/list sends
+      (of all of its pages, in the newest revision);
+    - ``left_out``: label → why, of what is in the admin or registered and still does not exist for the principal;
+    - ``failed``: hooks of the project that failed when they were asked.
+    """
+    principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
+    request = from_settings().for_principal(principal)
+    exchange = Exchange(
+        site=site,
+        principal=principal,
+        revision=REVISIONS[-1],
+        method="tools/list",
+        params={},
+        request_id=0,
+        client=Client(),
+        connection=NoConnection(),
+        request=request,
+    )
+    request.exchange = exchange
+    # A call context is of a call: it may look up a tenant.
+    context = no_database() if user is None else site.call_context(request)
+    with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
+        rights = Rights.of(site, request)
+        switched = dict.fromkeys(site.tools, Switch(enabled=True)) if user is None else None
+        listed = _tools(exchange, tools.available(exchange, switched))
+        declared = resources.available(site, request)
+        written = prompts.available(exchange, {} if user is None else None)
+        taken = {
+            "site": site.name,
+            "user": None if user is None else user.get_username(),
+            "scopes": [scope for scope in SCOPES if scope in principal.scopes],
+            "models": {model.label: _model(model) for model in rights.models()},
+            "tools": {tool.name: _tool(tool, described) for tool, described in listed},
+            "resources": {one.uri: _resource(one) for one in declared if isinstance(one, PlainResource)},
+            "templates": {one.uri: _resource(one) for one in declared if isinstance(one, PlainTemplate)},
+            "prompts": {entry.prompt.name: _prompt(entry) for entry in written},
+            "tool_list": {"tools": len(listed), "bytes": len(encode([described for _, described in listed]))},
+            "left_out": _left_out(site, rights),
+        }
+    return {**taken, "failed": sorted(failed)}
+
+
+def lock(inventory: JSON) -> JSON:
+    """What of an inventory is held fast: what is exposed. The bytes of each tool follow from it, but for their sum."""
+    locked = {key: value for key, value in inventory.items() if key not in _NOT_LOCKED}
+    locked["models"] = {label: _without(model, "hidden") for label, model in inventory["models"].items()}
+    locked["tools"] = {name: _without(tool, "bytes") for name, tool in inventory["tools"].items()}
+    return locked
+
+
+def is_lock(value: Any) -> bool:
+    """Whether the value has the form of a lock."""
+    if not isinstance(value, dict) or not {"site", "user", "scopes", "tool_list", *_SECTIONS} <= value.keys():
+        return False
+    dictionaries = [value["tool_list"], *(value[section] for section in _SECTIONS)]
+    if not all(isinstance(one, dict) for one in dictionaries) or not isinstance(value["scopes"], list):
+        return False
+    if not all(isinstance(scope, str) for scope in value["scopes"]):
+        return False
+    return all(isinstance(entry, dict) for section in _SECTIONS for entry in value[section].values())
+
+
+def changes(before: JSON, after: JSON) -> list[str]:
+    """What was added (+), taken away (-) and changed (~) between two locks of the same principal, in lines."""
+    lines: list[str] = []
+    for section, noun in _SECTIONS.items():
+        old, new = before[section], after[section]
+        for name in sorted({*old, *new}):
+            lines += _entry_changes(noun, name, old.get(name), new.get(name))
+    was, now = (locked["tool_list"].get("bytes") for locked in (before, after))
+    if was != now:
+        lines.append(f"~ tool list: {now} bytes, was {was}")
+    return lines
+
+
+def _entry_changes(noun: str, name: str, old: JSON | None, new: JSON | None) -> Iterator[str]:
+    if old is None or new is None:
+        fields = ((new if old is None else old) or {}).get("fields")
+        named = f": {', '.join(fields)}" if isinstance(fields, dict) else ""
+        yield f"{'+' if old is None else '-'} {noun} {name}{named}"
+        return
+    for key in sorted({*old, *new}):
+        was, now = old.get(key), new.get(key)
+        if isinstance(was, dict) and isinstance(now, dict):
+            part = key.removesuffix("s")
+            for item in sorted({*was, *now}):
+                if item not in was or item not in now:
+                    yield f"{'+' if item in now else '-'} {part} {name}.{item}"
+                elif was[item] != now[item]:
+                    yield f"~ {part} {name}.{item}: {_said(now[item])}, was {_said(was[item])}"
+        elif was != now:
+            yield f"~ {noun} {name}: {key} {_said(now)}, was {_said(was)}"
+
+
+def _said(value: Any) -> str:
+    return encode(value).decode()
+
+
+def _without(entry: JSON, key: str) -> JSON:
+    return {name: value for name, value in entry.items() if name != key}
+
+
+# Entries.
+
+
+def _model(rights: ModelRights) -> JSON:
+    model_mcp = rights.model_mcp
+    declared_by: Any = model_mcp.model_admin if model_mcp.bridged else model_mcp
+    fields = {}
+    for column in rights.columns.values():
+        fields[column.name] = {"type": column.kind.name}
+        if column.related is not None:
+            fields[column.name]["relation"] = column.related.label
+    return {
+        "uri": uris.collection_uri(rights.model),
+        "declared_by": type(declared_by).__name__,
+        "rows": row_hook(model_mcp) or "all",
+        "fields": fields,
+        "relations": {name: relation.related.label for name, relation in rights.relations.items()},
+        "computed": sorted(rights.computed),
+        "serializer": _serializer(rights),
+        "hidden": dict(_hidden_fields(rights)),
+    }
+
+
+def _serializer(rights: ModelRights) -> JSON | None:
+    """What says what a record looks like, where it is not its fields."""
+    if rights.serializer_class is None:
+        return None
+    nothing: JSON = {}
+    name = getattr(rights.serializer_class, "__name__", repr(rights.serializer_class))
+    schema = ask(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
+    return {"class": name, "fields": sorted(schema.get("properties", ()))}
+
+
+def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
+    """Fields that the declarations show or might have shown, and that are not there."""
+    model_mcp = rights.model_mcp
+    for field in rights.model._meta.concrete_fields:
+        if field.name in rights.columns:
+            continue
+        if model_mcp.hides(field):
+            yield field.name, "looks like a secret, and is not named in fields"
+        elif field.name not in rights.shown:
+            yield field.name, "is not shown"
+        elif field.is_relation:
+            yield field.name, "points to what is not shown, or is asked for each object"
+        elif kind_of(field, named=model_mcp.names(field)) is None:
+            yield field.name, f"is a {type(field).__name__}, which nothing is known of"
+
+
+def _tools(exchange: Exchange, entries: list[tools.Entry]) -> list[tuple[BaseTool, JSON]]:
+    """Tools as tools/list has them, in its order."""
+    entries.sort(key=lambda entry: entry.tool.name)
+    described = [entry.describe(exchange.request) for entry in entries]
+    shaped = project("tools/list", {"tools": described}, exchange.revision)["tools"]
+    return [(entry.tool, one) for entry, one in zip(entries, shaped, strict=True)]
+
+
+def _tool(tool: BaseTool, described: JSON) -> JSON:
+    annotations = tool.annotations
+    return {
+        "kind": _kind(tool),
+        "description": described["description"],
+        "arguments": list(described["inputSchema"].get("properties", ())),
+        "scope": tool.scope,
+        "permissions": _permissions(tool),
+        "read_only": annotations.read_only,
+        "destructive": annotations.destructive,
+        "idempotent": annotations.idempotent,
+        "open_world": annotations.open_world,
+        "task": tool.task,
+        "starts": "on" if tool.enabled_by_default else "off",
+        "bytes": len(encode(described)),
+    }
+
+
+def _kind(tool: BaseTool) -> str:
+    if isinstance(tool, QueryTool):
+        return "query"
+    return f"action of {tool.model_mcp.label}" if isinstance(tool, AdminActionTool) else "function"
+
+
+def _permissions(tool: BaseTool) -> list[str]:
+    """What the user needs: permissions of a function, one of those that an action names; none for the query tools."""
+    if isinstance(tool, AdminActionTool):
+        return tool.permissions
+    return _permission(tool)
+
+
+def _permission(declared: Any) -> list[str]:
+    permission = getattr(declared, "permission", "")
+    return [permission] if permission else []
+
+
+def _resource(resource: PlainResource | PlainTemplate) -> JSON:
+    return {
+        "description": resource.description,
+        "mime_type": resource.mime_type,
+        "permissions": _permission(resource),
+    }
+
+
+def _prompt(entry: PromptEntry) -> JSON:
+    prompt = entry.prompt
+    return {
+        "description": entry.description,
+        "arguments": [argument.name for argument in prompt.arguments],
+        "permissions": _permission(prompt),
+    }
+
+
+def _left_out(site: MCPSite, rights: Rights) -> JSON:
+    """What the admin shows or the project registers, and does not exist for the principal: label → why."""
+    found = {}
+    exposed = {model_mcp.model for model_mcp in site.models.values()}
+    for model in site.model_admins:
+        if model not in exposed:
+            label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
+            found[label] = why_hidden(model) or "EXPOSE_ADMIN is off, and it is not registered"
+    for label in site.models:
+        if rights.of_label(label) is None:
+            found[label] = _why_not(site, rights.request, label)
+    return found
+
+
+def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
+    model_mcp = site.models[label]
+    try:
+        allowed = model_mcp.has_view_permission(request)
+    except Exception as error:  # noqa: BLE001 - it was logged, and is told
+        return f"has_view_permission failed with {type(error).__name__}"
+    return "its primary key cannot be read" if allowed else "has_view_permission says no"
+
+
+# How it is asked.
+
+
+@contextmanager
+def no_database() -> Iterator[None]:
+    """Whoever asks a database meanwhile gets an error, whatever is in it and whether there is one."""
+
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        raise RuntimeError("The inventory of what is declared asks no database. Name a user.")
+
+    with ExitStack() as stack:
+        for connection in connections.all():
+            for name in ("connect", "cursor", "chunked_cursor"):
+                vars(connection)[name] = refuse
+                stack.callback(vars(connection).pop, name)
+        yield
+
+
+@contextmanager
+def _failures() -> Iterator[set[str]]:
+    """What is logged of hooks that fail, in the place of the log."""
+    found: set[str] = set()
+    logger = logging.getLogger("mcp_django")
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[0] if record.exc_info else None
+            found.add(f"{record.getMessage()}{f' ({error.__name__})' if error else ''}")
+
+    collector = Collector(logging.ERROR)
+    before, level = (logger.handlers, logger.propagate, logger.disabled), logger.level
+    logger.handlers, logger.propagate, logger.disabled = [collector], False, False
+    logger.setLevel(logging.ERROR)
+    try:
+        yield found
+    finally:
+        logger.handlers, logger.propagate, logger.disabled = before
+        logger.setLevel(level)

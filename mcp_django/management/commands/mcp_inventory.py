@@ -1,0 +1,193 @@
+"""``manage.py mcp_inventory``: what agents can reach, for people to review, and a lock that fails when it changes."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import textwrap
+from argparse import ArgumentParser
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+from django.db import Error
+
+from mcp_django import inventory
+from mcp_django.access import scopes
+from mcp_django.management.arguments import find_site, find_user, parse_scopes
+from mcp_django.models import Tool
+from mcp_django.sites import MCPSite
+
+JSON = dict[str, Any]
+
+_WIDTH = 110
+
+
+class Command(BaseCommand):
+    help = (
+        "Print which models, fields, tools and actions agents reach, and what the list of tools costs. Without --user: "
+        "all that is declared, as a superuser with every tool switched on reaches it, and no database is asked for it."
+    )
+    requires_system_checks = ["mcp_django"]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", metavar="NAME", help="What this user reaches now, by the database.")
+        parser.add_argument(
+            "--scopes",
+            help=f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ} of a user, else all.",
+        )
+        parser.add_argument("--site", metavar="NAME", help="Of several sites, the one to look at.")
+        output = parser.add_mutually_exclusive_group()
+        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.take).")
+        output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
+        parser.add_argument("--check", action="store_true", help="Fail if what is exposed is not as --lock FILE says.")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path: Path | None = options["lock"]
+        if options["check"] and path is None:
+            raise CommandError("--check: say with --lock FILE what it is held against.")
+        site = find_site(options["site"])
+        user = None if options["user"] is None else find_user(options["user"])
+        default = ",".join(scopes.SCOPES) if user is None else scopes.READ
+        wanted = parse_scopes(default if options["scopes"] is None else options["scopes"])
+        taken = inventory.take(site, user, wanted)
+        if options["json"]:
+            self.stdout.write(_dump(taken), ending="")
+        elif path is None:
+            self.stdout.write("\n".join(_lines(taken, _switches(site) if user is None else {})))
+        elif options["check"]:
+            self._check(path, taken)
+        else:
+            try:
+                path.write_text(_dump(inventory.lock(taken)), encoding="utf-8")
+            except OSError as error:
+                raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
+            self.stdout.write(f"{path} holds what {_whom(taken)} reaches.")
+
+    def _check(self, path: Path, taken: JSON) -> None:
+        """Raises CommandError with what has changed, and how to accept it."""
+        accept = f"manage.py mcp_inventory {_options(taken)} --lock {shlex.quote(str(path))}"
+        before, after = _read(path, accept), inventory.lock(taken)
+        if _options(before) != _options(after):
+            raise CommandError(f"{path} holds what {_whom(before)} reaches: check it with {_options(before)}.")
+        if before == after:
+            self.stdout.write(f"{path} is of today.")
+            return
+        lines = inventory.changes(before, after) or ["~ the file: written by another version of mcp_django"]
+        changed = "\n".join(lines)
+        raise CommandError(
+            f"What {_whom(after)} reaches is not what {path} says:\n\n{changed}\n\n"
+            f"If all of it is meant, accept it and commit the file:\n{accept}"
+        )
+
+
+def _dump(value: JSON) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def _read(path: Path, accept: str) -> JSON:
+    """The lock in the file. Raises CommandError."""
+    try:
+        lock = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CommandError(f"There is no {path}. Write it with:\n{accept}") from None
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        lock = None
+    if not inventory.is_lock(lock):
+        raise CommandError(f"{path} is no lock of mcp_inventory. Write it anew with:\n{accept}")
+    return dict(lock)
+
+
+def _whom(taken: JSON) -> str:
+    user = "a superuser" if taken["user"] is None else f"the user {taken['user']}"
+    return f"{user} with the scopes {', '.join(taken['scopes'])}"
+
+
+def _options(taken: JSON) -> str:
+    """The options that say of whom and of what an inventory is."""
+    user = [] if taken["user"] is None else ["--user", str(taken["user"])]
+    return shlex.join(["--site", str(taken["site"]), *user, "--scopes", ",".join(taken["scopes"])])
+
+
+def _switches(site: MCPSite) -> Mapping[str, str]:
+    """How administrators left the tools, in words; of none where no database can be asked."""
+    rows = Tool.objects.filter(site=site.name).values_list("name", "enabled", "restricted")
+    try:
+        return {
+            name: f"switched {'on' if enabled else 'off'} now{' for some groups' if enabled and restricted else ''}"
+            for name, enabled, restricted in rows
+        }
+    except (Error, ImproperlyConfigured):
+        return {}
+
+
+# For people.
+
+
+def _lines(taken: JSON, switches: Mapping[str, str]) -> Iterator[str]:
+    yield f"What {_whom(taken)} reaches on the site {taken['site']}."
+    if taken["user"] is None:
+        yield "It is what is declared, whatever the database holds. With --user NAME: what that user reaches now."
+    yield from _section("Models", (_model_lines(label, model) for label, model in taken["models"].items()))
+    cost = f", {taken['tool_list']['bytes']:,} bytes in each list of tools"
+    tools = taken["tools"].items()
+    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], switches)] for name, tool in tools), cost)
+    for title in ("resources", "templates", "prompts"):
+        named = {"templates": "Resource templates"}.get(title, title.capitalize())
+        yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in taken[title].items()))
+    yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(taken["left_out"].items())))
+    yield from _section("Failed when asked", ([line] for line in taken["failed"]))
+
+
+def _section(title: str, entries: Iterable[Iterable[str]], more: str = "") -> Iterator[str]:
+    found = [list(entry) for entry in entries]
+    if found:
+        yield f"\n{title} ({len(found)}{more})"
+        for first, *rest in found:
+            yield from _wrapped(first, "  ", "      ")
+            for line in rest:
+                yield from _wrapped(line, "      ", "        ")
+
+
+def _wrapped(line: str, indent: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        line, _WIDTH, initial_indent=indent, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _model_lines(label: str, model: JSON) -> Iterator[str]:
+    rows = "all rows" if model["rows"] == "all" else f"the rows of {model['rows']}"
+    yield f"{label} by {model['declared_by']}: {rows}"
+    related = {name: field["relation"] for name, field in model["fields"].items() if "relation" in field}
+    yield f"fields: {', '.join(_pointing(name, related) for name in model['fields'])}"
+    if model["computed"]:
+        yield f"computed: {', '.join(model['computed'])}"
+    if model["relations"]:
+        yield f"relations: {', '.join(_pointing(name, model['relations']) for name in model['relations'])}"
+    if model["serializer"]:
+        yield f"a record by {model['serializer']['class']}: {', '.join(model['serializer']['fields'])}"
+    reasons: dict[str, list[str]] = {}
+    for name, why in model["hidden"].items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        yield f"without {', '.join(names)}: {why}"
+
+
+def _pointing(name: str, related: Mapping[str, str]) -> str:
+    return f"{name} -> {related[name]}" if name in related else name
+
+
+def _tool_line(name: str, tool: JSON, user: str | None, switches: Mapping[str, str]) -> str:
+    does = "reads" if tool["read_only"] else "may destroy data" if tool["destructive"] else "changes data"
+    line = f"{name}: {tool['kind']}, {does}, {tool['bytes']:,} bytes{_needs(tool)}"
+    if user is not None:
+        return line
+    return ", ".join([f"{line}; starts {tool['starts']}", *([switches[name]] if name in switches else [])])
+
+
+def _needs(entry: JSON) -> str:
+    return f", needs {' or '.join(entry['permissions'])}" if entry["permissions"] else ""

@@ -1,0 +1,207 @@
+"""Aggregates: the visible rows of a model in groups, and measures of each group, as columns and JSON values."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import DataError, OperationalError, models
+from django.db.models import Count, F, Q
+from django.db.models.expressions import OrderBy
+
+from mcp_django.conf import get_conf
+from mcp_django.resources import questions, reading
+from mcp_django.resources.measures import Group, Measure, group_of, measure_of
+from mcp_django.resources.policy import ModelRights, ask, unknown_name
+from mcp_django.resources.questions import InvalidQuestion
+from mcp_django.resources.values import within_bytes, write_rows
+
+JSON = dict[str, Any]
+
+#: What a tool's schema lets through.
+MAX_GROUP_BY = 5
+MAX_MEASURES = 10
+
+#: How a measure may be compared. The first is what a name alone means.
+HAVING_LOOKUPS = ("exact", "gt", "gte", "lt", "lte", "isnull")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an agent asks of the rows of one model together."""
+
+    group_by: Sequence[str] = ()
+    measures: Sequence[str] = ("count",)
+    filter: JSON = field(default_factory=dict)
+    search: str = ""
+    having: JSON = field(default_factory=dict)
+    order_by: Sequence[str] = ()
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    columns: list[str]
+    rows: list[list[Any]]
+    #: What was left out and how to get it, in words.
+    notes: list[str]
+
+
+class _Plan:
+    """A question that can be asked: its columns, each with the alias that it has in the query."""
+
+    def __init__(self, rights: ModelRights, question: Question) -> None:
+        if rights.model_mcp.checks_objects:
+            # What is said of all rows would tell of those that only a look at each one hides.
+            message = f"the permission is asked of each row of {rights.label}: use find_records and count its rows."
+            raise InvalidQuestion.one("model", message, rights.label)
+        self.rights = rights
+        self.smallest = smallest_group(rights)
+        names = dict.fromkeys(question.group_by)
+        self.groups: dict[str, Group] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
+        #: Those that are asked for first, then those of ``having`` and ``order_by``.
+        self.measures: dict[str, Measure] = {}
+        for name in question.measures:
+            self._measure(name, "measures")
+        self.shown = [*self.groups, *self.measures]
+        self.having = self._having(question.having)
+        self.orders = self._orders(question.order_by)
+        self._check_joins()
+
+    @property
+    def outputs(self) -> list[Group | Measure]:
+        """The columns of the table."""
+        columns: list[Group | Measure] = [*self.groups.values(), *self.measures.values()]
+        return columns[: len(self.shown)]
+
+    def expressions(self) -> dict[str, Any]:
+        return {alias: measure.expression(self.smallest) for alias, measure in self.measures.items()}
+
+    def _measure(self, name: str, where: str) -> str:
+        """The alias of a measure."""
+        for alias, known in self.measures.items():
+            if known.name == name:
+                return alias
+        measure = measure_of(self.rights, name, where)
+        if measure.tells_one_value and self.smallest > 1:
+            message = f"min and max tell of single rows, and no fewer than {self.smallest} may be told of here."
+            raise InvalidQuestion.one(where, message, name)
+        alias = f"_mcp_m{len(self.measures)}"
+        self.measures[alias] = measure
+        return alias
+
+    def _having(self, asked: Mapping[str, Any]) -> Q:
+        if asked and not self.groups:
+            raise InvalidQuestion.one("having", "is a condition on groups: give group_by too.")
+        condition = Q()
+        for name, value in asked.items():
+            where = f"having.{name[:100]}"
+            measure, _, lookup = name.rpartition("__")
+            if not measure or lookup not in HAVING_LOOKUPS:
+                measure, lookup = name, HAVING_LOOKUPS[0]
+            alias = self._measure(measure, where)
+            is_null = value is None and lookup == "exact"
+            lookup = "isnull" if is_null else lookup
+            try:
+                read = is_null or self.measures[alias].read(lookup, value)
+            except ValidationError as error:
+                raise InvalidQuestion.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
+            condition &= Q((f"{alias}__{lookup}", read))
+        return condition
+
+    def _orders(self, names: Sequence[str]) -> list[OrderBy]:
+        """The order asked for, then that of the groups. Nulls come last."""
+        found: dict[str, bool] = {}
+        for name in names:
+            found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
+        for alias in self.groups:
+            found.setdefault(alias, False)
+        columns: dict[str, Group | Measure] = {**self.groups, **self.measures}
+        return [
+            OrderBy(F(alias), descending=descending, nulls_last=columns[alias].nullable or self.smallest > 1 or None)
+            for alias, descending in found.items()
+        ]
+
+    def _ordered(self, name: str) -> str:
+        for alias, group in self.groups.items():
+            if group.name == name:
+                return alias
+        if name != "count" and ":" not in name:
+            allowed = [column.name for column in self.outputs]
+            raise InvalidQuestion.one("order_by", unknown_name("column to order by", name, allowed), name)
+        return self._measure(name, "order_by")
+
+    def _check_joins(self) -> None:
+        columns = [*(item.column for item in self.groups.values()), *(item.column for item in self.measures.values())]
+        followed = {tuple(step.name for step in column.via) for column in columns if column is not None and column.via}
+        limit = get_conf().MAX_RELATIONS
+        if len(followed) > limit:
+            raise InvalidQuestion.one("measures", f"follow more than {limit} relations (MAX_RELATIONS).")
+
+
+def smallest_group(rights: ModelRights) -> int:
+    """How many rows the smallest group has that is shown. A hook that fails shows none."""
+    model_mcp, request = rights.model_mcp, rights.rights.request
+    shows_none: int | None = sys.maxsize
+    own = ask(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
+    return get_conf().MIN_GROUP_ROWS if own is None else own
+
+
+def aggregate(rights: ModelRights, question: Question) -> Table:
+    """The table of a question. Raises InvalidQuestion and TooSlow."""
+    plan = _Plan(rights, question)
+    queryset = rights.bare_rows()
+    if question.filter:
+        queryset = queryset.filter(questions.filter_condition(rights, question.filter))
+    if question.search:
+        queryset = queryset.filter(questions.search(rights, question.search))
+    limit = min(question.limit or sys.maxsize, get_conf().MAX_GROUPS)
+    try:
+        found = _groups(plan, queryset, limit + 1) if plan.groups else _total(plan, queryset)
+    except (DataError, OperationalError) as error:
+        if isinstance(error, OperationalError) and "integer overflow" not in str(error):
+            raise
+        message = "the values are too large for the database to compute with. Narrow the filter."
+        raise InvalidQuestion.one("measures", message) from None
+    return _table(plan, found, limit)
+
+
+def _groups(plan: _Plan, queryset: models.QuerySet[Any], count: int) -> list[Any]:
+    """A row for each group, at most ``count``."""
+    grouped = queryset.annotate(**{alias: group.expression() for alias, group in plan.groups.items()})
+    measured = grouped.values(*plan.groups).annotate(**plan.expressions())
+    if plan.smallest > 1:
+        measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
+    ordered = measured.filter(plan.having).order_by(*plan.orders)
+    return reading.fetch(ordered.values_list(*plan.shown)[:count])
+
+
+def _total(plan: _Plan, queryset: models.QuerySet[Any]) -> list[Any]:
+    """One row for all rows; none where they are too few to tell of."""
+    with reading.bounded(queryset.db):
+        values = queryset.aggregate(**plan.expressions(), _mcp_rows=Count("*"))
+    if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
+        return []
+    return [[values[alias] for alias in plan.shown]]
+
+
+def _table(plan: _Plan, found: Sequence[Any], limit: int) -> Table:
+    conf, notes = get_conf(), []
+    rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT)
+    if plan.smallest > 1:
+        # Always, since that a group was left out would tell of it.
+        what = f"Nothing is told of fewer than {plan.smallest} rows: such groups are left out"
+        notes.append(f"{what}, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS).")
+    if cut:
+        notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters.")
+    if len(found) > limit:
+        more = "Ask for a higher limit, or narrow" if limit < conf.MAX_GROUPS else "Narrow"
+        notes.append(f"There are more groups than these {limit}. {more} the question with filter or having.")
+    kept = within_bytes(rows)
+    if kept < len(rows):
+        size = conf.page_bytes // 3
+        notes.append(f"The table was cut at {kept} groups, since more would exceed {size} bytes.")
+    return Table([output.name for output in plan.outputs], rows[:kept], notes)

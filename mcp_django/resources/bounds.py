@@ -1,0 +1,245 @@
+"""How each database is told that a question has to end in time, and that it only reads.
+
+What is told is sent with the question and ends with it. Nothing stays on the connection, which may be one that requests
+of the project use too, or a pool's: what hooks, tools and actions ask is never limited.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import DatabaseError
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+try:
+    from psycopg import ClientCursor
+except ImportError:  # It is another database, or psycopg2.
+    ClientCursor = None  # type: ignore[assignment,misc]
+
+#: What executes a statement: Django itself, or the next wrapper around it.
+Execute = Callable[[str, Any, bool, Any], Any]
+
+#: The beginning of what asks; a wrapper of the project's may have put a comment in front.
+_QUESTION = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement that is about to be executed."""
+
+    execute: Execute
+    sql: str
+    params: Any
+    context: Mapping[str, Any]
+
+    @property
+    def cursor(self) -> Any:
+        """The driver's own."""
+        return self.context["cursor"].cursor
+
+    def run(self, sql: str | None = None) -> Any:
+        """Execute it, as it is or in other words."""
+        return self.execute(self.sql if sql is None else sql, self.params, False, self.context)
+
+
+class Bounds(ABC):
+    """What holds for the questions on one connection: a wrapper of their execution."""
+
+    def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
+        self.connection = connection
+        self.seconds = seconds
+        self.read_only = read_only
+
+    def __call__(self, execute: Execute, sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
+        if many or not isinstance(sql, str) or _QUESTION.match(sql) is None:
+            self.lift()
+            return execute(sql, params, many, context)
+        return self.ask(Statement(execute, sql, params, context))
+
+    @abstractmethod
+    def ask(self, statement: Statement) -> Any:
+        """Execute a question within the bounds."""
+
+    @abstractmethod
+    def ran_out(self, error: DatabaseError) -> bool:
+        """Whether the error says that a question took too long."""
+
+    def lift(self) -> None:  # noqa: B027
+        """Take away what stays when a question is over."""
+
+    @contextmanager
+    def _between(self, raw: Any, before: str, after: str, undo: str) -> Iterator[None]:
+        """Statements around a question; a connection on which what was begun cannot be undone is closed."""
+        try:
+            self._send(raw, before)
+            yield
+            self._send(raw, after)
+        except BaseException:
+            try:
+                self._send(raw, undo)
+            except Exception:  # noqa: BLE001 - why it failed is being told
+                raw.close()
+            raise
+
+    def _send(self, raw: Any, sql: str) -> None:
+        """Past the wrappers, which let nothing through any more once a request was given up."""
+        if sql:
+            with self.connection.wrap_database_errors, raw.cursor() as cursor:
+                cursor.execute(sql)
+
+
+class SQLiteBounds(Bounds):
+    """A progress handler, and ``PRAGMA query_only``. A handler of the project's is lost: none can be read back.
+
+    A question goes on while its rows are fetched, so that both stay until the next statement or the end.
+    """
+
+    _OPERATIONS = 1_000
+
+    def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
+        super().__init__(connection, seconds, read_only)
+        self._raw: Any = None
+        self._closed_for_writing = False
+        self._end = 0.0
+        self._has_ended = False
+
+    def ask(self, statement: Statement) -> Any:
+        raw = self._raw = statement.cursor.connection
+        self._end, self._has_ended = time.monotonic() + self.seconds, False
+        if self.seconds:
+            raw.set_progress_handler(self._is_over, self._OPERATIONS)
+        # A project may keep it closed by itself.
+        if self.read_only and raw.execute("PRAGMA query_only").fetchone() == (0,):
+            raw.execute("PRAGMA query_only = ON")
+            self._closed_for_writing = True
+        return statement.run()
+
+    def lift(self) -> None:
+        raw, self._raw = self._raw, None
+        if raw is None or raw is not self.connection.connection:
+            return
+        if self.seconds:
+            raw.set_progress_handler(None, 0)
+        if self._closed_for_writing:
+            self._closed_for_writing = False
+            raw.execute("PRAGMA query_only = OFF")
+
+    def _is_over(self) -> bool:
+        self._has_ended = time.monotonic() >= self._end
+        return self._has_ended
+
+    def ran_out(self, error: DatabaseError) -> bool:
+        return self._has_ended
+
+
+class PostgreSQLBounds(Bounds):
+    """Settings of a transaction, in one message with the question: the server takes such a message as a transaction.
+
+    In a transaction of the project's the limit holds too, and a savepoint keeps what was done before the question from
+    being lost with it; whether it may write is left to the project. A limit of the project's that is shorter holds on.
+    Where the driver sends one statement at a time (``server_side_binding``, psycopg2) it takes three messages.
+    """
+
+    _LIMIT = (
+        "set_config('statement_timeout', CASE WHEN current_setting('statement_timeout')::interval "
+        "BETWEEN '1ms' AND '{0}ms' THEN current_setting('statement_timeout') ELSE '{0}' END, true)"
+    )
+    _READ_ONLY = "set_config('transaction_read_only', 'on', true)"
+    _KEEP = "set_config('mcp_django.statement_timeout', current_setting('statement_timeout'), true)"
+    _RESTORE = "set_config('statement_timeout', current_setting('mcp_django.statement_timeout'), true)"
+    #: query_canceled, whether it took too long or somebody asked for it.
+    _CANCELLED = "57014"
+    #: States of a connection (libpq, PQtransactionStatus).
+    _IDLE, _FAILED = 0, 3
+
+    def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
+        super().__init__(connection, seconds, read_only)
+        self._limit = [self._LIMIT.format(_milliseconds(seconds))] if seconds else []
+        self._began = 0.0
+
+    def ask(self, statement: Statement) -> Any:
+        cursor, raw = statement.cursor, statement.cursor.connection
+        sends_several = ClientCursor is not None and isinstance(cursor, ClientCursor)
+        self._began = time.monotonic()
+        # As the driver knows it: a transaction may have been begun by hand, too.
+        status = raw.info.transaction_status
+        if status == self._IDLE and raw.autocommit:
+            settings = ", ".join([*self._limit, *([self._READ_ONLY] if self.read_only else [])])
+            if not sends_several:
+                with self._between(raw, f"BEGIN; SELECT {settings}", "COMMIT", "ROLLBACK"):
+                    return statement.run()
+            result = statement.run(f"SELECT {settings}; {statement.sql}")
+            cursor.nextset()
+            return result
+        if status == self._FAILED or not self._limit:
+            return statement.run()
+        before = f"SAVEPOINT mcp_django; SELECT {', '.join([self._KEEP, *self._limit])}"
+        after = f"SELECT {self._RESTORE}; RELEASE SAVEPOINT mcp_django"
+        undo = "ROLLBACK TO SAVEPOINT mcp_django; RELEASE SAVEPOINT mcp_django"
+        if not sends_several:
+            with self._between(raw, before, after, undo):
+                return statement.run()
+        with self._between(raw, "", "", undo):
+            result = statement.run(f"{before}; {statement.sql}\n; {after}")
+        cursor.nextset()
+        cursor.nextset()
+        return result
+
+    def ran_out(self, error: DatabaseError) -> bool:
+        cause = error.__cause__
+        if (getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)) != self._CANCELLED:
+            return False
+        # The text is in the server's language; and a limit of the project's may have been the shorter one.
+        is_late = bool(self.seconds) and time.monotonic() - self._began >= self.seconds
+        return is_late or "statement timeout" in str(cause)
+
+
+class MySQLBounds(Bounds):
+    """A limit as a part of the statement, and a transaction around it where it may only read.
+
+    In a transaction of the project's, whether it may write is left to the project. A limit of the project's that is
+    shorter holds on, on MariaDB; MySQL limits nothing but a plain SELECT.
+    """
+
+    _LIMIT = "max_statement_time=IF(@@max_statement_time BETWEEN 0.000001 AND {0}, @@max_statement_time, {0})"
+    _HINT = " /*+ MAX_EXECUTION_TIME({0}) */"
+    #: ER_STATEMENT_TIMEOUT of MariaDB, ER_QUERY_TIMEOUT of MySQL.
+    _TIMEOUTS = (1969, 3024)
+
+    def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
+        super().__init__(connection, seconds, read_only)
+        # Asked of the server on a new connection, so it cannot wait until a question is on its way.
+        self._is_mariadb = connection.mysql_is_mariadb  # type: ignore[attr-defined]
+
+    def ask(self, statement: Statement) -> Any:
+        limited = self._limited(statement.sql) if self.seconds else statement.sql
+        if not self.read_only or self.connection.in_atomic_block or not self.connection.autocommit:
+            return statement.run(limited)
+        with self._between(statement.cursor.connection, "START TRANSACTION READ ONLY", "COMMIT", "ROLLBACK"):
+            return statement.run(limited)
+
+    def _limited(self, sql: str) -> str:
+        if self._is_mariadb:
+            return f"SET STATEMENT {self._LIMIT.format(f'{self.seconds:f}')} FOR {sql}"
+        question = _QUESTION.match(sql)
+        if question is None or question[1].upper() != "SELECT":
+            return sql
+        hint = self._HINT.format(_milliseconds(self.seconds))
+        return sql[: question.end()] + hint + sql[question.end() :]
+
+    def ran_out(self, error: DatabaseError) -> bool:
+        return bool(error.args) and error.args[0] in self._TIMEOUTS
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))
+
+
+#: By the vendor of a connection.
+BOUNDS: Mapping[str, type[Bounds]] = {"sqlite": SQLiteBounds, "postgresql": PostgreSQLBounds, "mysql": MySQLBounds}

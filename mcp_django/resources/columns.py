@@ -1,0 +1,279 @@
+"""What a question may name: columns of a model and of those that it points to, its relations, and what is computed.
+
+A hidden row that a relation leads to reads as null, and no condition can find it: whatever is said of a related row is
+said of the rows that the principal may see, never of the joined table (``ModelRights.rows``).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ValidationError
+from django.db import models
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
+from django.db.models.functions import Coalesce
+from django.utils.html import strip_tags
+
+from mcp_django.resources.kinds import DATA, INTEGER, AnyField, Kind, list_of
+
+if TYPE_CHECKING:
+    from mcp_django.resources.policy import ModelRights
+
+
+def _refuse(field: AnyField, value: Any) -> Any:
+    raise ValidationError("cannot be compared")
+
+
+class _Visible(Case):
+    """A value where it may be seen, else null."""
+
+    def get_db_converters(self, connection: Any) -> list[Any]:
+        found: list[Any] = super().get_db_converters(connection)
+        return [*found, _with_places] if isinstance(self.output_field, models.DecimalField) else found
+
+
+def _with_places(value: Any, expression: Any, connection: Any) -> Any:
+    """A decimal with the places of its column, which SQLite gives to plain columns alone."""
+    places = expression.output_field.decimal_places
+    return value if value is None or places is None else value.quantize(Decimal(1).scaleb(-places))
+
+
+#: Its values are written where they are computed: see ``Computed.read``.
+COMPUTED = Kind("computed", {}, (), _refuse, lambda value: value, orderable=False, long=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A readable field of a model, or of one that its foreign keys lead to."""
+
+    #: As a question names it: ``name``, ``origin__name``.
+    name: str
+    field: AnyField
+    kind: Kind
+    #: For a foreign key: the rights on the model that it points to.
+    related: ModelRights | None = None
+    #: The foreign keys that lead to it, the first one of the model itself.
+    via: tuple[Column, ...] = ()
+
+    @property
+    def attname(self) -> str:
+        return self.field.attname
+
+    @property
+    def path(self) -> str:
+        """The path of the ORM that the value is read from."""
+        return "__".join([*(step.field.name for step in self.via), self.attname]) if self.via else self.attname
+
+    @property
+    def masked(self) -> bool:
+        """Whether the value is null where it tells of a row which the principal cannot see."""
+        return self.hides_key or (bool(self.via) and any(step.hides_rows for step in self.via))
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether it may point to a row which the principal cannot see."""
+        return self.related is not None and self.related.scoped
+
+    @property
+    def hides_key(self) -> bool:
+        """Whether it is itself null where it points to such a row: not if it is the key of a row that is seen."""
+        return self.hides_rows and not self.field.primary_key
+
+    @property
+    def can_order(self) -> bool:
+        """Whether rows may be ordered by it: an order by what may be hidden would tell of it."""
+        return self.kind.orderable and not self.masked
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the value is read as it is stored."""
+        return not self.masked and self.kind.select is F
+
+    @property
+    def nullable(self) -> bool:
+        return self.masked or self.field.null or any(step.field.null for step in self.via)
+
+    def expression(self) -> Any:
+        """The column in a query: what a hidden related row holds reads as null, and its key too."""
+        visible, prefix = Q(), ""
+        for step in (*self.via, self):
+            if step.related is not None and (step.hides_key if step is self else step.hides_rows):
+                rows = step.related.rows().filter(Q((step.target, OuterRef(prefix + step.attname))))
+                visible &= Q(Exists(rows))
+            prefix += f"{step.field.name}__"
+        value = self.kind.select(self.path)
+        return _Visible(When(visible, then=value), default=None) if visible else value
+
+    def condition(self, lookup: str, value: Any) -> Q:
+        """``Q(name__lookup=value)``, which cannot find a hidden related row."""
+        if self.via:
+            return self._condition_on_related(lookup, value)
+        if self.kind.linked and lookup == "isnull":
+            # What is empty has no link, and reads as null too.
+            empty = Q((f"{self.attname}__isnull", True)) | Q((self.attname, self.kind.empty))
+            return empty if value else ~empty
+        if self.related is None or not self.hides_key:
+            # A relation itself knows few lookups; the column that it ends in, which is the same one, knows them all.
+            plain = not isinstance(self.field, models.ForeignKey) or lookup in ("exact", "in", "isnull")
+            path = self.attname if plain else f"{self.field.name}__{self.target}"
+            return Q((f"{path}__{lookup}", value))
+        visible = self.related.rows()
+        if lookup == "isnull":
+            hidden = ~Q((f"{self.attname}__in", self._ends(visible))) | Q((f"{self.attname}__isnull", True))
+            return hidden if value else ~hidden
+        return self.points_to(Q((f"{self.target}__{lookup}", value)))
+
+    def points_to(self, condition: Q) -> Q:
+        """For a foreign key: that a visible row which it points to meets the condition."""
+        if self.related is None:
+            raise TypeError(f"{self.name} points to nothing")
+        found = self.related.rows().filter(condition)
+        return Q((f"{self.attname}__in", self._ends(found)))
+
+    def _ends(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        """What the relation holds where it points to one of the rows."""
+        if self.field.target_field.null:  # type: ignore[attr-defined]
+            # One null among them, and nothing would be known not to be IN them.
+            rows = rows.filter(Q((f"{self.target}__isnull", False)))
+        return rows.values(self.target)
+
+    def _condition_on_related(self, lookup: str, value: Any) -> Q:
+        step, rest = self.via[0], replace(self, via=self.via[1:])
+        if lookup == "isnull" and value:
+            # What a missing or hidden row holds is null.
+            return ~step.points_to(rest.condition("isnull", False))
+        return step.points_to(rest.condition(lookup, value))
+
+    @property
+    def target(self) -> str:
+        """Where the relation ends, as a path from its model: more than one name where that key is a relation too."""
+        names, field = [], self.field
+        while isinstance(field, models.ForeignKey):
+            field = field.target_field
+            names.append(field.name)
+        return "__".join(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The rows that point to a row, or that a many-to-many field joins it with; those of them that are visible."""
+
+    name: str
+    related: ModelRights
+    #: The field that makes the relation. A foreign key stands on the related model; a many-to-many field here or there.
+    field: Any
+    #: Whether a many-to-many field stands on this model.
+    forward: bool = False
+    #: Of a many-to-many field: the rights on the model between, where it is one that is exposed.
+    links: ModelRights | None = None
+
+    @property
+    def owner_attname(self) -> str:
+        """The column of this model that the relation leads to: mostly the primary key."""
+        key = self._links[1] if self.field.many_to_many else self.field
+        attname: str = key.target_field.attname
+        return attname
+
+    def exists(self, condition: Q) -> Q:
+        """That a visible related row meets the condition."""
+        return Q(Exists(self._joined(OuterRef(self.owner_attname), condition)))
+
+    def count(self) -> Any:
+        """How many visible related rows a row has, as an expression."""
+        joined = self._joined(OuterRef(self.owner_attname), Q(), bare=True)
+        group, number = self.field.attname if not self.field.many_to_many else "", Count("*")
+        if self.field.many_to_many:
+            through, here, there = self._links
+            # A model between that is the project's own may join the same two rows more than once.
+            group = here.attname
+            number = number if through._meta.auto_created else Count(there.attname, distinct=True)
+        counted = joined.order_by().values(group).annotate(_mcp_count=number).values("_mcp_count")
+        return Coalesce(Subquery(counted, output_field=models.IntegerField()), 0)
+
+    def rows_of(self, owner: Any) -> models.QuerySet[Any]:
+        """The visible related rows of one row, given its ``owner_attname``."""
+        rows: models.QuerySet[Any] = self.related.rows()
+        if not self.field.many_to_many:
+            return rows.filter(Q((self.field.attname, owner)))
+        _, here, there = self._links
+        links = self._link_rows(rows.db).filter(Q((here.attname, owner))).values(there.attname)
+        return rows.filter(Q((f"{there.target_field.attname}__in", links)))
+
+    def _joined(self, owner: Any, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
+        """One row for each visible related row that meets the condition, for use in another query."""
+        rows = self.related.bare_rows() if bare else self.related.rows()
+        if not self.field.many_to_many:
+            return rows.filter(Q((self.field.attname, owner))).filter(condition)
+        _, here, there = self._links
+        links = self._link_rows(rows.db).filter(Q((here.attname, owner)))
+        found = rows.filter(condition).values(there.target_field.attname)
+        joined: models.QuerySet[Any] = links.filter(Q((f"{there.attname}__in", found)))
+        return joined
+
+    def _link_rows(self, alias: str) -> models.QuerySet[Any]:
+        """Rows of the model between, those that the principal may see."""
+        if self.links is not None:
+            return self.links.bare_rows()
+        rows: models.QuerySet[Any] = self._links[0]._base_manager.using(alias)
+        return rows
+
+    @property
+    def _links(self) -> tuple[Any, Any, Any]:
+        """Of a many-to-many relation: the model between, its key of this model's row, and that of the related one."""
+        through = self.field.remote_field.through
+        names = [self.field.m2m_field_name(), self.field.m2m_reverse_field_name()]
+        here, there = names if self.forward else reversed(names)
+        return through, through._meta.get_field(here), through._meta.get_field(there)
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedCount:
+    """How many visible rows a relation leads to."""
+
+    name: str
+    relation: Relation
+    kind = INTEGER
+
+    def expression(self) -> Any:
+        return self.relation.count()
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedList:
+    """A field of the first visible rows that a relation leads to."""
+
+    name: str
+    relation: Relation
+    column: Column
+
+    @property
+    def kind(self) -> Kind:
+        return list_of(self.column.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a function says of a row: a column of ``list_display`` that is no field."""
+
+    name: str
+    title: str
+    #: The value for an instance of the model. Raises whatever the project's function raises.
+    value_of: Callable[[Any], Any]
+    #: By what rows are ordered where an order names it: ``admin_order_field``, if the principal may read that.
+    order: Column | None = None
+    #: Whether that order is the other way round.
+    descending: bool = False
+    kind = COMPUTED
+
+    def read(self, instance: Any) -> Any:
+        """The value as JSON, without HTML. Raises whatever the project's function raises."""
+        value = self.value_of(instance)
+        return html.unescape(strip_tags(value)) if hasattr(value, "__html__") else DATA.write(value)
+
+
+#: What a question may ask to read.
+Output = Column | RelatedCount | RelatedList | Computed

@@ -1,0 +1,105 @@
+"""What a field of a record holds beside the rows: a stored file, or bytes. Rows carry its link, ``uris.file_uri``."""
+
+from __future__ import annotations
+
+import logging
+import mimetypes
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import SuspiciousFileOperation, ValidationError
+from django.db.models import Q
+from django.db.models.functions import Length
+
+from mcp_django.conf import get_conf
+from mcp_django.interrupts import was_interrupted
+from mcp_django.protocol.errors import InternalError, LimitExceeded
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources import plain, reading, rows
+from mcp_django.resources.kinds import BINARY, AnyField
+from mcp_django.resources.policy import ModelRights
+
+if TYPE_CHECKING:
+    from mcp_django.resources.uris import Target
+
+logger = logging.getLogger("mcp_django")
+
+JSON = dict[str, Any]
+
+_BYTES = "application/octet-stream"
+#: Types beside ``text/…`` that people read.
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript", "application/sql"})
+_TEXT_SUFFIXES = ("+json", "+xml")
+
+
+def holds(rights: ModelRights, name: str) -> bool:
+    """Whether the field is one that the principal may read and whose values are links."""
+    column = rights.columns.get(name)
+    return column is not None and column.kind.linked
+
+
+def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
+    """The contents that the URI names, or None if there are none that the principal may see.
+
+    Text where its type and its bytes say so, else base64. Raises LimitExceeded, and InternalError where the storage
+    fails.
+    """
+    if not holds(rights, target.field) or not rows.visible_keys(rights, [target.key]):
+        return None
+    column, key = rights.columns[target.field], rights.primary_key
+    try:
+        found = rights.rows().filter(Q(("pk", key.kind.read(key.field, target.key))))
+    except ValidationError:
+        return None
+    if column.kind is BINARY:
+        for (size,) in reading.fetch(found.values_list(Length(column.attname))[:1]):
+            _check_size(size or 0)
+    stored = [value for (value,) in reading.fetch(found.values_list(column.attname)[:1]) if value]
+    if not stored:
+        return None
+    if column.kind is BINARY:
+        return plain.contents(uri, _BYTES, bytes(stored[0]))
+    content = _read_stored(column.field, stored[0], f"{rights.label}.{column.name}")
+    return None if content is None else _contents(uri, stored[0], content)
+
+
+def _read_stored(field: AnyField, name: str, where: str) -> bytes | None:
+    limit = get_conf().MAX_FILE_BYTES
+    try:
+        with field.storage.open(name, "rb") as file:  # type: ignore[attr-defined]
+            _check_size(file.size)
+            content: bytes = file.read(limit + 1)
+    except FileNotFoundError:
+        return None
+    except LimitExceeded:
+        raise
+    except SuspiciousFileOperation:
+        logger.warning("%s names a file outside of its storage; it is not read", where)
+        return None
+    except Exception as error:
+        if was_interrupted():
+            raise
+        logger.exception("The storage of %s failed", where)
+        raise InternalError from error
+    _check_size(len(content))  # What a storage says of a size need not be so.
+    return content
+
+
+def _check_size(size: int) -> None:
+    limit = get_conf().MAX_FILE_BYTES
+    if size > limit:
+        raise LimitExceeded(f"The file has {size} bytes; at most {limit} can be read (MAX_FILE_BYTES).")
+
+
+def _contents(uri: str, name: str, content: bytes) -> JSON:
+    mime_type, encoding = mimetypes.guess_type(name)
+    if mime_type is None or encoding is not None:
+        return plain.contents(uri, _BYTES, content)
+    if mime_type.startswith("text/") or mime_type in _TEXT_TYPES or mime_type.endswith(_TEXT_SUFFIXES):
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            return plain.contents(uri, mime_type, content)
+        # An escape makes up to six bytes of one: what would not fit as text fits as base64.
+        if len(encode(text)) <= get_conf().MAX_FILE_BYTES * 4 // 3:
+            return plain.contents(uri, mime_type, text)
+    return plain.contents(uri, mime_type, content)

@@ -1,0 +1,110 @@
+"""How the values of rows leave: as JSON that is exact, bounded, and says what was cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources import uris
+from mcp_django.resources.columns import Output
+from mcp_django.resources.kinds import TEXT, Kind
+from mcp_django.resources.policy import ModelRights
+
+JSON = dict[str, Any]
+
+#: Of one value: shorter ones are never cut to make room.
+_LONG_BYTES = 1_000
+
+
+class Written(Protocol):
+    """A column of a table that is answered."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def kind(self) -> Kind: ...
+
+
+def write(output: Output, value: Any) -> Any:
+    """A value as JSON. Not for a kind whose values are links, which need the key of their row: see ``write_rows``."""
+    return None if value is None else output.kind.write(value)
+
+
+def write_rows(
+    rights: ModelRights, outputs: Sequence[Written], rows: Sequence[Sequence[Any]], limit: int
+) -> tuple[list[list[Any]], list[str]]:
+    """The rows as JSON values, and the names of the columns that were cut: no value is longer than ``limit``.
+
+    A row begins with a value for each output; what comes after is left out. Where there are links, the first value is
+    the primary key.
+    """
+    columns: list[Sequence[Any]] = []
+    cut: list[str] = []
+    for output, values in zip(outputs, zip(*rows, strict=True), strict=False):
+        if output.kind.linked:
+            columns.append([
+                uris.file_uri(rights.model, row[0], output.name) if value else None
+                for row, value in zip(rows, values, strict=True)
+            ])  # fmt: skip
+            continue
+        written = _write_column(output.kind, values)
+        if output.kind.long and not _are_short_texts(written, limit):
+            whole, written = written, [_shortened(value, limit) for value in written]
+            if any(value is not short for value, short in zip(whole, written, strict=True)):
+                cut.append(output.name)
+        columns.append(written)
+    return [list(row) for row in zip(*columns, strict=True)], cut
+
+
+def _write_column(kind: Kind, values: Sequence[Any]) -> Sequence[Any]:
+    if kind.json_types.issuperset(map(type, values)):
+        return values
+    return [None if value is None else kind.write(value) for value in values]
+
+
+def _are_short_texts(values: Sequence[Any], limit: int) -> bool:
+    """Whether nothing of a column needs to be cut, as is seen at once of texts and nulls."""
+    return TEXT.json_types.issuperset(map(type, values)) and max(map(len, filter(None, values)), default=0) <= limit
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    """The value, cut where it is longer than ``limit``: text, or whatever it is as the text of its JSON."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else encode(value).decode()
+    return value if len(text) <= limit else f"{text[:limit]}…"
+
+
+def cut_record(record: JSON) -> tuple[list[str], int]:
+    """Cut the long values of a record that is more than a message may carry: their names, and where they were cut."""
+    page_bytes, sizes = get_conf().page_bytes, {name: len(encode(value)) for name, value in record.items()}
+    if sum(sizes.values()) <= page_bytes // 3:
+        return [], 0
+    long = [name for name, size in sizes.items() if size > _LONG_BYTES]
+    limit = page_bytes // 6 // max(1, len(long))
+    cut = []
+    for name in long:
+        value, record[name] = record[name], _shortened(record[name], limit)
+        if record[name] is not value:
+            cut.append(name)
+    return cut, limit
+
+
+def long_columns(outputs: Sequence[Output]) -> int:
+    """How many of the columns hold values that may be long."""
+    return sum(output.kind.long for output in outputs)
+
+
+def within_bytes(rows: Sequence[list[Any]]) -> int:
+    """How many rows a page may hold: text and structured content each say them, and an escape may double them."""
+    budget = get_conf().page_bytes // 3
+    if len(encode(rows)) <= budget:
+        return len(rows)
+    for count, row in enumerate(rows):
+        budget -= len(encode(row))
+        if budget < 0:
+            return max(count, 1)
+    return len(rows)

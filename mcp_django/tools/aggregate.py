@@ -1,0 +1,78 @@
+"""aggregate_records: what an agent may know of many rows together, in one small table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.conf import get_conf
+from mcp_django.resources import aggregates
+from mcp_django.resources.policy import Rights
+from mcp_django.resources.questions import MAX_SEARCH_CHARS
+from mcp_django.tools.base import Schema
+from mcp_django.tools.query import NAMES, QueryTool
+from mcp_django.tools.results import FORMATS, table_result
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+
+class AggregateRecords(QueryTool):
+    name = "aggregate_records"
+    title = "Aggregate records"
+    description = (
+        "Count rows of a model and compute over them, in groups. group_by: fields, those of related rows too, as "
+        "carrier__name, and parts of dates: departs_at__month (or year, quarter, week, day, week_day, hour, date), and "
+        "departs_at__trunc_month for each month of each year. measures: count, and count_distinct, sum, avg, min, max "
+        "or stddev of a field, as avg:distance. filter is that of find_records."
+    )
+
+    def arguments(self, model: JSON) -> Schema:
+        conf = get_conf()
+        properties: JSON = {
+            "model": model,
+            "group_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": "None: one row of totals."},
+            "measures": {**NAMES, "minItems": 1, "maxItems": aggregates.MAX_MEASURES, "default": ["count"]},
+            "filter": {"type": "object"},
+            "search": {"type": "string", "maxLength": MAX_SEARCH_CHARS},
+            "having": {
+                "type": "object",
+                "maxProperties": aggregates.MAX_MEASURES,
+                "description": 'Which groups, as {"count__gte": 10, "avg:distance__lt": 500}.',
+            },
+            "order_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": 'As ["-count"].'},
+            "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_GROUPS, "default": conf.MAX_GROUPS},
+            "format": {"type": "string", "enum": list(FORMATS), "default": "json"},
+        }
+        return Schema(
+            {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
+        )
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {
+            "type": "object",
+            "properties": {
+                "columns": {"type": "array", "items": {"type": "string"}},
+                "rows": {"type": "array", "items": {"type": "array"}},
+                "notes": {"type": "array", "items": {"type": "string"}},
+            },
+            "required": ["columns", "rows"],
+        }
+
+    def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
+        table = aggregates.aggregate(
+            self._model(rights, arguments["model"]),
+            aggregates.Question(
+                group_by=arguments.get("group_by", ()),
+                measures=arguments.get("measures", ("count",)),
+                filter=arguments.get("filter", {}),
+                search=arguments.get("search", ""),
+                having=arguments.get("having", {}),
+                order_by=arguments.get("order_by", ()),
+                limit=int(arguments.get("limit", 0)),
+            ),
+        )
+        extra: JSON = {"notes": table.notes} if table.notes else {}
+        return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))

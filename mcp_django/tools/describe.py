@@ -1,0 +1,110 @@
+"""describe_models: what an agent may ask of which model, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.resources.columns import Column
+from mcp_django.resources.indexes import is_indexed
+from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.resources.schema import describe_model
+from mcp_django.tools import catalog
+from mcp_django.tools.actions import AdminActionTool
+from mcp_django.tools.base import Schema
+from mcp_django.tools.query import QueryTool
+from mcp_django.tools.results import structured_result
+
+if TYPE_CHECKING:
+    from mcp_django.access.requests import MCPRequest
+    from mcp_django.protocol.exchange import Exchange
+
+JSON = dict[str, Any]
+
+#: A lookup of each kind of field and a value that it takes.
+_SAMPLES: Mapping[Kind, tuple[str, Any]] = {
+    BOOLEAN: ("exact", True),
+    DATE: ("gte", "2020-01-01"),
+    DATETIME: ("gte", "2020-01-01T00:00:00Z"),
+    INTEGER: ("gte", 0),
+    NUMBER: ("gte", 0),
+    DECIMAL: ("gte", "0"),
+    TEXT: ("icontains", "a"),
+}
+
+
+class DescribeModels(QueryTool):
+    name = "describe_models"
+    title = "Describe models"
+    description = (
+        "List the models that you may read or, with a model named, its fields: types, choices, relations and the "
+        "lookups that a filter takes, with examples. Call it before you filter."
+    )
+
+    def arguments(self, model: JSON) -> Schema:
+        return Schema({"type": "object", "properties": {"model": model}, "additionalProperties": False})
+
+    def get_output_schema(self, request: MCPRequest) -> JSON | None:
+        return {"type": "object", "properties": {"models": {"type": "object"}, "model": {"type": "string"}}}
+
+    def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
+        if "model" not in arguments:
+            return structured_result({"models": {model.label: _line(model) for model in rights.models()}})
+        model = self._model(rights, arguments["model"])
+        described = describe_model(model)
+        if actions := _actions(exchange, model):
+            described["actions"] = actions
+        described["examples"] = _examples(model)
+        return structured_result(described)
+
+
+def _line(model: ModelRights) -> str:
+    description = model.description
+    name = str(model.model._meta.verbose_name_plural)
+    return f"{name}: {description}" if description else name
+
+
+def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
+    """The tools that act on rows of the model, as far as the principal may call them now."""
+    return [
+        entry.tool.name
+        for entry in catalog.available(exchange)
+        if isinstance(entry.tool, AdminActionTool) and entry.tool.model_mcp.label == model.label
+    ]
+
+
+def _examples(model: ModelRights) -> list[JSON]:
+    """Two calls that can be made as they stand."""
+    found: JSON = {"model": model.label}
+    # Choices say most.
+    columns = sorted(model.filterable.values(), key=lambda column: not column.field.flatchoices)
+    condition = next((example for column in columns if (example := _condition(column))), None)
+    if condition is not None:
+        found["filter"] = condition
+    orders = [column.name for column in model.orderable.values() if not column.field.primary_key]
+    if orders:
+        found["order_by"] = [f"-{next((name for name in orders if is_indexed(model.model, [name])), orders[0])}"]
+    found["limit"] = 5
+    examples: list[JSON] = [{"tool": "find_records", "arguments": found}]
+    if model.model_mcp.checks_objects:
+        fields = list(model.columns)[:2]
+        examples.append({"tool": "find_records", "arguments": {"model": model.label, "fields": fields}})
+    else:
+        examples.append({"tool": "aggregate_records", "arguments": {"model": model.label, **_groups(model)}})
+    return examples
+
+
+def _condition(column: Column) -> JSON | None:
+    """A condition on the column that is worth asking."""
+    if choices := [value for value, _ in column.field.flatchoices or () if value not in (None, "")]:
+        return {column.name: column.kind.write(choices[0])}
+    lookup, value = _SAMPLES.get(column.kind, ("", None))
+    return {f"{column.name}__{lookup}": value} if lookup and not column.field.primary_key else None
+
+
+def _groups(model: ModelRights) -> JSON:
+    """Rows counted by a field of few values, if there is one."""
+    columns = model.columns.values()
+    few = [column.name for column in columns if column.field.flatchoices or column.kind is BOOLEAN or column.related]
+    return {"group_by": few[:1]} if few else {}

@@ -1,0 +1,331 @@
+"""Files and bytes: rows hold their links, resources/read gives them, to whoever may see their row and their field."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
+from django.db import connection
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from mcp_django import ModelMCP
+from mcp_django.protocol.jsonrpc import encode
+from tests.shop.models import Document, Person
+from tests.support.asking import DirectPeer, errors_of, keys
+from tests.support.data import make_staff
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, Peer
+
+FIELDS = ["name", "upload", "scan", "owner"]
+PDF = b"%PDF-1.7\n\xe2\xe3\xcf\xd3\n"
+
+
+@pytest.fixture(autouse=True)
+def media(tmp_path: Path) -> Iterator[Path]:
+    with override_settings(MEDIA_ROOT=str(tmp_path)):
+        yield tmp_path
+
+
+@pytest.fixture
+def documents(declared: Declared) -> None:
+    declared.model(Document, fields=FIELDS)
+
+
+@pytest.fixture
+def root(db: None, documents: None) -> DirectPeer:
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def store(key: str, name: str = "a.pdf", content: bytes = PDF) -> Document:
+    document = Document(name=key)
+    document.upload.save(name, ContentFile(content))
+    return document
+
+
+def contents_of(peer: DirectPeer, uri: str) -> Any:
+    [contents] = peer.result(MODERN, "resources/read", {"uri": uri})["contents"]
+    return contents
+
+
+def reason_of(peer: DirectPeer, uri: str) -> str:
+    reason: str = peer.error(MODERN, "resources/read", {"uri": uri})["data"]["reason"]
+    return reason
+
+
+KEYS = {
+    "lease": "db://shop/document/lease/upload",
+    "a/b": "db://shop/document/a%2Fb/upload",
+    "..": "db://shop/document?pk=..&field=upload",
+    "": "db://shop/document?pk=&field=upload",
+    "é ü": "db://shop/document/%C3%A9%20%C3%BC/upload",
+}
+
+
+@pytest.mark.parametrize(("key", "uri"), KEYS.items())
+def test_a_file_is_a_link_that_can_be_read(root: DirectPeer, key: str, uri: str) -> None:
+    store(key)
+
+    row = root.call("find_records", model="shop.document", fields=["upload"])["structuredContent"]["rows"]
+    record = root.call("get_record", model="shop.document", id=key)["structuredContent"]
+
+    assert row == [[key, uri]]
+    assert record == {"name": key, "upload": uri, "scan": None}
+    assert contents_of(root, uri) == {
+        "uri": uri, "mimeType": "application/pdf", "blob": base64.b64encode(PDF).decode(),
+    }  # fmt: skip
+
+
+def test_a_record_without_a_file_has_no_link(root: DirectPeer) -> None:
+    Document.objects.create(name="none", scan=b"")
+
+    record = root.read("db://shop/document/none")
+
+    assert record == {"name": "none", "upload": None, "scan": None}
+    assert reason_of(root, "db://shop/document/none/upload") == "RESOURCE_NOT_FOUND"
+    assert reason_of(root, "db://shop/document/none/scan") == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("field", ["upload", "scan"])
+def test_what_has_no_link_is_found_as_null(root: DirectPeer, field: str) -> None:
+    store("full").scan = b"x"
+    Document.objects.filter(name="full").update(scan=b"x")
+    Document.objects.create(name="empty", scan=b"")
+    Document.objects.create(name="null", scan=None)
+
+    without = keys(root, "shop.document", filter={f"{field}__isnull": True}, order_by=["name"])
+    having = keys(root, "shop.document", filter={f"{field}__isnull": False})
+
+    assert (without, having) == (["empty", "null"], ["full"])
+
+
+TEXTS = [
+    ("notes.txt", "Grüße\r\n".encode(), "text/plain", "Grüße\r\n"),
+    ("rows.csv", b"a,b\r\n", "text/csv", "a,b\r\n"),
+    ("plan.json", b'{"a":1}', "application/json", '{"a":1}'),
+    ("logo.svg", b"<svg/>", "image/svg+xml", "<svg/>"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "mime_type", "text"), TEXTS, ids=[name for name, *_ in TEXTS])
+def test_a_text_file_is_text(root: DirectPeer, name: str, content: bytes, mime_type: str, text: str) -> None:
+    store("x", name, content)
+
+    assert contents_of(root, "db://shop/document/x/upload") == {
+        "uri": "db://shop/document/x/upload", "mimeType": mime_type, "text": text,
+    }  # fmt: skip
+
+
+BLOBS = [
+    ("latin.txt", "Grüße".encode("latin-1"), "text/plain"),
+    ("photo.png", b"\x89PNG", "image/png"),
+    ("noname", b"plain", "application/octet-stream"),
+    ("logs.txt.gz", b"\x1f\x8b", "application/octet-stream"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "mime_type"), BLOBS, ids=[name for name, *_ in BLOBS])
+def test_any_other_file_is_a_blob(root: DirectPeer, name: str, content: bytes, mime_type: str) -> None:
+    store("x", name, content)
+
+    found = contents_of(root, "db://shop/document/x/upload")
+
+    assert (found["mimeType"], base64.b64decode(found["blob"])) == (mime_type, content)
+
+
+def test_text_that_escapes_would_swell_is_a_blob(root: DirectPeer) -> None:
+    content = b"\x01" * 600_000
+    store("x", "x.txt", content)
+
+    found = contents_of(root, "db://shop/document/x/upload")
+
+    assert base64.b64decode(found["blob"]) == content
+    assert len(encode(found)) < 900_000
+
+
+def test_bytes_of_a_row_are_a_blob(root: DirectPeer) -> None:
+    Document.objects.create(name="x", scan=b"\x00\xff")
+
+    link = root.read("db://shop/document/x")["scan"]
+
+    assert link == "db://shop/document/x/scan"
+    assert contents_of(root, link) == {"uri": link, "mimeType": "application/octet-stream", "blob": "AP8="}
+
+
+def test_a_page_does_not_read_the_bytes_that_it_links_to(root: DirectPeer) -> None:
+    Document.objects.create(name="x", scan=b"\x00\xff")
+
+    with CaptureQueriesContext(connection) as queries:
+        keys(root, "shop.document", fields=["scan"])
+
+    [asked] = [query["sql"] for query in queries if "shop_document" in query["sql"]]
+    assert "LENGTH(" in asked
+
+
+def test_a_file_over_the_limit_is_refused_with_its_size_and_the_limit(root: DirectPeer) -> None:
+    store("x", content=b"x" * 101)
+    Document.objects.filter(name="x").update(scan=b"x" * 102)
+
+    with override_settings(MCP={"MAX_FILE_BYTES": 100}):
+        stored = root.error(MODERN, "resources/read", {"uri": "db://shop/document/x/upload"})
+        scanned = root.error(MODERN, "resources/read", {"uri": "db://shop/document/x/scan"})
+
+    assert stored["data"]["reason"] == scanned["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert stored["message"] == "The file has 101 bytes; at most 100 can be read (MAX_FILE_BYTES)."
+    assert scanned["message"] == "The file has 102 bytes; at most 100 can be read (MAX_FILE_BYTES)."
+
+
+def test_the_longest_file_by_default_fits_into_an_answer(root: DirectPeer) -> None:
+    store("x", content=b"\xff" * 600_000)
+
+    assert len(contents_of(root, "db://shop/document/x/upload")["blob"]) == 800_000
+
+
+def test_a_file_that_is_gone_is_absent(root: DirectPeer, media: Path) -> None:
+    document = store("x")
+    (media / document.upload.name).unlink()
+
+    assert reason_of(root, "db://shop/document/x/upload") == "RESOURCE_NOT_FOUND"
+
+
+def test_a_storage_that_fails_says_nothing_of_why(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store("x")
+
+    def broken(*args: Any) -> Any:
+        raise ConnectionError("the key of the bucket is hunter2")
+
+    monkeypatch.setattr(default_storage, "_open", broken)
+    error = root.error(MODERN, "resources/read", {"uri": "db://shop/document/x/upload"})
+
+    assert error == {
+        "code": -32603, "message": "Internal error. The server's log has the details.",
+        "data": {"reason": "INTERNAL_ERROR"},
+    }  # fmt: skip
+    assert "The storage of shop.document.upload failed" in caplog.text
+
+
+# Attacks.
+
+
+@pytest.mark.parametrize("name", ["../secret.txt", "/etc/passwd", "a/../../secret.txt", ".."])
+def test_reading_beside_the_storage_by_a_stored_path(root: DirectPeer, media: Path, name: str) -> None:
+    (media.parent / "secret.txt").write_text("hunter2")
+    Document.objects.create(name="x", upload=name)
+
+    assert reason_of(root, "db://shop/document/x/upload") == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["name", "owner", "address", "pk", "owner__name", "nope", "_meta", "__class__", "upload__isnull", "objects"],
+)
+def test_reading_what_is_no_file_as_one(root: DirectPeer, field: str) -> None:
+    store("x")
+
+    assert reason_of(root, f"db://shop/document/x/{field}") == "RESOURCE_NOT_FOUND"
+    assert reason_of(root, f"db://shop/document?pk=.&field={field}") == "RESOURCE_NOT_FOUND"
+
+
+def test_reading_the_file_of_a_hidden_field(db: None, declared: Declared) -> None:
+    store("x")
+    Document.objects.filter(name="x").update(scan=b"x")
+    declared.model(Document, fields=["name", "scan"], exclude=["scan"])
+    root = DirectPeer(User.objects.create_superuser("root"))
+
+    assert reason_of(root, "db://shop/document/x/upload") == "RESOURCE_NOT_FOUND"
+    assert reason_of(root, "db://shop/document/x/scan") == "RESOURCE_NOT_FOUND"
+    assert [
+        error["field"] for error in errors_of(root.call("find_records", model="shop.document", fields=["scan"]))
+    ] == ["fields"]
+
+
+class _OwnDocuments(ModelMCP):
+    fields = FIELDS
+
+    def get_queryset(self, request: Any) -> Any:
+        return Document.objects.filter(owner__name=request.user.username)
+
+
+class _DocumentsOneByOne(ModelMCP):
+    fields = FIELDS
+
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return obj is None or (obj.owner is not None and obj.owner.name == request.user.username)
+
+
+@pytest.mark.parametrize("model_mcp", [_OwnDocuments, _DocumentsOneByOne])
+@pytest.mark.parametrize("field", ["upload", "scan"])
+def test_reading_the_file_of_a_hidden_row(db: None, declared: Declared, model_mcp: Any, field: str) -> None:
+    declared.model(Document, model_mcp)
+    for name in ("ann", "bob"):
+        store(name)
+        Document.objects.filter(name=name).update(scan=b"x", owner=Person.objects.create(name=name, badge=name))
+    ann = DirectPeer(make_staff("ann", "shop.view_document"))
+
+    own, hidden = f"db://shop/document/ann/{field}", f"db://shop/document/bob/{field}"
+
+    assert "blob" in contents_of(ann, own)
+    assert str(ann.error(MODERN, "resources/read", {"uri": hidden})).replace("bob", "eve") == str(
+        ann.error(MODERN, "resources/read", {"uri": f"db://shop/document/eve/{field}"})
+    )
+
+
+def test_reading_a_file_without_the_permission(db: None, documents: None) -> None:
+    store("x")
+
+    assert reason_of(DirectPeer(make_staff("ann")), "db://shop/document/x/upload") == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.parametrize("asked", [{"upload": "a.pdf"}, {"upload__startswith": "a"}, {"scan__contains": "x"}])
+def test_guessing_a_file_by_filters(root: DirectPeer, asked: Any) -> None:
+    store("x")
+
+    [error] = errors_of(root.call("find_records", model="shop.document", filter=asked))
+
+    assert error["message"].endswith("Allowed: isnull.")
+
+
+def test_a_file_of_a_related_row_is_read_from_its_own(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Person, fields=["name", "badge"])
+    store("x")
+    Document.objects.update(owner=Person.objects.create(name="ann", badge="1"))
+
+    lists = root.call("find_records", model="shop.person", fields=["documents__upload"])
+    keys_of = root.call("find_records", model="shop.person", fields=["documents"])["structuredContent"]
+
+    assert [error["field"] for error in errors_of(lists)] == ["fields"]
+    assert keys_of["rows"][0][1] == ["x"]
+
+
+# Push.
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_whoever_watches_a_file_is_told_of_its_record(documents: None, admin: Peer) -> None:
+    document = store("x")
+    watching = admin.watch(MODERN, ["db://shop/document/x/upload"])
+
+    document.upload.save("other.pdf", ContentFile(b"other"))
+
+    assert watching.uris(1) == ["db://shop/document/x/upload"]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize(
+    "uri", ["db://shop/document/x/name", "db://shop/document/x/nope", "db://shop/document/y/upload"]
+)
+def test_what_is_no_file_is_not_watched(documents: None, admin: Peer, uri: str) -> None:
+    document = store("x")
+    watching = admin.watch(MODERN, [uri, "db://shop/document/x"])
+
+    document.save()
+
+    assert watching.uris(1) == ["db://shop/document/x"]

@@ -1,0 +1,574 @@
+"""Attacks by way of a question, each on what somebody may not see or on what the server can bear."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import connection
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from demo_project.flights.models import Airport, Disruption, Flight
+from mcp_django import MCPSite, ModelMCP
+from mcp_django.resources import rows
+from mcp_django.resources.policy import Rights
+from mcp_django.resources.questions import InvalidQuestion
+from tests.shop.models import Part, Person, Remark, Supplier, Tag, Visit
+from tests.support.asking import DirectPeer, all_rows, errors_of, keys, request_of, rights_on, text_of
+from tests.support.base import MODERN
+from tests.support.data import make_flights, make_staff, switch_on
+from tests.support.declared import Declared
+
+
+@pytest.fixture(autouse=True)
+def no_failures(caplog: pytest.LogCaptureFixture) -> Any:
+    """What is asked wrongly is the agent's mistake: an exception in the log would be ours."""
+    yield
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(6)
+    for number in range(1, 5):
+        Disruption.objects.create(id=number, flight_id=number, kind="weather", note=f"note {number}")
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+@pytest.fixture
+def ops(root: DirectPeer) -> DirectPeer:
+    """Sees the flights from JFK: 1 and 4."""
+    names = ("view_flight", "change_flight", "view_airport", "view_disruption", "view_plane")
+    user = make_staff("ops", *(f"flights.{name}" for name in names))
+    user.groups.create(name="JFK operations")
+    return DirectPeer(user)
+
+
+def answer(peer: DirectPeer, tool: str = "find_records", model: str = "flights.flight", **asked: Any) -> str:
+    """The whole answer, as text."""
+    return json.dumps(peer.call(tool, model=model, **asked))
+
+
+def without_hint(text: str) -> str:
+    """Which of the allowed names is nearest depends on the name that was sent."""
+    return re.sub(r" Did you mean [^?]*\?(?= Allowed)", "", text)
+
+
+# Hidden fields.
+
+NAMED: list[dict[str, Any]] = [
+    {"filter": {"%": "note 1"}}, {"filter": {"%__contains": "n"}}, {"filter": {"%__isnull": False}},
+    {"filter": {"not": {"%": "x"}}}, {"filter": {"any": [{"id": 1}, {"%": "x"}]}}, {"filter": {"%__nope": "x"}},
+    {"filter": {"%": {"a": 1}}}, {"order_by": ["%"]}, {"order_by": ["-%", "id"]}, {"fields": ["id", "%"]},
+    {"fields": ["%__x"]}, {"filter": {"%": None}}, {"filter": {"%__in": []}}, {"filter": {"%__count": 1}},
+]  # fmt: skip
+
+
+def _filled(asked: Any, name: str) -> Any:
+    return json.loads(json.dumps(asked).replace("%", name))
+
+
+@pytest.mark.parametrize("asked", NAMED, ids=str)
+@pytest.mark.parametrize("prefix", ["", "flight__", "disruptions__"])
+def test_naming_a_hidden_field(root: DirectPeer, declared: Declared, asked: Any, prefix: str) -> None:
+    """Word by word the answer to a name that was never there."""
+    declared.model(Flight, exclude=["notes"])
+    declared.model(Disruption, exclude=["notes"], fields="__all__")
+    model = "flights.disruption" if prefix == "flight__" else "flights.flight"
+
+    hidden, absent = (
+        answer(root, model=model, **_filled(asked, prefix + name)).replace(name, "?") for name in ("notes", "zzzzz")
+    )
+
+    assert json.loads(hidden)["isError"] is True
+    assert without_hint(hidden) == without_hint(absent)
+    assert "notes" not in hidden
+
+
+@pytest.mark.parametrize("asked", [
+    {"group_by": ["%"]}, {"measures": ["max:%"]}, {"measures": ["count_distinct:%"]}, {"filter": {"%": "x"}},
+    {"group_by": ["status"], "order_by": ["%"]}, {"group_by": ["status"], "having": {"max:%": "x"}},
+    {"group_by": ["origin__%"]}, {"group_by": ["%__year"]},
+], ids=str)  # fmt: skip
+def test_aggregating_a_hidden_field(root: DirectPeer, declared: Declared, asked: Any) -> None:
+    declared.model(Flight, exclude=["tailnum"])
+    declared.model(Airport, exclude=["tailnum"])
+
+    hidden, absent = (
+        answer(root, "aggregate_records", **_filled(asked, name)).replace(name, "?") for name in ("tailnum", "zzzzzzz")
+    )
+
+    assert json.loads(hidden)["isError"] is True
+    assert without_hint(hidden) == without_hint(absent)
+    assert "tailnum" not in hidden
+
+
+def test_searching_a_hidden_field(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, exclude=["notes"], search_fields=["notes", "status", "origin__name", "disruptions__note"])
+    declared.model(Airport, exclude=["name"])
+    declared.model(Disruption, exclude=["note"])
+
+    assert [keys(root, search=text) for text in ("note", "JFK", "on_time")] == [[], [], [1, 2, 3, 4, 6]]
+
+
+# Hidden rows.
+
+
+@pytest.mark.parametrize("probe", [
+    {"id": 2}, {"number": 1001}, {"notes__contains": "1"}, {"origin": "EWR"}, {"disruptions__note": "note 2"},
+    {"not": {"origin": "JFK"}}, {"any": [{"id": 2}, {"id": 3}]}, {"destination__arrivals__id": 2, "id": 2},
+])  # fmt: skip
+def test_inferring_a_hidden_row_by_paging_and_counting(ops: DirectPeer, root: DirectPeer, probe: Any) -> None:
+    """What is hidden and what is not there have one answer: no row, no cursor, no note, a total of 0."""
+    assert keys(root, filter=probe)
+    found = ops.call("find_records", model="flights.flight", filter=probe, total=True, limit=1)
+    assert found["structuredContent"] == {
+        "columns": found["structuredContent"]["columns"], "rows": [], "total": 0,
+    }  # fmt: skip
+    counted = ops.call("aggregate_records", model="flights.flight", filter=probe, measures=["count"])
+    assert counted["structuredContent"]["rows"] == [[0]]
+
+
+def test_inferring_hidden_rows_through_rows_that_are_seen(ops: DirectPeer) -> None:
+    """All airports are seen: none is found by, or counts, the flights that are not."""
+    for lookup, value in (("id", 2), ("number__gte", 0), ("isnull", False), ("count__gte", 1), ("status", "cancelled")):
+        found = ops.call("find_records", model="flights.airport", filter={f"departures__{lookup}": value}, total=True)
+        assert [row[0] for row in found["structuredContent"]["rows"]] in ([], ["JFK"]), lookup
+        assert found["structuredContent"]["total"] in (0, 1)
+
+
+def test_inferring_a_hidden_row_by_the_questions_that_it_costs(ops: DirectPeer) -> None:
+    def cost(key: int, asked: Any) -> list[str]:
+        with CaptureQueriesContext(connection) as captured:
+            rows.find(rights_on(Disruption, ops.user), rows.Question(filter=asked))
+            rows.get(rights_on(Flight, ops.user), key)
+        return [query["sql"].replace(str(key), "?") for query in captured if "flights_" in query["sql"]]
+
+    make_hidden()
+    for name in ("flight", "flight__id", "flight__pk__gte"):
+        assert cost(222, {name: 222}) == cost(999, {name: 999})
+
+
+def make_hidden() -> None:
+    """A flight from elsewhere than JFK."""
+    flight = Flight.objects.get(pk=2)
+    flight.pk, flight.number = 222, 222
+    flight.save(force_insert=True)
+
+
+def test_reaching_a_hidden_row_by_its_key(ops: DirectPeer, root: DirectPeer) -> None:
+    make_hidden()
+
+    def by_tool(key: int) -> str:
+        return answer(ops, "get_record", id=key).replace(str(key), "?")
+
+    def by_uri(uri: str, key: int) -> str:
+        return json.dumps(ops.request(MODERN, "resources/read", {"uri": uri.format(key)})["error"]).replace(
+            str(key), "?"
+        )
+
+    assert by_tool(222) == by_tool(999)
+    for uri in ("db://flights/flight/{}", "db://flights/flight?pk={}"):
+        assert by_uri(uri, 222) == by_uri(uri, 999)
+    assert ops.read("db://flights/flight?id=2")["rows"] == []
+    assert ops.read("db://flights/flight?id__in=1,2,3,4,5,6&fields=id")["rows"] == [[1], [4]]
+
+
+def test_reaching_a_hidden_row_by_completion(ops: DirectPeer, root: DirectPeer) -> None:
+    for typed in ("", "2"):
+        params = {
+            "ref": {"type": "ref/resource", "uri": "db://flights/flight/{id}"},
+            "argument": {"name": "id", "value": typed},
+        }
+        suggested = ops.result("2025-11-25", "completion/complete", params)["completion"]["values"]
+        assert suggested == ([] if typed else ["1", "4"])
+
+
+def test_reaching_a_hidden_row_by_the_ids_of_an_action(ops: DirectPeer) -> None:
+    switch_on("flights_flight_mark_cancelled")
+
+    hidden, absent = (
+        json.dumps(ops.call("flights_flight_mark_cancelled", ids=[1, key])).replace(str(key), "?") for key in (2, 9)
+    )
+
+    assert json.loads(hidden)["isError"] is True
+    assert hidden == absent
+    assert set(Flight.objects.values_list("status", flat=True)) == {"on_time", "cancelled"}
+    assert Flight.objects.get(pk=1).status == "on_time"
+
+
+# Cursors.
+
+
+@pytest.fixture
+def cursor(root: DirectPeer) -> str:
+    page = rows.find(rights_on(Flight, root.user), rows.Question(limit=2, filter={"number__gte": 0}))
+    assert page.next_cursor is not None
+    return page.next_cursor
+
+
+def refused(rights: Any, **asked: Any) -> bool:
+    with pytest.raises(InvalidQuestion) as raised:
+        rows.find(rights, rows.Question(**asked))
+    return [error["field"] for error in raised.value.errors] == ["cursor"]
+
+
+def test_a_cursor_of_another_user_is_no_way_to_the_rows_of_that_user(
+    cursor: str, root: DirectPeer, ops: DirectPeer
+) -> None:
+    same = {"filter": {"number__gte": 0}, "limit": 2}
+
+    assert [row[0] for row in rows.find(rights_on(Flight, root.user), rows.Question(**same, cursor=cursor)).rows] == [
+        3,
+        4,
+    ]
+    assert refused(rights_on(Flight, ops.user), **same, cursor=cursor)
+
+
+@pytest.mark.parametrize("asked", [
+    {}, {"filter": {"number__gte": "0"}}, {"filter": {"number__gt": 0}}, {"filter": {"not": {"number__gte": 0}}},
+    {"filter": {"number__gte": 0}, "search": "N"}, {"filter": {"number__gte": 0}, "order_by": ["-departs_at"]},
+    {"filter": {"number__gte": 0}, "order_by": ["origin__name"]}, {"filter": {"disruptions__count": 0}},
+])  # fmt: skip
+def test_a_cursor_in_another_question(cursor: str, root: DirectPeer, asked: Any) -> None:
+    assert refused(rights_on(Flight, root.user), **asked, cursor=cursor)
+
+
+def test_a_cursor_on_another_site_or_model(cursor: str, root: DirectPeer) -> None:
+    other = Rights(MCPSite("other"), request_of(root.user)).of_model(Flight)
+
+    assert refused(other, filter={"number__gte": 0}, cursor=cursor)
+    assert refused(rights_on(Airport, root.user), cursor=cursor)
+
+
+def test_a_cursor_by_what_has_become_hidden(root: DirectPeer, declared: Declared) -> None:
+    asked: dict[str, Any] = {"order_by": ["origin__name"], "limit": 2}
+    page = rows.find(rights_on(Flight, root.user), rows.Question(**asked))
+    declared.model(Airport, exclude=["name"])
+
+    with pytest.raises(InvalidQuestion, match="no field to order by"):
+        rows.find(rights_on(Flight, root.user), rows.Question(**asked, cursor=page.next_cursor))
+
+
+@pytest.mark.parametrize("salt", ["", "mcp_django", "django.core.signing"])
+def test_forging_a_cursor(root: DirectPeer, salt: str) -> None:
+    forged = [
+        signing.dumps(value, salt=salt)
+        for value in (["x", "y", ["1"]], [], {}, "x", None, [None, None, None], [["a"], {}, 5])
+    ]
+
+    assert all(refused(rights_on(Flight, root.user), cursor=value) for value in (*forged, "\x00", "é:é:é", "x" * 2_000))
+
+
+# More than a question should be.
+
+BOUNDED: list[tuple[str, Any]] = [
+    ("ten thousand conditions", {f"x{number}": 1 for number in range(10_000)}),
+    ("ten thousand of any", {"any": [{"number": number} for number in range(10_000)]}),
+    ("ten thousand empty ones", {"any": [{}] * 10_000}),
+    ("ten thousand values", {"id__in": list(range(10_000))}),
+    ("ten thousand values in a text", {"id__in": ",".join(map(str, range(10_000)))}),
+    ("many relations", {"any": [{"destination__arrivals__disruptions__note": "x"}] * 20}),
+    ("a cartesian product", {"all": [{"destination__arrivals__number__gte": 0}] * 20}),
+    ("a filter of filters of relations", {"disruptions": {"flight": {"disruptions": {"flight": {"id": 1}}}}}),
+    ("a path that turns in circles", {"__".join(["disruptions", "flight"] * 20) + "__id": 1}),
+    ("a path of ten thousand names", {"__".join(["origin"] * 10_000): 1}),
+    ("a long name", {"n" * 100_000: 1}),
+    ("a name of underscores", {"_" * 10_000: 1}),
+    ("a long text", {"notes__contains": "x" * 100_000}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", [asked for _, asked in BOUNDED], ids=[name for name, _ in BOUNDED])
+def test_a_question_beyond_every_bound(root: DirectPeer, asked: Any) -> None:
+    with CaptureQueriesContext(connection) as captured:
+        result = root.call("find_records", model="flights.flight", filter=asked)
+
+    assert 1 <= len(errors_of(result)) <= 20
+    assert len(json.dumps(result)) < 40_000
+    assert [query for query in captured if "flights_" in query["sql"]] == []
+
+
+@pytest.mark.parametrize("name", ["not", "all", "any", "disruptions", "origin"])
+def test_a_hundred_levels(root: DirectPeer, name: str) -> None:
+    asked: Any = {"number": 1}
+    # A list is a level of JSON too, of which there are bounds as well.
+    for _ in range(40 if name in ("all", "any") else 100):
+        asked = {name: [asked] if name in ("all", "any") else asked}
+
+    [error] = errors_of(root.call("find_records", model="flights.flight", filter=asked))
+
+    assert "deep (MAX_" in error["message"] or error["message"].startswith("no field")
+
+
+def test_the_most_that_may_be_asked_is_answered(root: DirectPeer) -> None:
+    relation = {"destination__arrivals": {"status": "on_time", "number__gte": 0, "notes__contains": "note"}}
+    asked = {
+        "all": [{"not": {"not": relation}}] * 4,
+        "any": [{"disruptions__count__gte": 1}, {"disruptions__isnull": True}],
+    }
+
+    found = root.call("find_records", model="flights.flight", filter=asked, order_by=["origin__name", "-number"])
+
+    assert [row[0] for row in found["structuredContent"]["rows"]] == [5, 2, 4, 1, 6, 3]
+
+
+def test_containment_in_a_large_table_of_texts(root: DirectPeer) -> None:
+    Disruption.objects.bulk_create(
+        Disruption(id=100 + number, flight_id=1, kind="other", note=f"{number} " * 400) for number in range(3_000)
+    )
+    asked = {"any": [{"note__contains": f"nowhere {number}"} for number in range(45)]}
+
+    with override_settings(MCP={"STATEMENT_SECONDS": 0.005}):
+        stopped = root.call("find_records", model="flights.disruption", filter=asked)
+
+    assert stopped["isError"] is True
+    assert "STATEMENT_SECONDS" in text_of(stopped)
+    assert len(all_rows(Disruption, root.user, filter={"id__lte": 4}, fields=["id"])) == 4
+
+
+# Names and values.
+
+
+@pytest.mark.parametrize("name", [
+    "__class__", "__dict__", "_meta", "_state", "objects", "pk__in__x", "origin____name", "origin__", "__", "_",
+    "__name",
+    "origin__name__", "origin__name__x__y", "origin__pk__pk", "origin__objects", "origin___meta", "origin_id", "pk__pk",
+    "disruptions_set", "disruptions__", "disruptions__count__x", "disruptions__flight_id", "origin__departures__",
+    "id); DROP TABLE flights_flight; --", "id OR 1=1", "id\" OR \"1\"=\"1", "id`", "id'", "%s", "%(x)s", "id/*", "id\\",
+    "id\x00", "origin\x00__name", "origin__name\x00", "\u0131d", "ID", "\uff49d", "id\u200b", "\u202eid", "😀",
+    "é" * 200,
+    "_mcp_0", "_mcp_count", "reported_by__password", "carrier__flights__carrier__flights__carrier", "self", "cls",
+])  # fmt: skip
+def test_names_that_are_none(root: DirectPeer, name: str) -> None:
+    for asked in (
+        {"filter": {name: 1}},
+        {"filter": {"not": {name: {"id": 1}}}},
+        {"order_by": [name]},
+        {"fields": [name]},
+    ):
+        assert len(errors_of(root.call("find_records", model="flights.flight", **asked))) == 1
+    for asked in ({"group_by": [name]}, {"measures": [f"max:{name}"]}, {"having": {name: 1}}):
+        assert errors_of(root.call("aggregate_records", model="flights.flight", **asked))
+
+
+@pytest.mark.parametrize("value", [
+    "' OR '1'='1", "1; DROP TABLE flights_flight", '"', "%' OR 1=1 --", "\\", "\\'", "/*", "%s", "%(x)s", "{}", "$1",
+    "?", "\u202e", "😀", "я", "\u0000'", "\ud83d\ude00", "n\u0303", "\ufeff", "_", "%", "\\_",
+])  # fmt: skip
+def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
+    filters: list[Any] = [
+        {"notes": value}, {"notes__icontains": value}, {"notes__startswith": value}, {"notes__in": [value]},
+        {"origin": value}, {"origin__name": value}, {"origin__name__endswith": value}, {"disruptions__note": value},
+        {"disruptions": {"note__iexact": value}}, {"not": {"origin__name__contains": "J"}, "notes": value},
+    ]  # fmt: skip
+    for asked in filters:
+        found = root.call("find_records", model="flights.flight", filter=asked)
+        if "\x00" in value:
+            assert [error["message"] for error in errors_of(found)] == ["must not hold null characters."]
+        else:
+            assert (found["isError"], found["structuredContent"]["rows"]) == (False, []), asked
+    strings: list[dict[str, Any]] = [
+        {"search": value}, {"order_by": [value]}, {"fields": [value]}, {"cursor": value}, {"format": value},
+    ]  # fmt: skip
+    for asked in strings:
+        found = root.call("find_records", model="flights.flight", **asked)
+        assert found["isError"] is True or found["structuredContent"]["rows"] == [], asked
+    assert errors_of(root.call("find_records", model=value))
+    assert root.call("get_record", model="flights.flight", id=value)["isError"] is True
+    assert Flight.objects.count() == 6
+
+
+@pytest.mark.parametrize(("asked", "message"), [
+    ({"origin": 5}, "must be a string."),
+    ({"origin": ["JFK"]}, "must be a string."),
+    ({"origin": {}}, "must not be empty"),
+    ({"origin": {"name": 5}}, "must be a string."),
+    ({"origin__name": {"a": 1}}, "must be a string."),
+    ({"origin__altitude": "high"}, "must be an integer."),
+    ({"origin__altitude": True}, "must be an integer."),
+    ({"origin__isnull": "perhaps"}, "must be true or false."),
+    ({"origin__name__isnull": 1}, "must be true or false."),
+    ({"disruptions__isnull": None}, "must be true or false."),
+    ({"disruptions__count": "many"}, "must be an integer."),
+    ({"disruptions__count": 1.5}, "must be an integer."),
+    ({"disruptions__count": True}, "must be an integer."),
+    ({"disruptions__count__gte": 10**30}, "is out of range."),
+    ({"disruptions__count__gte": None}, "must be an integer."),
+    ({"disruptions": {}}, "must not be empty"),
+    ({"disruptions__resolved": 1}, "must be true or false."),
+    ({"disruptions__reported_at": 5}, "must be a date and time, as 2013-01-31T08:30:00Z."),
+    ({"plane__year__in": "x,y"}, "must be an integer."),
+    ({"plane__year__range": [1]}, "must be a list of two values."),
+])  # fmt: skip
+def test_values_of_another_type_in_related_rows(root: DirectPeer, asked: Any, message: str) -> None:
+    [error] = errors_of(root.call("find_records", model="flights.flight", filter=asked))
+
+    assert error["message"] == message
+
+
+@pytest.mark.parametrize("value", [None, True, 5, "x", [], ["x"], [{}], [[]]])
+def test_a_relation_to_many_rows_takes_a_filter_only(root: DirectPeer, value: Any) -> None:
+    [error] = errors_of(root.call("find_records", model="flights.flight", filter={"disruptions": value}))
+
+    assert error["message"].startswith(
+        'must be a filter of its rows, as {"disruptions": {..}}. Allowed: isnull, count, '
+    )
+
+
+@pytest.mark.parametrize("number", [2**31, 2**63 - 1, -(2**63)])
+def test_counts_of_any_size_never_break_the_server(root: DirectPeer, number: int) -> None:
+    for comparison in ("", "__gt", "__lt"):
+        answered = root.call("find_records", model="flights.flight", filter={f"disruptions__count{comparison}": number})
+        assert "log" not in answered["content"][0]["text"]
+
+
+# What a project declares, by another of its names or in another way than most do.
+
+
+class FirstOfEach(ModelMCP):
+    """Shows the first part of each supplier, as a window function counts them."""
+
+    fields = "__all__"
+
+    def get_queryset(self, request: Any) -> Any:
+        number = Window(RowNumber(), partition_by=F("supplier"), order_by="id")
+        return super().get_queryset(request).annotate(number=number).filter(number=1)
+
+
+class FirstOfEachByDistinct(ModelMCP):
+    """The same by ``DISTINCT ON``."""
+
+    fields = "__all__"
+
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).order_by("supplier", "id").distinct("supplier")
+
+
+@pytest.mark.parametrize("model_mcp", [FirstOfEach, FirstOfEachByDistinct])
+def test_a_condition_lets_no_other_row_of_its_group_in(
+    root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]
+) -> None:
+    if model_mcp is FirstOfEachByDistinct and not connection.features.can_distinct_on_fields:
+        pytest.skip("the database has no DISTINCT ON")
+    declared.model(Part, model_mcp)
+    declared.model(Supplier, fields="__all__")
+    supplier = Supplier.objects.create(name="s")
+    first, second = (Part.objects.create(name=name, supplier=supplier) for name in ("first", "second"))
+    rights = rights_on(Part, root.user)
+
+    assert keys(root, "shop.part") == [first.pk]
+    assert keys(root, "shop.part", filter={"name": "second"}) == []
+    assert keys(root, "shop.part", filter={"not": {"name": "first"}}) == []
+    assert keys(root, "shop.supplier", filter={"parts": {"name": "second"}}) == []
+    assert root.call("get_record", model="shop.part", id=second.pk)["isError"] is True
+    assert rows.visible_keys(rights, [second.pk]) == set()
+    assert rows.visible_keys(rights, [first.pk, second.pk]) == {str(first.pk)}
+
+
+@pytest.mark.parametrize("name", ["supplier", "supplier_id"])
+@pytest.mark.parametrize("shown", ["supplier", "supplier_id"])
+def test_a_relation_is_excluded_by_either_of_its_names(
+    root: DirectPeer, declared: Declared, name: str, shown: str
+) -> None:
+    declared.model(Supplier, fields="__all__")
+    declared.model(Part, fields=["name", shown], exclude=[name])
+    rights = rights_on(Part, root.user)
+
+    assert list(rights.columns) == ["id", "name"]
+    assert rights.column("supplier__name") is None
+    assert list(rights_on(Supplier, root.user).relations) == ["branches"]
+
+
+def test_rows_that_point_here_are_excluded_by_the_name_that_a_row_calls_them(
+    root: DirectPeer, declared: Declared
+) -> None:
+    declared.model(Part, fields=["name", "tags"])
+    declared.model(Person, fields="__all__", exclude=["visits"])
+    declared.model(Visit, fields="__all__")
+    declared.model(Tag, fields="__all__", exclude=["product_set"])
+
+    assert list(rights_on(Person, root.user).relations) == []
+    assert list(rights_on(Tag, root.user).relations) == ["parts"]
+
+
+@pytest.mark.parametrize("name", ["kind", "key"])
+def test_a_generic_key_tells_nothing_of_an_excluded_column(root: DirectPeer, declared: Declared, name: str) -> None:
+    declared.model(Part, fields="__all__")
+    declared.model(Remark, fields="__all__", exclude=[name])
+    Remark.objects.create(text="x", about=Part.objects.create(name="p"))
+
+    assert list(rights_on(Remark, root.user).computed) == []
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"origin__pk": "JFK"}, {"origin__pk__in": ["JFK"]}, {"origin": {"pk": "JFK"}}, {"origin__pk__isnull": True},
+        {"origin": {"not": {"pk": "JFK"}}}, {"origin": {"faa": "JFK"}}, {"origin__departures__pk": 1},
+        {"disruptions__pk": 1}, {"disruptions": {"pk": 1}}, {"disruptions": {"flight": 1}}, {"origin__exact": "JFK"},
+    ],
+)  # fmt: skip
+def test_naming_a_row_by_its_key_where_a_filter_may_name_one_of_its_fields(
+    root: DirectPeer, declared: Declared, asked: Any
+) -> None:
+    declared.model(Flight, filter_fields=["origin__name", "disruptions__note"])
+
+    assert errors_of(root.call("find_records", model="flights.flight", filter=asked))
+
+
+def test_naming_a_row_by_its_key_where_a_filter_may_name_its_relation(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, filter_fields=["origin", "plane__pk"])
+    tailnum = Flight.objects.get(pk=1).plane_id
+
+    assert keys(root, filter={"origin__pk": "JFK"}) == keys(root, filter={"origin": {"pk": "JFK"}}) == [1, 4]
+    assert 1 in keys(root, filter={"plane__pk": tailnum})
+    assert errors_of(root.call("find_records", model="flights.flight", filter={"plane": tailnum}))
+
+
+def test_counting_hidden_rows_by_what_a_short_page_does_not_reach(root: DirectPeer, declared: Declared) -> None:
+    class Picky(ModelMCP):
+        fields = ("name",)
+
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.name != "hidden"
+
+    declared.model(Person, Picky)
+    Person.objects.bulk_create(Person(name="hidden", badge=str(number)) for number in range(500))
+    last = Person.objects.create(name="seen", badge="last")
+
+    few = root.call("find_records", model="shop.person", limit=1, filter={"name": "hidden", "id__gt": last.pk - 10})
+    many = root.call("find_records", model="shop.person", limit=1, filter={"name": "hidden"})
+
+    assert many == few
+    assert keys(root, "shop.person", limit=1) == [last.pk]
+
+
+def test_hooks_that_were_put_on_the_admin_itself(root: DirectPeer, declared: Declared, monkeypatch: Any) -> None:
+    declared.admin(Part, type("PartAdmin", (admin.ModelAdmin,), {"list_display": ["name"]}))
+    declared.model(Supplier, fields="__all__")
+    supplier = Supplier.objects.create(name="s")
+    for name in ("seen", "unseen", "hidden"):
+        Part.objects.create(name=name, supplier=supplier)
+    part_admin = admin.site._registry[Part]
+    given = part_admin.get_queryset
+    monkeypatch.setattr(part_admin, "get_queryset", lambda request: given(request).exclude(name="hidden"))
+    assert rights_on(Part, root.user).scoped
+
+    monkeypatch.setattr(
+        part_admin, "has_view_permission", lambda request, obj=None: obj is None or obj.name != "unseen"
+    )
+    assert rights_on(Part, root.user).model_mcp.checks_objects
+    found = root.call("find_records", model="shop.part", fields=["name"])["structuredContent"]
+
+    assert [name for _, name in found["rows"]] == ["seen"]
+    assert list(rights_on(Supplier, root.user).relations) == ["branches"]

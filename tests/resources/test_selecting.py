@@ -1,0 +1,132 @@
+"""Selecting the columns of one table is ``values_list``, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.db import connection, models
+from django.db.models import F, Q
+
+from demo_project.flights.models import Flight
+from mcp_django.resources import rows
+from mcp_django.resources.selecting import values_list
+from tests.shop.models import Book, Product
+from tests.support.asking import rights_on
+from tests.support.data import make_flights
+
+_MODELS = [model for model in apps.get_models() if model._meta.app_label in ("flights", "shop", "auth")]
+
+
+def _attnames(model: type[models.Model]) -> list[str]:
+    return [field.attname for field in model._meta.concrete_fields]
+
+
+def _is_selected(made: Any, expected: Any) -> bool:
+    """Whether both select the same, and give it as the same."""
+    made_query, query = made.query, expected.query
+    return (
+        (str(made_query), made_query.select, made_query.values_select, made_query.selected)
+        == (str(query), query.select, query.values_select, query.selected)
+        and made._fields == expected._fields
+        and made._iterable_class is expected._iterable_class
+    )
+
+
+@pytest.mark.parametrize("model", _MODELS)
+def test_all_columns(model: type[models.Model]) -> None:
+    names = _attnames(model)[::-1]
+    queryset = model._default_manager.order_by("-pk")
+
+    assert _is_selected(values_list(queryset, names), queryset.values_list(*names))
+
+
+def _querysets() -> list[models.QuerySet[Any]]:
+    flights = Flight.objects.all()
+    return [
+        flights.filter(Q(origin__name="x") | Q(carrier__in=["UA"])).order_by("carrier__name", "-id"),
+        flights.select_related("origin", "carrier").only("id").order_by(),
+        flights.defer("notes").distinct(),
+        flights.using("default").exclude(plane__manufacturer="x"),
+        flights.annotate(twice=F("distance") * 2),
+        flights.annotate(twice=F("distance") * 2).filter(twice__gt=3),
+        flights.extra(select={"one": "1"}),
+        flights.values("carrier").annotate(flights=models.Count("*")),
+    ]
+
+
+@pytest.mark.parametrize("index", range(len(_querysets())))
+def test_querysets_of_every_kind(index: int) -> None:
+    queryset, names = _querysets()[index], ["id", "departs_at", "origin_id", "plane_id"]
+
+    assert _is_selected(values_list(queryset, names), queryset.values_list(*names))
+
+
+@pytest.mark.parametrize(
+    "names", [["pk", "id"], ["id", "id"], ["id", "origin"], ["id", "origin__name"], ["origin_id", "origin__faa", "id"]]
+)
+def test_names_of_every_kind(names: list[str]) -> None:
+    queryset = Flight.objects.order_by("id")
+
+    assert values_list(queryset, names).query.select == queryset.values_list(*names).query.select
+    assert str(values_list(queryset, names).query) == str(queryset.values_list(*names).query)
+
+
+def test_columns_of_a_parent() -> None:
+    queryset, names = Book._default_manager.all(), _attnames(Book)
+
+    assert _is_selected(values_list(queryset, names), queryset.values_list(*names))
+
+
+def test_names_that_are_no_fields_are_refused_as_ever() -> None:
+    with pytest.raises(Exception, match="Cannot resolve keyword 'nothing'"):
+        values_list(Product._default_manager.all(), ["id", "nothing"])
+
+
+@pytest.mark.django_db
+def test_rows_are_tuples_and_can_be_filtered_further() -> None:
+    for number in (1, 2, 3):
+        Product._default_manager.create(name=f"p{number}", price="1.50")
+    made = values_list(Product._default_manager.order_by("-id"), ["id", "name", "price"])
+
+    assert list(made[:2]) == list(Product._default_manager.order_by("-id").values_list("id", "name", "price")[:2])
+    assert list(made.filter(name="p1")) == list(
+        Product._default_manager.filter(name="p1").values_list("id", "name", "price")
+    )
+    assert made.count() == 3
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (["departs_at", "number"], ["id", "departs_at", "number"]),
+        (["number"], ["id", "number", "departs_at"]),
+        (["origin__name", "number"], ["id", "origin__name", "number", "departs_at"]),
+    ],
+)
+def test_a_page_reads_each_column_once(fields: list[str], expected: list[str]) -> None:
+    make_flights(6)
+    rights = rights_on(Flight, User.objects.create_superuser("root"))
+    question = rows.Question(fields=fields, order_by=["-departs_at"], limit=2)
+
+    asked: list[str] = []
+
+    def note(execute: Any, sql: str, *rest: Any) -> Any:
+        """Before anything is put around the question."""
+        asked.append(sql)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(note):
+        first = rows.find(rights, question)
+    second = rows.find(rights, replace(question, cursor=first.next_cursor))
+
+    [sql] = [sql for sql in asked if sql.endswith("LIMIT 3")]
+    selected = sql.partition(" FROM ")[0].removeprefix("SELECT ").split(", ")
+    assert [re.findall(r"\w+", column)[-1] for column in selected] == expected
+    assert [row[0] for row in first.rows + second.rows] == [6, 5, 4, 3]
+    assert first.columns == ["id", *fields]

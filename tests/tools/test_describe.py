@@ -1,0 +1,187 @@
+"""describe_models: what it says is what can be asked, and costs few bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.db import models
+from django.test.utils import isolate_apps
+
+from demo_project.flights.models import Airport, Flight
+from mcp_django import MCPSite, ModelMCP
+from mcp_django.protocol.jsonrpc import encode
+from tests.shop.models import Product, Tag
+from tests.support.asking import DirectPeer, described
+from tests.support.data import Users, make_staff
+from tests.support.declared import Declared
+from tests.support.peers import MODERN
+
+MODELS = ["airline", "airport", "disruption", "flight", "plane", "weather"]
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def test_a_model_is_described_whole(root: DirectPeer) -> None:
+    assert described(root, "flights.disruption") == {
+        "model": "flights.disruption",
+        "title": "disruption",
+        "uri": "db://flights/disruption",
+        "fields": {
+            "id": {"type": "integer", "primary_key": True},
+            "reported_at": {"type": "datetime"},
+            "flight": {"type": "integer", "relation": "flights.flight"},
+            "kind": {
+                "type": "text",
+                "choices": {
+                    "weather": "weather",
+                    "technical": "technical fault",
+                    "crew": "crew",
+                    "air_traffic": "air traffic control",
+                    "security": "security",
+                    "other": "other",
+                },
+            },
+            "severity": {"type": "text", "choices": {"minor": "minor", "major": "major", "critical": "critical"}},
+            "reported_by": {"type": "integer", "relation": "auth.user", "null": True},
+            "resolved": {"type": "boolean"},
+            "note": {"type": "text", "help": "What happened, in a sentence or two."},
+        },
+        "lookups": described(root, "flights.disruption")["lookups"],
+        "indexed": ["id", "reported_at", "flight", "reported_by"],
+        "search_fields": ["note", "flight__tailnum", "flight__number"],
+        "examples": [
+            {
+                "tool": "find_records",
+                "arguments": {
+                    "model": "flights.disruption",
+                    "filter": {"kind": "weather"},
+                    "order_by": ["-reported_at"],
+                    "limit": 5,
+                },
+            },
+            {
+                "tool": "aggregate_records",
+                "arguments": {"model": "flights.disruption", "group_by": ["flight"]},
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("name", ["admin", "ops", "viewer"])
+def test_the_examples_of_every_model_can_be_called(users: Users, flights: Any, name: str, model: str) -> None:
+    peer = DirectPeer(getattr(users, name))
+    result = peer.call("describe_models", model=f"flights.{model}")
+    if result["isError"]:
+        assert name == "viewer"
+        assert model not in ("airline", "airport", "flight")
+        return
+
+    examples = result["structuredContent"]["examples"]
+
+    assert len(examples) == 2
+    for example in examples:
+        answer = peer.call(example["tool"], **example["arguments"])
+        assert not answer["isError"], answer
+
+
+def test_the_examples_of_every_kind_of_field_can_be_called(root: DirectPeer, declared: Declared) -> None:
+    every: dict[str, Any] = {"fields": "__all__"}
+    for model in (Product, Tag, User):
+        declared.model(model, type("Everything", (ModelMCP,), {**every, "use_admin": False}))
+
+    for model in (Product, Tag, User):
+        for example in described(root, model._meta.label_lower)["examples"]:
+            answer = root.call(example["tool"], **example["arguments"])
+            assert not answer["isError"], answer
+
+
+def test_a_model_whose_rows_are_asked_one_by_one_has_examples_without_aggregates(
+    root: DirectPeer, flights: Any, declared: Declared
+) -> None:
+    class OneByOne(ModelMCP):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return True
+
+    declared.model(Airport, OneByOne)
+
+    examples = described(root, "flights.airport")["examples"]
+
+    assert [example["tool"] for example in examples] == ["find_records", "find_records"]
+    assert not any(root.call("find_records", **example["arguments"])["isError"] for example in examples)
+
+
+def test_relations_and_computed_columns_are_described(root: DirectPeer, declared: Declared) -> None:
+    class Admin(admin.ModelAdmin[Airport]):
+        list_display = ["faa", "shout"]
+
+        @admin.display(description="In capitals", ordering="name")
+        def shout(self, obj: Airport) -> str:
+            return obj.name.upper()
+
+    declared.admin(Airport, Admin)
+
+    found = described(root, "flights.airport")
+
+    assert found["computed"] == {"shout": {"title": "In capitals", "order_by": "name"}}
+    assert found["relations"] == {
+        "departures": "flights.flight", "arrivals": "flights.flight", "weather": "flights.weather"
+    }  # fmt: skip
+    answer = root.call("find_records", model="flights.airport", fields=["shout", "departures__count"])
+    assert answer["structuredContent"]["columns"] == ["faa", "shout", "departures__count"]
+
+
+def test_relations_to_models_that_the_user_may_not_view_are_not_described(flights: Any) -> None:
+    nobody = DirectPeer(make_staff("nobody", "flights.view_airport"))
+
+    assert "relations" not in described(nobody, "flights.airport")
+
+
+def test_a_field_that_no_filter_may_name_is_marked_and_paths_are_told(root: DirectPeer, declared: Declared) -> None:
+    class FlightMCP(ModelMCP):
+        fields = ["number", "carrier"]
+        filter_fields = ["number", "carrier__name", "carrier__nothing"]
+
+    declared.model(Flight, FlightMCP)
+
+    found = described(root)
+
+    assert found["fields"]["carrier"] == {"type": "text", "relation": "flights.airline", "filter": False}
+    assert found["filter_paths"] == ["carrier__name"]
+
+
+def test_actions_are_described_where_they_may_be_called(users: Users, flights: Any) -> None:
+    assert described(DirectPeer(users.ops))["actions"] == [
+        "flights_flight_mark_cancelled", "flights_flight_export_as_csv",
+    ]  # fmt: skip
+    assert described(DirectPeer(users.ops, "read"))["actions"] == ["flights_flight_export_as_csv"]
+    assert "actions" not in described(DirectPeer(users.ops), "flights.airport")
+
+
+@isolate_apps("tests.shop")
+def test_the_tool_list_of_thirty_models_has_at_most_12_kb(db: None, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "EXPOSE_ADMIN": False}
+    big = MCPSite("big")
+    for number in range(30):
+        fields: dict[str, Any] = {
+            f"attribute_{index}": models.CharField(max_length=50, help_text="Said of it.") for index in range(20)
+        }
+        meta = type("Meta", (), {"app_label": "shop"})
+        model = type(f"WarehouseArticle{number}", (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
+        big.register(model, type("Everything", (ModelMCP,), {"fields": "__all__", "use_admin": False}))
+    peer = DirectPeer(User.objects.create_superuser("root"), site=big)
+
+    tools = peer.result(MODERN, "tools/list")["tools"]
+
+    assert [tool["name"] for tool in tools] == [
+        "aggregate_records", "describe_models", "find_records", "get_record",
+    ]  # fmt: skip
+    for tool in tools:
+        assert len(tool["inputSchema"]["properties"]["model"]["enum"]) == 30
+    assert len(encode(tools)) <= 12_000, len(encode(tools))

@@ -1,0 +1,39 @@
+"""Every example of docs/queries.md can be called as it stands."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Airline, Flight
+from tests.support.asking import DirectPeer
+from tests.support.data import Users
+
+PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
+EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)]
+
+
+def test_there_are_examples_of_every_tool() -> None:
+    assert {example["tool"] for example in EXAMPLES} == {
+        "describe_models", "find_records", "get_record", "aggregate_records",
+    }  # fmt: skip
+
+
+@pytest.fixture
+def delayed(flights: Any) -> None:
+    """Beside the others, a flight that is late and one that was cancelled."""
+    jetblue = Airline.objects.create(carrier="B6", name="JetBlue")
+    Flight.objects.filter(pk=1).update(arrival_delay=90)
+    Flight.objects.filter(pk=2).update(carrier=jetblue, status="cancelled")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example["tool"])
+def test_an_example_gives_an_answer(users: Users, delayed: None, example: Any) -> None:
+    answer = DirectPeer(users.admin).call(example["tool"], **example["arguments"])
+
+    assert not answer["isError"], answer
+    assert answer["structuredContent"].get("rows", True)

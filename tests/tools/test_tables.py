@@ -1,0 +1,120 @@
+"""Tables in few bytes: columns and rows, as JSON and as CSV, and the text says what the structured content says."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import override_settings
+
+from demo_project.flights.models import Flight
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.tools.results import table_result
+from tests.support.asking import DirectPeer, errors_of, text_of
+from tests.support.data import make_flights
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(20)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects(root: DirectPeer) -> None:
+    result = root.call("find_records", model="flights.flight", limit=20)
+
+    table = result["structuredContent"]
+    objects = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+    assert len(objects) == 20
+    assert len(text_of(result).encode()) <= 0.55 * len(encode(objects))
+
+
+def test_csv_holds_the_same_as_the_structured_content(root: DirectPeer) -> None:
+    Flight.objects.filter(pk=1).update(notes='a "b", c\r\nd')
+    Flight.objects.filter(pk=2).update(notes="")
+
+    result = root.call("find_records", model="flights.flight", fields=["plane", "notes"], limit=3, format="csv")
+
+    table, rest = (block["text"] for block in result["content"])
+    assert table == ('id,plane,notes\r\n1,,"a ""b"", c\r\nd"\r\n2,N14228,""\r\n3,N14228,note 2\r\n')
+    assert result["structuredContent"] == {
+        "columns": ["id", "plane", "notes"],
+        "rows": [[1, None, 'a "b", c\r\nd'], [2, "N14228", ""], [3, "N14228", "note 2"]],
+        **json.loads(rest),
+    }
+    assert set(json.loads(rest)) == {"next_cursor"}
+
+
+def test_what_is_told_beside_a_table_is_told_of_csv_too(root: DirectPeer) -> None:
+    Flight.objects.filter(pk=1).update(notes="x" * 3_000)
+
+    whole = root.call("find_records", model="flights.flight", fields=["notes"], format="csv")
+    with override_settings(MCP={"MAX_TEXT": 10_000}):
+        uncut = root.call("find_records", model="flights.flight", fields=["notes"], format="csv")
+
+    assert json.loads(whole["content"][1]["text"]) == {"notes": whole["structuredContent"]["notes"]}
+    assert len(uncut["content"]) == 1
+
+
+def test_a_page_of_csv_goes_on_in_any_format(root: DirectPeer) -> None:
+    first = root.call("find_records", model="flights.flight", fields=["id"], limit=15, format="csv")
+
+    cursor = first["structuredContent"]["next_cursor"]
+    second = root.call("find_records", model="flights.flight", fields=["id"], cursor=cursor)
+
+    assert [row[0] for row in second["structuredContent"]["rows"]] == [16, 17, 18, 19, 20]
+
+
+def test_csv_is_shorter_than_json(root: DirectPeer) -> None:
+    as_json = root.call("find_records", model="flights.flight", limit=20)
+    as_csv = root.call("find_records", model="flights.flight", limit=20, format="csv")
+
+    assert len(text_of(as_csv)) < len(text_of(as_json))
+    assert as_csv["structuredContent"] == as_json["structuredContent"]
+
+
+@pytest.mark.parametrize("name", ["xml", "CSV", "", None, 1])
+def test_another_format_is_refused(root: DirectPeer, name: Any) -> None:
+    result = root.call("find_records", model="flights.flight", format=name)
+
+    assert {error["field"] for error in errors_of(result)} == {"format"}
+
+
+FIELDS = [
+    (None, "", ""),
+    ("", '""', ""),
+    ("plain", "plain", "plain"),
+    (" spaced ", " spaced ", " spaced "),
+    ("a,b", '"a,b"', "a,b"),
+    ('say "x"', '"say ""x"""', 'say "x"'),
+    ("a\nb", '"a\nb"', "a\nb"),
+    ("a\rb", '"a\rb"', "a\rb"),
+    ("=1+1", "=1+1", "=1+1"),
+    ("é 😀", "é 😀", "é 😀"),
+    (True, "true", "true"),
+    (-5, "-5", "-5"),
+    (0.1, "0.1", "0.1"),
+    (float("nan"), "", ""),
+    ([1, None], '"[1,null]"', "[1,null]"),
+    ({"a": "b"}, '"{""a"":""b""}"', '{"a":"b"}'),
+]
+
+
+@pytest.mark.parametrize(("value", "written", "read"), FIELDS, ids=[repr(value) for value, *_ in FIELDS])
+def test_a_value_stands_in_csv(value: Any, written: str, read: str) -> None:
+    text = text_of(table_result(["a", "b"], [[value, 1]], {}, "csv"))
+
+    assert text == f"a,b\r\n{written},1\r\n"
+    assert list(csv.reader(io.StringIO(text, newline=""))) == [["a", "b"], [read, "1"]]
+
+
+def test_a_table_is_one_block_of_json_where_nothing_else_is_asked() -> None:
+    assert table_result(["a"], [[1]], {"notes": ["x"]}) == {
+        "content": [{"type": "text", "text": '{"columns":["a"],"rows":[[1]],"notes":["x"]}'}],
+        "structuredContent": {"columns": ["a"], "rows": [[1]], "notes": ["x"]},
+        "isError": False,
+    }
