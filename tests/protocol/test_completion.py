@@ -632,7 +632,9 @@ def test_fields_that_may_not_be_filtered_by(root: DirectPeer, declared: Declared
 
     assert suggested(root, QUERY, "origin", "j") == ["JFK"]
     for name in ("status", "carrier", "nope"):
-        assert refused(root, QUERY, name)["data"]["errors"][0]["message"].endswith("Allowed: origin, search, order_by, limit.")
+        assert refused(root, QUERY, name)["data"]["errors"][0]["message"].endswith(
+            "Allowed: origin, search, order_by, limit."
+        )
 
 
 def test_secrets(root: DirectPeer, declared: Declared) -> None:
