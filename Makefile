@@ -13,10 +13,12 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # What is run once more on PostgreSQL and on MariaDB, where they listen on this machine.
-DATABASE_TESTS := tests/access tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
+DATABASE_TESTS := $(addprefix tests/access/test_,attacks.py mcp_token.py ops.py switches.py tickets.py tokens.py) \
+	tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
 	tests/tools/test_actions.py tests/tools/test_action_failures.py tests/tools/test_action_files.py tests/tools/test_rows.py \
-	tests/tools/test_tables.py tests/tasks/test_processes.py tests/tasks/test_questions.py tests/push/test_changes.py tests/push/test_visibility.py \
-	tests/push/test_two_servers.py tests/transports/test_cancellation.py tests/transports/test_resuming.py
+	tests/tools/test_tables.py tests/tools/test_describe.py tests/tools/test_queries_page.py tests/tasks/test_processes.py \
+	tests/tasks/test_questions.py tests/push/test_changes.py tests/push/test_visibility.py tests/push/test_two_servers.py \
+	tests/transports/test_cancellation.py tests/transports/test_resuming.py
 # A process for each core; real clients run several at a time by themselves, so they come after.
 PARALLEL := --numprocesses auto --dist loadfile
 

@@ -72,7 +72,8 @@ class Conf:
     MAX_IN_VALUES: int = 200
     #: True: texts may be compared with regular expressions, but for those on SQLite.
     REGEX_LOOKUPS: bool = False
-    #: How many relations a path may follow, as ``origin__name`` follows one, and how many one question may follow.
+    #: How many relations a path may follow, as ``origin__name`` follows one; and how many all paths of a filter may,
+    #: and all columns of an answer.
     MAX_RELATION_DEPTH: int = 2
     MAX_RELATIONS: int = 10
     #: Related rows that are listed of one row.

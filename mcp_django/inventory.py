@@ -32,8 +32,8 @@ from mcp_django.resources import uris
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.plain import PlainResource
 from mcp_django.resources.plain_templates import PlainTemplate
-from mcp_django.resources.policy import ModelRights, Rights, ask
-from mcp_django.resources.schema import record_schema
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.resources.schema import record_fields
 from mcp_django.resources.scoping import row_hook
 from mcp_django.resources.secrets import why_hidden
 from mcp_django.sites import MCPSite
@@ -44,7 +44,7 @@ from mcp_django.tools.query import QueryTool
 
 JSON = dict[str, Any]
 
-#: What an inventory has of which a lock holds nothing: what is not exposed, and what follows from the rest.
+#: What an inventory has of which a lock holds nothing: what is not exposed, and what failed when it was asked.
 _NOT_LOCKED = frozenset({"left_out", "failed"})
 #: Sections of an inventory, and what an entry of each is called.
 _SECTIONS: Mapping[str, str] = {
@@ -228,10 +228,8 @@ def _serializer(rights: ModelRights) -> JSON | None:
     """What says what a record looks like, where it is not its fields."""
     if rights.serializer_class is None:
         return None
-    nothing: JSON = {}
     name = getattr(rights.serializer_class, "__name__", repr(rights.serializer_class))
-    schema = ask(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
-    return {"class": name, "fields": sorted(schema.get("properties", ()))}
+    return {"class": name, "fields": sorted(record_fields(rights))}
 
 
 def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:

@@ -82,14 +82,17 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The test database, on a server that knows time zones."""
+    """The test database, on a server that knows time zones, and emptied in the way that is fast there."""
     from django.db import connection
 
     from tests.support.mariadb import load_time_zones
+    from tests.support.postgresql import flush_by_delete
 
     if connection.vendor == "mysql":
         with django_db_blocker.unblock():
             load_time_zones()
+    elif connection.vendor == "postgresql":
+        flush_by_delete(connection)
 
 
 @pytest.fixture(scope="session")

@@ -12,20 +12,15 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
 from django.utils.html import strip_tags
 
-from mcp_django.resources.kinds import DATA, INTEGER, AnyField, Kind, list_of
+from mcp_django.resources.kinds import DATA, INTEGER, AnyField, Kind, list_of, refuse
 
 if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
-
-
-def _refuse(field: AnyField, value: Any) -> Any:
-    raise ValidationError("cannot be compared")
 
 
 class _Visible(Case):
@@ -43,7 +38,7 @@ def _with_places(value: Any, expression: Any, connection: Any) -> Any:
 
 
 #: Its values are written where they are computed: see ``Computed.read``.
-COMPUTED = Kind("computed", {}, (), _refuse, lambda value: value, orderable=False, long=True)
+COMPUTED = Kind("computed", {}, (), refuse, lambda value: value, orderable=False, long=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ _REGEX = ("regex", "iregex")
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 
 #: Deeper JSON than this is more than the encoder takes.
-_MAX_JSON_DEPTH = 100
+MAX_JSON_DEPTH = 100
 
 #: Longer values are no question that a person would ask, and too long for a pattern on SQLite.
 _MAX_TEXT_CHARS = 10_000
@@ -132,8 +132,8 @@ def _write_json(value: Any, depth: int = 0) -> Any:
         return _write_datetime(value)
     if not isinstance(value, dict | list | tuple):
         return str(value)
-    if depth >= _MAX_JSON_DEPTH:
-        return f"… (deeper than {_MAX_JSON_DEPTH} levels)"
+    if depth >= MAX_JSON_DEPTH:
+        return f"… (deeper than {MAX_JSON_DEPTH} levels)"
     if isinstance(value, dict):
         return {str(key): _write_json(item, depth + 1) for key, item in value.items()}
     return [_write_json(item, depth + 1) for item in value]
@@ -252,7 +252,8 @@ def _has_regex(alias: str) -> bool:
     return get_conf().REGEX_LOOKUPS and connections[alias].vendor != "sqlite"
 
 
-def _refuse(field: AnyField, value: Any) -> Any:
+def refuse(field: AnyField, value: Any) -> Any:
+    """Of a kind that no filter compares. Raises ValidationError."""
     raise ValidationError("cannot be compared")
 
 
@@ -296,14 +297,14 @@ DURATION = Kind(
     "duration", {"type": "string", "format": "duration"}, _ORDERED, _read_duration, duration_iso_string,
 )  # fmt: skip
 UUID = Kind("uuid", {"type": "string", "format": "uuid"}, _EXACT, _read_uuid, str)
-DATA = Kind("json", {}, ("isnull",), _refuse, _write_json, orderable=False, long=True)
+DATA = Kind("json", {}, ("isnull",), refuse, _write_json, orderable=False, long=True)
 #: The name of a stored file.
 FILE = Kind(
-    "file", {"type": ["string", "null"]}, ("isnull",), _refuse, str, orderable=False, linked=True, empty="",
+    "file", {"type": ["string", "null"]}, ("isnull",), refuse, str, orderable=False, linked=True, empty="",
 )  # fmt: skip
 #: Bytes, of which only the number is read for a row.
 BINARY = Kind(
-    "binary", {"type": ["string", "null"]}, ("isnull",), _refuse, str, orderable=False, linked=True, empty=b"",
+    "binary", {"type": ["string", "null"]}, ("isnull",), refuse, str, orderable=False, linked=True, empty=b"",
     select=Length,
 )  # fmt: skip
 
@@ -369,7 +370,7 @@ def list_of(kind: Kind) -> Kind:
     if types := items.get("type"):
         items["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema = {"type": "array", "items": items}
-    return Kind(f"list of {kind.name}", schema, (), _refuse, write, orderable=False, long=True)
+    return Kind(f"list of {kind.name}", schema, (), refuse, write, orderable=False, long=True)
 
 
 def column_of(field: AnyField) -> AnyField:

@@ -22,8 +22,9 @@ from mcp_django.resources.policy import ModelRights, SearchField, split_path, un
 
 JSON = dict[str, Any]
 
-
 MAX_SEARCH_CHARS = 200
+#: Fields that an order may name.
+MAX_ORDERS = 5
 
 #: How a number of related rows may be compared.
 COMPARISONS: Mapping[str, Any] = {
@@ -132,6 +133,8 @@ def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
     Without names the model's own order holds, less what the rights hide: a cursor carries the values of its columns.
     """
     if names:
+        if len(names) > MAX_ORDERS:
+            raise InvalidQuestion.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
         orders = [_order(rights, name) for name in names]
     else:
         orders = [found for item in rights.ordering if (found := _declared_order(rights, item)) is not None]

@@ -303,7 +303,7 @@ def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.
     from mcp_django.resources import serializers  # DRF's serializers take their time to import, and few need them.
 
     for instance in reading.fetch(queryset[:1]):
-        record = serializers.Record(rights, instance)
+        record = serializers.RecordSerializer(rights, instance)
         values = record.values(instance, fields)
         return Record(values, [*record.notes, *_told(*cut_record(values))])
     return None

@@ -11,7 +11,8 @@ from django.utils.functional import Promise
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column, Computed
 from mcp_django.resources.indexes import is_indexed
-from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.policy import ModelRights, ask
+from mcp_django.tools.schemas import DIALECT
 
 JSON = dict[str, Any]
 
@@ -29,6 +30,9 @@ def describe_model(rights: ModelRights) -> JSON:
     described["fields"] = {name: describe_column(rights, column) for name, column in rights.columns.items()}
     if rights.computed:
         described["computed"] = {name: _computed(computed) for name, computed in rights.computed.items()}
+    if record := record_fields(rights):
+        # What get_record gives, in the place of the fields.
+        described["record"] = record
     if rights.relations:
         described["relations"] = {name: relation.related.label for name, relation in rights.relations.items()}
         example = next(iter(rights.relations))
@@ -79,15 +83,26 @@ def choices_of(column: Column) -> dict[str, str]:
     return {str(value): str(label) for value, label in column.field.flatchoices or ()}
 
 
+def record_fields(rights: ModelRights) -> list[str]:
+    """Names of what a record holds, where a serializer says it. None of one that fails, which is logged."""
+    cls = rights.serializer_class
+    if cls is None:
+        return []
+    nothing: JSON = {}
+    name = getattr(cls, "__name__", repr(cls))
+    schema = ask(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
+    return list(schema.get("properties", ()))
+
+
 def record_schema(rights: ModelRights) -> JSON:
-    """JSON Schema (2020-12) of one record."""
+    """JSON Schema (2020-12) of one record. Raises what a serializer of the project's raises."""
     if rights.serializer_class is not None:
         from mcp_django.resources import serializer_schemas  # As in ``rows``: few need it.
 
         return serializer_schemas.record_schema(rights)
     with translation.override(settings.LANGUAGE_CODE):
         return {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$schema": DIALECT,
             "title": str(rights.model._meta.verbose_name),
             "type": "object",
             "properties": {name: _property(column) for name, column in rights.columns.items()},

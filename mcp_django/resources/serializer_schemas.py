@@ -14,7 +14,7 @@ from rest_framework.settings import api_settings
 
 from mcp_django.resources import kinds
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.serializers import Field, Record, is_own
+from mcp_django.resources.serializers import Field, RecordSerializer, is_own
 from mcp_django.resources.sources import Lead
 from mcp_django.tools.schemas import DIALECT, flat, subschemas
 
@@ -27,13 +27,13 @@ _LINK: JSON = {"type": "string", "format": "uri"}
 def record_schema(rights: ModelRights) -> JSON:
     """JSON Schema (2020-12) of one record, with what the principal may read. Raises what the serializer raises."""
     with translation.override(settings.LANGUAGE_CODE):
-        record = Record(rights)
+        record = RecordSerializer(rights)
         title = str(rights.model._meta.verbose_name)
         return {"$schema": DIALECT, "title": title, **_Writer(record).object(record.serializer)}
 
 
 class _Writer:
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RecordSerializer) -> None:
         self.leads = record.leads
 
     def object(self, serializer: serializers.Serializer[Any]) -> JSON:

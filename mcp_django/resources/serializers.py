@@ -42,8 +42,6 @@ AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]
 
 _ISO_8601 = "iso-8601"
-#: Deeper values than this are more than the encoder takes.
-_MAX_DEPTH = 100
 #: How many times as many rows are looked at as are listed, where some of them may not be shown.
 _MAX_LOOKS = 10
 
@@ -63,7 +61,7 @@ _KINDS: Mapping[type, kinds.Kind] = {
 }
 
 
-class Record:
+class RecordSerializer:
     """The serializer of one record, with no more in it than the principal may read.
 
     Raises whatever the project's serializer raises: such a record cannot be given.
@@ -350,8 +348,8 @@ def write(value: Any, depth: int = 0) -> Any:
         value = to_jsonable_python(value, fallback=str)
     if not isinstance(value, Mapping | list | tuple | set | frozenset):
         return str(value)
-    if depth >= _MAX_DEPTH:
-        return f"… (deeper than {_MAX_DEPTH} levels)"
+    if depth >= kinds.MAX_JSON_DEPTH:
+        return f"… (deeper than {kinds.MAX_JSON_DEPTH} levels)"
     if isinstance(value, Mapping):
         return {str(name): write(item, depth + 1) for name, item in value.items()}
     return [write(item, depth + 1) for item in value]

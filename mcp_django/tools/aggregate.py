@@ -9,7 +9,7 @@ from mcp_django.resources import aggregates
 from mcp_django.resources.policy import Rights
 from mcp_django.resources.questions import MAX_SEARCH_CHARS
 from mcp_django.tools.base import Schema
-from mcp_django.tools.query import NAMES, QueryTool
+from mcp_django.tools.query import NAMES, QueryTool, table_schema
 from mcp_django.tools.results import FORMATS, table_result
 
 if TYPE_CHECKING:
@@ -51,15 +51,7 @@ class AggregateRecords(QueryTool):
         )
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return {
-            "type": "object",
-            "properties": {
-                "columns": {"type": "array", "items": {"type": "string"}},
-                "rows": {"type": "array", "items": {"type": "array"}},
-                "notes": {"type": "array", "items": {"type": "string"}},
-            },
-            "required": ["columns", "rows"],
-        }
+        return table_schema()
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         table = aggregates.aggregate(

@@ -1,4 +1,4 @@
-"""The query tools: three that serve every model, so that the tool list does not grow with the number of models."""
+"""The query tools: they serve every model, so that the list of tools does not grow with it. Here: find and get."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import field_error
 from mcp_django.resources import annotating, keyset, rows
 from mcp_django.resources.policy import ModelRights, Rights, unknown_name
-from mcp_django.resources.questions import MAX_SEARCH_CHARS, InvalidQuestion
+from mcp_django.resources.questions import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuestion
 from mcp_django.tools.base import Annotations, BaseTool, Schema
 from mcp_django.tools.results import FORMATS, ToolError, structured_result, table_result, text_block
 
@@ -24,10 +24,20 @@ JSON = dict[str, Any]
 #: One type a schema: some model interfaces drop a tool that gives two.
 _KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
 
-
 #: Fields, and paths to those of related rows.
 NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 FIELDS = "What to return; all plain fields if left out."
+
+
+def table_schema(**extra: JSON) -> JSON:
+    """The schema of the structured content of ``table_result``, with what else is told beside the notes."""
+    texts: JSON = {"type": "array", "items": {"type": "string"}}
+    rows: JSON = {"type": "array", "items": {"type": "array"}}
+    return {
+        "type": "object",
+        "properties": {"columns": texts, "rows": rows, **extra, "notes": texts},
+        "required": ["columns", "rows"],
+    }
 
 
 class QueryTool(BaseTool):
@@ -101,7 +111,11 @@ class FindRecords(QueryTool):
                 "maxLength": MAX_SEARCH_CHARS,
                 "description": "Words to find in the search fields.",
             },
-            "order_by": {**NAMES, "maxItems": 5, "description": 'Fields, as ["-departs_at"] for the latest first.'},
+            "order_by": {
+                **NAMES,
+                "maxItems": MAX_ORDERS,
+                "description": 'Fields, as ["-departs_at"] for the latest first.',
+            },
             "fields": {**NAMES, "description": FIELDS},
             "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_ROWS, "default": conf.DEFAULT_ROWS},
             "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
@@ -113,17 +127,7 @@ class FindRecords(QueryTool):
         )
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return {
-            "type": "object",
-            "properties": {
-                "columns": {"type": "array", "items": {"type": "string"}},
-                "rows": {"type": "array", "items": {"type": "array"}},
-                "next_cursor": {"type": "string"},
-                "total": {"type": "integer"},
-                "notes": {"type": "array", "items": {"type": "string"}},
-            },
-            "required": ["columns", "rows"],
-        }
+        return table_schema(next_cursor={"type": "string"}, total={"type": "integer"})
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         page = rows.find(

@@ -116,6 +116,7 @@ def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: Dire
     ("carrier__flights__origin__name=x", "carrier__flights__origin__name"),
     ("fields=origin__nope", "fields"),
     ("order_by=disruptions", "order_by"),
+    ("order_by=id,number,status,distance,notes,tailnum", "order_by"),
     ("number=x", "number"),
     ("notes=%00", "notes"),
     ("search=%00", "search"),

@@ -18,6 +18,9 @@ from mcp_django.resources.patterns import read_pattern
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, described, errors_of, keys
 
+by_database = pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has none")
+sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="of SQLite")
+
 NAMES = ["N14228", "N24211", "a.b", "a|b", "jfk ewr", "x@example.com", "ÄÖ"]
 
 
@@ -46,18 +49,14 @@ FOUND = [
 ]
 
 
+@by_database
 @pytest.mark.parametrize(("pattern", "found"), FOUND, ids=[pattern for pattern, _ in FOUND])
 def test_a_pattern_finds_the_same_in_every_database(root: DirectPeer, on: None, pattern: str, found: set[str]) -> None:
-    if connection.vendor == "sqlite":
-        return
-
     assert set(keys(root, "shop.tag", filter={"name__regex": pattern})) == found
 
 
+@by_database
 def test_iregex_takes_no_notice_of_case(root: DirectPeer, on: None) -> None:
-    if connection.vendor == "sqlite":
-        return
-
     assert keys(root, "shop.tag", filter={"name__iregex": "^n1"}) == ["N14228"]
 
 
@@ -68,10 +67,9 @@ def test_they_are_off_until_they_are_switched_on(root: DirectPeer) -> None:
     assert "regex" not in str(described(root, "shop.tag"))
 
 
+@sqlite
 def test_sqlite_has_none_though_they_are_on(root: DirectPeer, on: None) -> None:
     """There Python would match, which no limit on the statement stops: this pattern would take it years."""
-    if connection.vendor != "sqlite":
-        return
     Tag.objects.create(name="a" * 40)
 
     [error] = errors_of(root.call("find_records", model="shop.tag", filter={"name__regex": "(a+)+$x"}))
@@ -80,9 +78,8 @@ def test_sqlite_has_none_though_they_are_on(root: DirectPeer, on: None) -> None:
     assert "regex" not in str(described(root, "shop.tag"))
 
 
+@by_database
 def test_a_catastrophic_pattern_is_over_soon(root: DirectPeer, on: None) -> None:
-    if connection.vendor == "sqlite":
-        return
     Tag.objects.create(name="a" * 45)
 
     began = time.monotonic()
@@ -104,10 +101,8 @@ def test_a_pattern_that_the_databases_read_otherwise_or_not_at_all_is_refused(pa
         read_pattern(pattern)
 
 
+@by_database
 def test_a_refusal_says_where_and_what_there_is(root: DirectPeer, on: None) -> None:
-    if connection.vendor == "sqlite":
-        return
-
     [error] = errors_of(root.call("find_records", model="shop.tag", filter={"name__regex": "ab(?i)cd"}))
 
     assert error["message"] == (

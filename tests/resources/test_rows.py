@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import QuerySet
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Flight
+from mcp_django.options import ModelMCP
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer, errors_of, text_of
 from tests.support.data import make_flights
+from tests.support.declared import Declared
 
 
 @pytest.fixture
@@ -43,6 +49,50 @@ def test_a_page_has_no_more_rows_than_the_limit_of_the_project(root: DirectPeer)
 
     assert len(by_default["rows"]) == len(by_uri["rows"]) == 2
     assert by_uri["notes"] == ["A page holds at most 2 rows (MAX_ROWS)."]
+
+
+def test_a_total_is_told_up_to_what_counting_may_cost(root: DirectPeer) -> None:
+    make_flights(5)
+
+    with override_settings(MCP={"MAX_TOTAL": 5}):
+        counted = page_of(root, limit=2, total=True)
+    with override_settings(MCP={"MAX_TOTAL": 4}), CaptureQueriesContext(connection) as captured:
+        not_counted = page_of(root, limit=2, total=True)
+
+    assert counted["total"] == 5 and "notes" not in counted
+    assert "total" not in not_counted and len(not_counted["rows"]) == 2
+    assert not_counted["notes"] == ["There is no total: more than 4 rows (MAX_TOTAL)."]
+    assert "LIMIT 5" in next(query["sql"] for query in captured.captured_queries if "COUNT(" in query["sql"])
+
+
+def test_a_total_that_takes_too_long_is_left_out(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_flights(5)
+
+    def count(queryset: QuerySet[Any]) -> int:
+        raise TooSlow
+
+    monkeypatch.setattr(QuerySet, "count", count)
+    page = page_of(root, limit=2, total=True)
+
+    assert "total" not in page and len(page["rows"]) == 2
+    assert page["notes"] == ["There is no total: counting takes too long (STATEMENT_SECONDS). Narrow the filter."]
+
+
+def test_counting_rows_that_are_asked_one_by_one(root: DirectPeer, declared: Declared) -> None:
+    make_flights(5)
+
+    class Checked(ModelMCP):
+        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+            return obj is None or obj.pk != 1
+
+    declared.model(Flight, Checked)
+    page = page_of(root, total=True, fields=["id"], order_by=["id"])
+
+    assert page == {
+        "columns": ["id"],
+        "rows": [[2], [3], [4], [5]],
+        "notes": ["There is no total: the permission is asked of each row."],
+    }
 
 
 def test_the_primary_key_is_the_first_column_whatever_is_asked(root: DirectPeer) -> None:

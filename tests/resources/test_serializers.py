@@ -600,6 +600,7 @@ def test_a_serializer_that_fails_says_nothing_of_why(
     assert "hunter2" not in json.dumps([result, error])
     assert caplog.text.count("Traceback") >= 2
     assert not root.call("find_records", model="flights.flight")["isError"]
+    assert not root.call("describe_models", model="flights.flight")["isError"]
 
 
 def test_what_is_missing_from_a_row_is_left_out_as_drf_does(root: DirectPeer, declared: Declared) -> None:
@@ -648,3 +649,11 @@ def test_a_serializer_costs_no_query_for_keys_of_rows_that_all_may_see(
 
     assert record is not None
     assert record.values == {"id": 2, "origin": "EWR", "carrier": "AA", "plane": "N14228"}
+
+
+def test_describe_models_says_what_the_record_holds(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Airport, type("AirportMCP", (JFKOnly,), {"serializer_class": AirportSerializer}))
+
+    described = root.call("describe_models", model="flights.airport")["structuredContent"]
+
+    assert described["record"] == ["faa", "name"]

@@ -14,6 +14,7 @@ from tests.support.asking import DirectPeer
 from tests.support.data import Users
 
 PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
+QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGE.read_text())
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)]
 
 
@@ -37,3 +38,12 @@ def test_an_example_gives_an_answer(users: Users, delayed: None, example: Any) -
 
     assert not answer["isError"], answer
     assert answer["structuredContent"].get("rows", True)
+
+
+def test_there_are_examples_of_queries_as_resources() -> None:
+    assert len(QUERIES) == 3
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_gives_rows(users: Users, delayed: None, query: str) -> None:
+    assert DirectPeer(users.admin).read(f"db://flights/flight{query}")["rows"]
