@@ -1,6 +1,8 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
 # make test                linters, type checker, tests, and the official conformance suite
+# make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
+# make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
 # make conformance-server  the server that the suite is run against, served on PORT
 # make clean               remove the environments, the demo's database and caches
 
@@ -17,12 +19,13 @@ DATABASE_TESTS := $(addprefix tests/access/test_,attacks.py mcp_token.py ops.py 
 	tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
 	tests/tools/test_actions.py tests/tools/test_action_failures.py tests/tools/test_action_files.py tests/tools/test_rows.py \
 	tests/tools/test_tables.py tests/tools/test_describe.py tests/tools/test_queries_page.py tests/tasks/test_processes.py \
-	tests/tasks/test_questions.py tests/push/test_changes.py tests/push/test_visibility.py tests/push/test_two_servers.py \
+	tests/tasks/test_questions.py $(addprefix tests/push/test_,bulk.py changes.py live.py postgresql.py triggers.py visibility.py two_servers.py) \
 	tests/transports/test_cancellation.py tests/transports/test_resuming.py
-# A process for each core; real clients run several at a time by themselves, so they come after.
-PARALLEL := --numprocesses auto --dist loadfile
+# Two processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
+# real clients run several at a time by themselves, so they come after.
+PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test conformance conformance-server clean
+.PHONY: demo test faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -37,6 +40,14 @@ test: $(VENV)/test.stamp
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
 	$(BIN)/python -m tests.conformance
 
+faults: $(VENV)/test.stamp
+	$(BIN)/python -m tests.faults
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m bench.serving
+	$(BIN)/python -m bench.push
+	$(BIN)/python -m bench.sockets
+
 conformance: $(VENV)/test.stamp
 	$(BIN)/python -m tests.conformance
 
@@ -44,7 +55,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-clients .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench .venv-clients .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

@@ -2,11 +2,13 @@
 
 Read from the environment: `DEMO_DIR` (where the file of SQLite lies; default `.demo/bench`), and what ``bench.data``
 puts there: `BENCH_DATABASE` (sqlite, postgresql or mariadb), `BENCH_ROWS` (which flights it holds) and
-`BENCH_READ_ONLY` (whether the tools' questions run in transactions that only read).
+`BENCH_READ_ONLY` (whether the tools' questions run in transactions that only read). From ``bench.push``: `BENCH_FANOUT`
+(which application is served) and `BENCH_BUS` (what carries changes: postgresql, or what `REDIS_URL` says).
 """
 
 import os
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("DEMO_DIR", str(Path(__file__).resolve().parent.parent / ".demo" / "bench"))
 
@@ -37,4 +39,17 @@ match os.environ.get("BENCH_DATABASE", "sqlite"), os.environ.get("BENCH_ROWS", "
         DATABASES["default"]["NAME"] = Path(os.environ["DEMO_DIR"], f"flights-{rows}.sqlite3")  # noqa: F405
 
 #: Pages of this length lead to the last one soon; all that is measured asks for 20 rows.
-MCP = {"MAX_ROWS": 1_000, "READ_ONLY_TRANSACTIONS": "BENCH_READ_ONLY" in os.environ}
+MCP: dict[str, Any] = {
+    "MAX_ROWS": 1_000,
+    "READ_ONLY_TRANSACTIONS": "BENCH_READ_ONLY" in os.environ,
+    # Thousands of sockets listen with one token.
+    "MAX_LISTENS": 100_000,
+    # As is advised for a server whose workers would connect to PostgreSQL anew for each event.
+    "CONN_MAX_AGE": 60,
+}
+
+if os.environ.get("BENCH_BUS") == "postgresql":
+    MCP["PUSH_DATABASE"] = "default"
+
+if os.environ.get("BENCH_FANOUT") == "group_send":
+    CHANNEL_LAYERS = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from mcp_django.protocol.questions import Sampling as Sampling
     from mcp_django.protocol.questions import URLElicitation as URLElicitation
     from mcp_django.push import flush as flush
+    from mcp_django.push.bulk import WatchedManager as WatchedManager
+    from mcp_django.push.bulk import WatchedQuerySet as WatchedQuerySet
+    from mcp_django.push.bulk import WatchedQuerySetMixin as WatchedQuerySetMixin
+    from mcp_django.push.bulk import changed as changed
     from mcp_django.sites import MCPSite as MCPSite
     from mcp_django.sites import prompt as prompt
     from mcp_django.sites import register as register
@@ -39,7 +43,11 @@ _HOMES = {
     "Sampling": "mcp_django.protocol.questions",
     "ToolError": "mcp_django.tools.results",
     "URLElicitation": "mcp_django.protocol.questions",
+    "WatchedManager": "mcp_django.push.bulk",
+    "WatchedQuerySet": "mcp_django.push.bulk",
+    "WatchedQuerySetMixin": "mcp_django.push.bulk",
     "action": "mcp_django.tools.actions",
+    "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
     "prompt": "mcp_django.sites",
     "register": "mcp_django.sites",
@@ -58,7 +66,11 @@ __all__ = [
     "Sampling",
     "ToolError",
     "URLElicitation",
+    "WatchedManager",
+    "WatchedQuerySet",
+    "WatchedQuerySetMixin",
     "action",
+    "changed",
     "flush",
     "prompt",
     "register",

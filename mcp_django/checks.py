@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import ModelAdmin
+from django.core import mail
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import connections, models
@@ -20,7 +22,7 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.middleware import has_call_context, skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP
-from mcp_django.push.bus import layer_config
+from mcp_django.push.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.push.changes import watch
 from mcp_django.resources.bounds import BOUNDS
 from mcp_django.resources.generic import generic_keys
@@ -51,6 +53,10 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
     except ImproperlyConfigured as error:
         found.append(Error(str(error), id="mcp_django.E002"))
     try:
+        push_databases()
+    except ImproperlyConfigured as error:
+        found.append(Error(str(error), id="mcp_django.E012"))
+    try:
         authenticators(get_conf().AUTHENTICATION_CLASSES)
     except (ImproperlyConfigured, ImportError) as error:
         found.append(Error(f"No call can be answered: {error}", id="mcp_django.E008"))
@@ -80,6 +86,52 @@ def _check_bounds() -> Iterator[CheckMessage]:
             )
 
 
+@register("mcp_django")
+def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """How changes come from one process to the others."""
+    if unknown_keys(getattr(settings, "MCP", {})):
+        return []
+    try:
+        databases, layer = push_databases(), layer_config()
+    except ImproperlyConfigured:
+        return []  # Told by check_settings.
+    if databases is not None or not any(model.watch for site in watch.all_sites() for model in site.models.values()):
+        return []
+    if layer is not None and layer["BACKEND"] == CORE:
+        return [
+            Warning(
+                f"Changes go from process to process through {CORE}: what exceeds its capacity is dropped, and "
+                "subscribers are told of it only some time later.",
+                hint='Name a layer for them beside it: CHANNEL_LAYERS["mcp"] with the same hosts and '
+                f"{PUBSUB}, which has no capacity.",
+                id="mcp_django.W012",
+            )
+        ]
+    reason = _several_processes() if layer is None or layer["BACKEND"] == IN_MEMORY else None
+    if reason is None:
+        return []
+    return [
+        Warning(
+            f"Changes are told within one process alone, and {reason}: a client that listens to one process hears "
+            "nothing of what is saved in another.",
+            hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a PostgreSQL database in MCP['PUSH_DATABASE']. If one "
+            "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W011",
+        )
+    ]
+
+
+def _several_processes() -> str | None:
+    """Why more than one process is likely to serve the project and push its changes, in words; None if it is not."""
+    if getattr(settings, "ASGI_APPLICATION", None) is None:
+        return None  # Under WSGI nothing is pushed.
+    workers = os.environ.get("WEB_CONCURRENCY", "")
+    if workers.isdigit() and int(workers) > 1:
+        return f"WEB_CONCURRENCY is {workers}"
+    # In a run of tests DEBUG is off whatever the project says.
+    return None if settings.DEBUG or hasattr(mail, "outbox") else "DEBUG is off"
+
+
 @register(Tags.database, "mcp_django")
 def check_databases(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
@@ -99,7 +151,26 @@ def check_databases(
                         id="mcp_django.W003",
                     )
                 )
-    return found
+    return [*found, *_check_triggers(databases or ())]
+
+
+def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
+    """Whether the triggers that somebody has installed tell of all that is watched now."""
+    try:
+        bus = push_databases()
+    except ImproperlyConfigured:
+        return  # Told by check_settings.
+    if bus is None or bus[0] not in databases:
+        return
+    from mcp_django.push import triggers  # Needs psycopg.
+
+    state = triggers.state(connections[bus[0]])
+    if state.is_installed and state.problems:
+        yield Warning(
+            f"The triggers of the database {bus[0]!r} are not as they should be. {' '.join(state.problems)}",
+            hint="Make them anew: manage.py mcp_triggers --install",
+            id="mcp_django.W010",
+        )
 
 
 @register("mcp_django")

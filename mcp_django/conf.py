@@ -86,7 +86,8 @@ class Conf:
     MAX_ACTION_IDS: int = 1_000
     MAX_IN_FLIGHT: int = 32
     MAX_SUBSCRIPTIONS: int = 200
-    #: Open listens, questions and HTTP+SSE streams of one principal in one process. A team may well share a token.
+    #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A team may
+    #: well share a token.
     MAX_LISTENS: int = 1_000
     #: Legacy sessions over HTTP that one principal may have; those that were idle longest give way.
     MAX_SESSIONS: int = 1_000
@@ -106,6 +107,10 @@ class Conf:
     STREAM_SECONDS: int = 300
     MAX_STREAM_BYTES: int = 2_000_000
     KEEPALIVE_SECONDS: float = 15.0
+    #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: for ever.
+    WRITE_SECONDS: float = 30.0
+    #: How long a socket may stay open that sends nothing, waits for nothing and watches nothing. 0: for ever.
+    SOCKET_IDLE_SECONDS: float = 3600.0
 
     # Tasks.
     #: Alias in TASKS, and queue, of what runs the tools that are declared with ``task=``.
@@ -124,12 +129,20 @@ class Conf:
     # Push.
     #: Alias in CHANNEL_LAYERS that carries our events. None: "mcp" where there is one, else "default".
     CHANNEL_LAYER: str | None = None
+    #: Alias in DATABASES of a PostgreSQL database that carries them instead, by NOTIFY and LISTEN.
+    PUSH_DATABASE: str | None = None
+    #: Alias under which the same database is reached without pgbouncer, for LISTEN. None: PUSH_DATABASE.
+    PUSH_LISTEN_DATABASE: str | None = None
+    #: Channel of NOTIFY. Projects that share a database, and not their tables, each have one of their own.
+    PUSH_CHANNEL: str = "mcp_django"
     #: How often open streams are compared with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
     #: Pause between two sends while changes keep coming.
     COALESCE_SECONDS: float = 0.02
     #: More changed rows of one model in one transaction than this are told as "the model changed".
     MAX_CHANGED_KEYS: int = 1_000
+    #: How often the answer to a watched query is computed at most.
+    LIVE_SECONDS: float = 1.0
     #: Visible keys that are remembered for a subscribed collection, to tell of deletes in it.
     MAX_WATCHED_KEYS: int = 1_000
 

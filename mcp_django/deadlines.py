@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import math
 import os
 import threading
 import time
@@ -29,6 +30,8 @@ class Deadlines:
         #: What is over is not kept until its end would have come: it holds its request.
         self._open: dict[int, Callable[[], object]] = {}
         self._runs = False
+        #: When the thread looks next, if nobody tells it of something earlier.
+        self._looks_at = math.inf
 
     @contextmanager
     def within(self, seconds: float, callback: Callable[[], object]) -> Iterator[None]:
@@ -40,19 +43,24 @@ class Deadlines:
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name="mcp_django_deadlines", daemon=True).start()
-            elif self._heap[0] is entry:
+            elif entry[0] < self._looks_at:
                 self._waiting.notify()
         try:
             yield
         finally:
             with self._waiting:
                 self._open.pop(entry[1], None)
+                while self._heap and self._heap[0][1] not in self._open:
+                    heapq.heappop(self._heap)
 
     def _run(self) -> None:
         while True:
             with self._waiting:
                 while not self._heap or self._heap[0][0] > time.monotonic():
-                    self._waiting.wait(self._heap[0][0] - time.monotonic() if self._heap else None)
+                    # Mostly there is nothing left at that time: to wake the thread at each request would cost more.
+                    self._looks_at = self._heap[0][0] if self._heap else math.inf
+                    self._waiting.wait(self._looks_at - time.monotonic() if self._heap else None)
+                self._looks_at = -math.inf
                 callback = self._open.pop(heapq.heappop(self._heap)[1], None)
             if callback is not None:
                 self._call(callback)

@@ -36,32 +36,42 @@ class Interruptible:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._left = Event()
+        self._is_left = False
+        #: Set when the handler is left, for whoever waits for that.
+        self._waiting: Event | None = None
         self.interrupted = False
         self._connections: list[BaseDatabaseWrapper] = []
 
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Around the handler, in its thread. Once left, an interrupt can meet no other request's query."""
-        with contextlib.ExitStack() as stack:
+        mine = list(connections.all())
+        with self._lock:
+            self._connections = mine
+        for connection in mine:
+            connection.execute_wrappers.append(self._execute)
+        token = _answering.set(self)
+        try:
+            yield
+        finally:
+            _answering.reset(token)
+            for connection in mine:
+                connection.execute_wrappers.remove(self._execute)
             with self._lock:
-                self._connections = list(connections.all())
-            for connection in self._connections:
-                stack.enter_context(connection.execute_wrapper(self._execute))
-            token = _answering.set(self)
-            try:
-                yield
-            finally:
-                _answering.reset(token)
-                self._left.set()
-                with self._lock:
-                    self._connections = []
+                self._connections, self._is_left = [], True
+                waiting = self._waiting
+            if waiting is not None:
+                waiting.set()
 
     def interrupt(self) -> None:
         """Stop what the thread's connections are doing; may talk to the database, so not for an event loop."""
         self.interrupted = True
+        with self._lock:
+            left = self._waiting = self._waiting or Event()
+            if self._is_left:
+                left.set()
         for pause in _PAUSES:
-            if self._left.wait(pause):
+            if left.wait(pause):
                 return
             with self._lock:
                 if not self._connections:

@@ -23,10 +23,9 @@ from mcp_django.access.scopes import SCOPES
 from mcp_django.access.switches import Switch
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import Entry as PromptEntry
-from mcp_django.protocol.exchange import Client, Exchange, NoConnection
+from mcp_django.protocol.exchange import Exchange, looking
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
-from mcp_django.protocol.revisions import REVISIONS
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
 from mcp_django.resources.kinds import kind_of
@@ -106,18 +105,7 @@ def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSO
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
     request = from_settings().for_principal(principal)
-    exchange = Exchange(
-        site=site,
-        principal=principal,
-        revision=REVISIONS[-1],
-        method="tools/list",
-        params={},
-        request_id=0,
-        client=Client(),
-        connection=NoConnection(),
-        request=request,
-    )
-    request.exchange = exchange
+    exchange = looking(site, request, "tools/list")
     # A call context is of a call: it may look up a tenant.
     context = no_database() if user is None else site.call_context(request)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:

@@ -63,6 +63,10 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         token = self.create(user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at)
         return token, plain
 
+    def current(self) -> models.QuerySet[AccessToken]:
+        """Those that are neither revoked nor expired."""
+        return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True)
+
 
 class AccessToken(models.Model):
     """Lets an agent act as its user, within its scopes."""
@@ -104,14 +108,17 @@ class AccessToken(models.Model):
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
-    def touch(self) -> None:
-        """Note that the token was used: one conditional UPDATE a minute at most, without signals."""
+    @classmethod
+    def touch(cls, *tokens: AccessToken) -> None:
+        """Note that the tokens were used: for each one conditional UPDATE a minute at most, without signals."""
         now = timezone.now()
-        if self.last_used_at is not None and self.last_used_at > now - _LAST_USED_EVERY:
+        due = [one for one in tokens if one.last_used_at is None or one.last_used_at <= now - _LAST_USED_EVERY]
+        if not due:
             return
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - _LAST_USED_EVERY)
-        AccessToken.objects.filter(stale, pk=self.pk).update(last_used_at=now)
-        self.last_used_at = now
+        cls.objects.filter(stale, pk__in=[token.pk for token in due]).update(last_used_at=now)
+        for token in due:
+            token.last_used_at = now
 
 
 class Ticket(models.Model):
@@ -258,6 +265,8 @@ class WatchedResource(models.Model):
     uri = models.TextField()
     #: SHA-256 of the URI: a text cannot be unique on every database.
     uri_hash = models.CharField(max_length=64)
+    #: Of a live query: SHA-256 of its answer when it was subscribed to; empty once another one was told.
+    digest = models.CharField(max_length=64, default="")
 
     class Meta:
         verbose_name = _("watched resource")

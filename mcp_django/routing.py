@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from django.core.asgi import get_asgi_application as get_django_asgi_application
 from django.core.handlers.asgi import ASGIHandler
 
+from mcp_django.transports.wire import SEND
+
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
     from mcp_django.transports.http.asgi import HTTPDoor
@@ -44,7 +46,8 @@ class Endpoint:
         self._django = django_application
         self._site = site
         self._has_doors = skips_middleware()
-        self._consumer: Application = MCPConsumer.as_asgi(site=site)
+        # Without the wrapper of ``as_asgi``, which would be kept for each socket.
+        self._consumer: Application = lambda *call: MCPConsumer(site)(*call)  # noqa: PLW0108 - a new one each time
         #: By path: the name of the place, and its application.
         self._places: dict[str, tuple[str, HTTPDoor]] = {}
         #: A project's own router takes the sockets of other paths; Django alone has no use for them.
@@ -53,28 +56,26 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         kind = scope["type"]
         if kind == "websocket":
-            await self._socket(scope, receive, send)
+            await self._socket(scope)(scope, receive, send)
         elif kind == "http" and (door := self._door(scope)) is not None:
             await door(scope, receive, send)
-        elif kind in ("http", "websocket"):
-            await self._django(scope, receive, send)
+        elif kind == "http":
+            name, _ = self._find(scope)
+            await self._django({**scope, SEND: send} if name else scope, receive, send)
         elif kind == "lifespan":
             await _lifespan(receive, send)
 
-    async def _socket(self, scope: Scope, receive: Any, send: Any) -> None:
+    def _socket(self, scope: Scope) -> Application:
+        """What takes the socket."""
         from mcp_django.middleware import socket_problem
 
         if not self._is_endpoint(scope):
-            if self._sockets_elsewhere:
-                await self._django(scope, receive, send)
-                return
-        elif (problem := socket_problem(self._site)) is None:
-            await self._consumer(scope, receive, send)
-            return
-        else:
-            logger.error("WebSocket refused: %s", problem)
-        await receive()
-        await send({"type": "websocket.close", "code": 1008})
+            return self._django if self._sockets_elsewhere else _refuse_socket
+        problem = socket_problem(self._site)
+        if problem is None:
+            return self._consumer
+        logger.error("WebSocket refused: %s", problem)
+        return _refuse_socket
 
     def _door(self, scope: Scope) -> HTTPDoor | None:
         """What answers the request ahead of Django."""
@@ -98,6 +99,11 @@ class Endpoint:
                 self._places[path] = self._places[f"{path}/"] = (place.name, HTTPDoor(place))
         # reverse() has the script prefix in it only while a request sets one.
         return self._places.get(scope["path"].removeprefix(scope.get("root_path", "")), ("", None))
+
+
+async def _refuse_socket(scope: Scope, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": 1008})
 
 
 async def _lifespan(receive: Any, send: Any) -> None:

@@ -6,15 +6,14 @@ Each call runs in a copy of its caller's context, with database connections begu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
@@ -22,7 +21,8 @@ from typing import Any, TypeVar
 from asgiref.sync import sync_to_async
 from django.core.cache import close_caches
 from django.core.signals import setting_changed
-from django.db import close_old_connections, connections, reset_queries
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import Overloaded
@@ -36,13 +36,44 @@ _ENDING = "The server is ending. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
 class _Job:
     """One call, and where its result goes."""
 
-    principal_key: str
-    call: Callable[[], Any]
-    future: Future[Any]
+    __slots__ = ("_args", "_context", "_function", "_loop", "future", "principal_key")
+
+    def __init__(self, principal_key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self.principal_key = principal_key
+        self._function = function
+        self._args = args
+        self._context = copy_context()
+        self._loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self._loop.create_future()
+
+    def run(self) -> tuple[Any, Exception | None]:
+        """The result, or the error to raise where it is awaited. A call whose caller has gone already is left out."""
+        try:
+            return (None if self.future.cancelled() else self._context.run(_call, self._function, self._args)), None
+        except StopIteration:
+            return None, RuntimeError("StopIteration in a worker")  # No future can hold it.
+        except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
+            return None, raised
+        except BaseException as raised:
+            # An event loop that is given a SystemExit ends, and with it every other request.
+            logger.exception("A call tried to end the process")
+            return None, RuntimeError(f"{type(raised).__name__} in a worker")
+
+    def tell(self, result: Any, error: Exception | None) -> None:
+        """Give the result to whoever awaits it; from any thread."""
+        with contextlib.suppress(RuntimeError):  # The loop is over.
+            self._loop.call_soon_threadsafe(self._settle, result, error)
+
+    def _settle(self, result: Any, error: Exception | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
 
 
 class Workers:
@@ -57,10 +88,13 @@ class Workers:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
         self._lock = Lock()
         self._closed = False
-        #: By principal: calls that were taken in, calls that run, and calls that wait for their principal's turn.
+        #: By principal: calls that were taken in, calls that may run, and calls that wait for their principal's turn.
         self._taken: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Job]] = {}
+        #: What the next thread takes, and how many threads are at work.
+        self._ready: deque[_Job] = deque()
+        self._active = 0
 
     async def run(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
         """The function's result, from a worker. Raises Overloaded, and whatever the function raises.
@@ -69,23 +103,31 @@ class Workers:
         """
         if self._executor is None:
             return await sync_to_async(function, thread_sensitive=True)(*args)
-        call = partial(copy_context().run, _call, function, args)
-        job = _Job(principal_key, call, Future())
+        return await self.submit(function, *args, principal_key=principal_key)
+
+    def submit(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
+        """The same as a future, for whoever has to look after other things meanwhile; raises Overloaded at once."""
+        if self._executor is None:
+            return asyncio.ensure_future(sync_to_async(function, thread_sensitive=True)(*args))
+        job = _Job(principal_key, function, args)
         with self._lock:
             self._take_in(principal_key)
             if principal_key and self._running[principal_key] >= self._share:
                 self._waiting.setdefault(principal_key, deque()).append(job)
             else:
-                self._submit(job)
-        return await asyncio.wrap_future(job.future)
+                self._make_ready(job)
+        return job.future
 
     def close(self) -> None:
         """Wait for what runs, give up what waits, and end the threads with their connections."""
         with self._lock:
             self._closed = True
-            waiting, self._waiting = self._waiting, {}
-        for job in chain.from_iterable(waiting.values()):
-            _give_up(job)
+            left = [*self._ready, *chain.from_iterable(self._waiting.values())]
+            self._ready.clear()
+            self._waiting.clear()
+        for job in left:
+            # Not by cancelling it, which would end whoever awaits it.
+            job.tell(None, Overloaded(_ENDING))
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
 
@@ -101,41 +143,44 @@ class Workers:
             )
         self._taken[principal_key] += 1
 
-    def _submit(self, job: _Job) -> None:
-        if self._executor is not None:
-            self._running[job.principal_key] += 1
-            submitted = self._executor.submit(self._work, job)
-            submitted.add_done_callback(lambda done: _give_up(job) if done.cancelled() else None)
+    def _make_ready(self, job: _Job) -> None:
+        self._running[job.principal_key] += 1
+        self._ready.append(job)
+        if self._active < self._threads and self._executor is not None:
+            self._active += 1
+            self._executor.submit(self._work)
 
-    def _work(self, job: _Job) -> None:
-        """Run a job in a worker. Its place is free before its result is known: who has it may ask again at once."""
-        error: BaseException | None = None
-        result = None
-        begun = job.future.set_running_or_notify_cancel()
-        try:
-            result = job.call() if begun else None
-        except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
-            error = raised
-        except BaseException as raised:
-            # An event loop that is given a SystemExit ends, and with it every other request.
-            logger.exception("A call tried to end the process")
-            error = RuntimeError(f"{type(raised).__name__} in a worker")
-        self._leave(job.principal_key)
-        if error is not None:
-            job.future.set_exception(error)
-        elif begun:
-            job.future.set_result(result)
+    def _work(self) -> None:
+        """Run what is ready, in a worker, until nothing is."""
+        job = self._next(None)
+        while job is not None:
+            result, error = job.run()
+            # Its place is free before its result is known: who has it may ask again at once.
+            following = self._next(job)
+            job.tell(result, error)
+            job = following
+            # Nothing of a call is kept by the next one.
+            del result, error, following
+
+    def _next(self, done: _Job | None) -> _Job | None:
+        """What this worker does now, after ``done``; None: it rests."""
+        with self._lock:
+            if done is not None:
+                self._leave(done.principal_key)
+            if self._ready:
+                return self._ready.popleft()
+            self._active -= 1
+            return None
 
     def _leave(self, principal_key: str) -> None:
-        """A job is done: the next one of its principal follows."""
-        with self._lock:
-            self._count_down(self._running, principal_key)
-            self._count_down(self._taken, principal_key)
-            waiting = self._waiting.get(principal_key)
-            if waiting:
-                self._submit(waiting.popleft())
-            elif waiting is not None:
-                del self._waiting[principal_key]
+        """A job is done: the next one of its principal may run."""
+        self._count_down(self._running, principal_key)
+        self._count_down(self._taken, principal_key)
+        waiting = self._waiting.get(principal_key)
+        if waiting:
+            self._make_ready(waiting.popleft())
+        elif waiting is not None:
+            del self._waiting[principal_key]
 
     @staticmethod
     def _count_down(counter: Counter[str], key: str) -> None:
@@ -144,38 +189,33 @@ class Workers:
             del counter[key]
 
 
-def _give_up(job: _Job) -> None:
-    """Answer a call that will never run: not by cancelling it, which would end whoever awaits it."""
-    if job.future.set_running_or_notify_cancel():
-        job.future.set_exception(Overloaded(_ENDING))
-
-
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    reset_queries()
-    _close_stale_connections()
+    for connection in connections.all(initialized_only=True):
+        connection.queries_log.clear()
+        _close_if_stale(connection)
     try:
         return function(*args)
     finally:
-        _close_stale_connections()
+        for connection in connections.all(initialized_only=True):
+            _close_if_stale(connection)
         close_caches()
 
 
-def _close_stale_connections() -> None:
-    """End connections as DATABASES says, or as CONN_MAX_AGE of ours does; those of a pool always go back to it."""
+def _close_if_stale(connection: BaseDatabaseWrapper) -> None:
+    """End a connection as DATABASES says, or as CONN_MAX_AGE of ours does; one of a pool always goes back to it."""
+    if connection.in_atomic_block:
+        return
     age = get_conf().CONN_MAX_AGE
-    for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block:
-            continue
-        if connection.settings_dict.get("OPTIONS", {}).get("pool"):
-            connection.close()
-        elif age is not None and connection.connection is not None:
-            opened = connection.connection
-            since = getattr(connection, "_mcp_opened", None)
-            if since is None or since[0] is not opened:
-                since = (opened, time.monotonic())
-                connection._mcp_opened = since  # type: ignore[attr-defined]
-            connection.close_at = since[1] + age
-    close_old_connections()
+    if connection.settings_dict.get("OPTIONS", {}).get("pool"):
+        connection.close()
+    elif age is not None and connection.connection is not None:
+        opened = connection.connection
+        since = getattr(connection, "_mcp_opened", None)
+        if since is None or since[0] is not opened:
+            since = (opened, time.monotonic())
+            connection._mcp_opened = since  # type: ignore[attr-defined]
+        connection.close_at = since[1] + age
+    connection.close_if_unusable_or_obsolete()
 
 
 _workers: Workers | None = None

@@ -35,6 +35,8 @@ DUPLEX = ("websocket", "stdio")
 TRANSPORTS = (*HTTP, *DUPLEX)
 #: Those with headers and credentials of their own, which anybody may try.
 NETWORK = tuple(name for name in TRANSPORTS if name != "stdio")
+#: Folders of tests that start processes or take their time, the slowest first.
+SLOW_FOLDERS = ("faults", "end_to_end", "fuzz", "tasks", "transports", "push")
 PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
 
 
@@ -57,6 +59,26 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """First the files that take long, so that no process is left alone with one at the end.
+
+    A database server is asked over the doors that differ in how they hold connections, and not over each transport.
+    """
+    if os.environ.get("TEST_DATABASE"):
+        left = {item for item in items if _transport_of(item) not in (None, "http-view-wsgi", "http-asgi")}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
+    last = len(SLOW_FOLDERS)
+    turns = {name: turn for turn, name in enumerate(SLOW_FOLDERS)}
+    items.sort(key=lambda item: next((turns[part] for part in item.path.parts if part in turns), last))
+
+
+def _transport_of(item: pytest.Item) -> Any:
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else callspec.params.get("transport")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -85,6 +107,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     """The test database, on a server that knows time zones, and emptied in the way that is fast there."""
     from django.db import connection
 
+    from tests.support.flushing import KeptRows
     from tests.support.mariadb import load_time_zones
     from tests.support.postgresql import flush_by_delete
 
@@ -93,6 +116,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
             load_time_zones()
     elif connection.vendor == "postgresql":
         flush_by_delete(connection)
+    with django_db_blocker.unblock():
+        KeptRows(connection)
 
 
 @pytest.fixture(scope="session")
@@ -120,10 +145,10 @@ def _forget() -> Iterator[None]:
 
 def _close_hubs() -> None:
     for loop, hub in list(hubs._hubs.items()):
+        hubs._hubs.pop(loop, None)
         if loop.is_running():
             done = asyncio.run_coroutine_threadsafe(_close(hub), loop)
             done.result(30)
-        hubs._hubs.pop(loop, None)
 
 
 async def _close(hub: Any) -> None:

@@ -1,7 +1,8 @@
 """Settings of the test suite: the demo project, on the database and the channel layer that the environment names.
 
 ``TEST_DATABASE`` is sqlite (a file, the default), postgresql or mariadb; ``TEST_REDIS`` adds a Redis channel layer,
-whose prefix it is; ``TEST_LAYER`` names another class for it.
+whose prefix it is; ``TEST_LAYER`` names another class for it. ``TEST_PUSH_DATABASE`` is the alias of a database that
+carries events instead.
 """
 
 import os
@@ -71,3 +72,6 @@ if os.environ.get("TEST_REDIS"):
     }
 
 MCP = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True}
+
+if "TEST_PUSH_DATABASE" in os.environ:
+    MCP["PUSH_DATABASE"] = os.environ["TEST_PUSH_DATABASE"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib import admin
+from django.core import mail
 from django.core.checks import CheckMessage, Error, Warning, run_checks
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection, connections, models
@@ -18,6 +19,8 @@ from demo_project.flights.models import Airline, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from mcp_django.conf import get_conf, load
+from mcp_django.push import bus
+from mcp_django.push.changes import watch
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
 
@@ -251,6 +254,55 @@ def test_e011_annotations_that_no_client_could_read(declared: Declared, annotati
 
     assert message.msg.startswith("FlightMCP.annotations cannot be told to clients: ")
     assert message.hint == 'Only "audience" and "priority" stand there.'
+
+
+@pytest.mark.parametrize(
+    ("mcp", "message"),
+    [
+        (
+            {"PUSH_DATABASE": "nowhere"},
+            "MCP['PUSH_DATABASE'] names 'nowhere', which is no PostgreSQL database of DATABASES.",
+        ),
+        (
+            {"PUSH_DATABASE": "other"},
+            "MCP['PUSH_DATABASE'] names 'other', which is no PostgreSQL database of DATABASES.",
+        ),
+        (
+            {"PUSH_LISTEN_DATABASE": "other"},
+            "MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATABASE'].",
+        ),
+    ],
+)
+def test_e012_a_database_that_cannot_carry_changes(mcp: dict[str, Any], message: str) -> None:
+    with override_settings(MCP=mcp):
+        assert of("E012") == [Error(message, id="mcp_django.E012")]
+
+
+class _PostgreSQL:
+    vendor = "postgresql"
+
+
+@pytest.fixture
+def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alias "other" is one of PostgreSQL; nobody connects to it."""
+    monkeypatch.setattr(bus, "connections", {"other": _PostgreSQL()})
+
+
+@pytest.mark.parametrize(("channel", "is_name"), [("c" * 48, True), ("", False), ("c" * 49, False), ("ü" * 25, False)])
+def test_e012_a_channel_that_is_no_name(postgresql: None, channel: str, is_name: bool) -> None:
+    with override_settings(MCP={"PUSH_DATABASE": "other", "PUSH_CHANNEL": channel}):
+        messages = [] if is_name else ["MCP['PUSH_CHANNEL'] must be a name of at most 48 bytes."]
+
+        assert [message.msg for message in of("E012")] == messages
+
+
+def test_e012_psycopg_3_is_not_there(postgresql: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bus, "find_spec", lambda name: None)
+
+    with override_settings(MCP={"PUSH_DATABASE": "other"}):
+        [message] = of("E012")
+
+    assert message.msg == "MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'"
 
 
 def test_w009_a_moment_without_an_index(declared: Declared) -> None:
@@ -509,3 +561,77 @@ def test_w008_a_database_that_knows_none_of_our_bounds(monkeypatch: pytest.Monke
     assert by_default == [Warning(f"STATEMENT_SECONDS {known}", hint=hint, id="mcp_django.W008")]
     assert both == [Warning(f"STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS {known}", hint=hint, id="mcp_django.W008")]
     assert neither == []
+
+
+IN_MEMORY = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+CORE = "channels_redis.core.RedisChannelLayer"
+PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
+
+
+def alone(reason: str) -> Warning:
+    return Warning(
+        f"Changes are told within one process alone, and {reason}: a client that listens to one process hears nothing "
+        "of what is saved in another.",
+        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a PostgreSQL database in MCP['PUSH_DATABASE']. If one "
+        "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W011",
+    )
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no tests run: by what they leave to be seen, they are known."""
+    monkeypatch.delattr(mail, "outbox")
+    monkeypatch.delenv("WEB_CONCURRENCY", raising=False)
+
+
+@pytest.mark.parametrize("layers", [{}, IN_MEMORY, {"default": {"BACKEND": PUBSUB}, "mcp": IN_MEMORY["default"]}])
+def test_w011_several_processes_that_hear_nothing_of_each_other(deployed: None, layers: Any) -> None:
+    with override_settings(DEBUG=False, CHANNEL_LAYERS=layers):
+        assert messages() == [alone("DEBUG is off")]
+
+
+@override_settings(DEBUG=True, CHANNEL_LAYERS={})
+def test_w011_several_workers(deployed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+
+    assert messages() == [alone("WEB_CONCURRENCY is 4")]
+
+
+@override_settings(CHANNEL_LAYERS={})
+def test_w011_is_silent_in_development_under_wsgi_and_where_nobody_watches(
+    deployed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with override_settings(DEBUG=True):
+        assert of("W011") == []
+    with override_settings(DEBUG=False, ASGI_APPLICATION=None):
+        assert of("W011") == []
+    with override_settings(DEBUG=False), monkeypatch.context() as nobody:
+        for model_mcp in (model for site in watch.all_sites() for model in site.models.values()):
+            nobody.setattr(model_mcp, "watch", False)
+        assert of("W011") == []
+    with override_settings(DEBUG=False, SILENCED_SYSTEM_CHECKS=["mcp_django.W011"]):
+        assert [message.is_silenced() for message in of("W011")] == [True]
+
+
+def test_w011_is_silent_with_a_broker(deployed: None) -> None:
+    with override_settings(DEBUG=False, CHANNEL_LAYERS={"default": {"BACKEND": PUBSUB}}):
+        assert messages() == []
+
+
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}})
+def test_w012_a_layer_that_drops_what_is_too_much() -> None:
+    assert messages() == [
+        Warning(
+            f"Changes go from process to process through {CORE}: what exceeds its capacity is dropped, and "
+            "subscribers are told of it only some time later.",
+            hint=f'Name a layer for them beside it: CHANNEL_LAYERS["mcp"] with the same hosts and {PUBSUB}, which has '
+            "no capacity.",
+            id="mcp_django.W012",
+        )
+    ]
+
+
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}, "mcp": {"BACKEND": PUBSUB}})
+def test_w012_is_silent_where_the_hosts_layer_is_not_ours() -> None:
+    assert messages() == []

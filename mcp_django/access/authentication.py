@@ -6,12 +6,12 @@ import copy
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib import import_module
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
@@ -19,7 +19,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import parse_cookie
 from django.utils.module_loading import import_string
-from rest_framework.authentication import BaseAuthentication, SessionAuthentication, get_authorization_header
+from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
@@ -28,6 +28,9 @@ from mcp_django.access.principals import Principal, Source
 from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import Conf, get_conf
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
+
+if TYPE_CHECKING:
+    from mcp_django.models import AccessToken
 
 #: The value of WWW-Authenticate that asks for one of our tokens.
 CHALLENGE = 'Bearer realm="mcp"'
@@ -38,7 +41,8 @@ class TokenAuthentication(BaseAuthentication):
     """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1)."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        parts = get_authorization_header(request).split()
+        # Django's ``headers`` would copy and keep them all, for each request and open socket.
+        parts = str(request.META.get("HTTP_AUTHORIZATION", "")).encode("latin-1").split()
         if not parts or parts[0].lower() != b"bearer":
             return None
         if len(parts) != 2:
@@ -85,6 +89,18 @@ class PrincipalCache:
         principal = self._remembered(name)
         return None if principal is None else _with_own_user(principal)
 
+    def read(self, digests: Collection[str]) -> None:
+        """Read many tokens at once of which only the hashes are known, where they may be remembered."""
+        seconds = get_conf().TOKEN_CACHE_SECONDS
+        missing = [digest for digest in digests if self._remembered(digest) is None]
+        if not seconds or not missing:
+            return
+        generation = self._generation
+        found = self._valid(missing)
+        until = time.monotonic() + seconds
+        for token in found:
+            self._keep(token.hash, until, _principal_of(token), generation)
+
     def clear(self) -> None:
         with self._lock:
             self._generation += 1
@@ -121,17 +137,25 @@ class PrincipalCache:
                 self._entries.popitem(last=False)
 
     def _load(self, digest: str) -> Principal | None:
+        found = self._valid([digest])
+        return _principal_of(found[0]) if found else None
+
+    def _valid(self, digests: list[str]) -> list[AccessToken]:
+        """Those of the tokens that let their users in, which are used by that."""
         from mcp_django.models import AccessToken
 
-        token = AccessToken.objects.select_related("user").filter(hash=digest).first()
-        if token is None or not token.is_valid():
-            return None
-        token.touch()
-        return Principal(token.user, frozenset(token.scopes), token, token.pk)
+        tokens = AccessToken.objects.select_related("user").order_by().filter(hash__in=digests)
+        found = [token for token in tokens if token.is_valid()]
+        AccessToken.touch(*found)
+        return found
 
     def _load_user(self, key: Any) -> Principal | None:
         user = get_user_model()._default_manager.filter(pk=key).first()
         return Principal(user, frozenset()) if user is not None and user.is_active else None
+
+
+def _principal_of(token: AccessToken) -> Principal:
+    return Principal(token.user, frozenset(token.scopes), token, token.pk)
 
 
 def user_name(key: Any) -> str:
@@ -151,9 +175,11 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
 
     ``fresh`` reads the database whatever the cache holds: under WSGI, and before anything that may write.
     """
-    wrapped = Request(request)
-    wrapped.mcp_fresh = fresh  # type: ignore[attr-defined]
-    asked = authenticators(get_conf().AUTHENTICATION_CLASSES)
+    classes = get_conf().AUTHENTICATION_CLASSES
+    # Ours reads META alone, which Django's request has too.
+    wrapped: Any = request if classes == _OUR_CLASSES else Request(request)
+    wrapped.mcp_fresh = fresh
+    asked = authenticators(classes)
     for authenticator in asked:
         try:
             found = authenticator.authenticate(wrapped)

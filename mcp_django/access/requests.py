@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.contrib.messages.storage.base import BaseStorage, Message
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
+from django.utils.datastructures import MultiValueDict
 
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
     from mcp_django.access.principals import Principal
     from mcp_django.protocol.exchange import Exchange
+
+#: What Django's own constructor sets, but for what is made when a hook asks for it.
+_MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
+_BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
+_LONGEST_KNOWN_NAME = 64
 
 #: Attributes of a request that belong to one HTTP exchange and are not carried over from it.
 _OWN = frozenset(
@@ -28,6 +35,8 @@ _OWN = frozenset(
         "resolver_match",
         "body_receive_timeout",
         "exchange",
+        "headers",
+        "mcp_fresh",
     }
 )
 
@@ -51,27 +60,47 @@ class MCPRequest(HttpRequest):
     mcp: Principal
     #: What is being answered, while a handler runs: the means to tell and to ask the client.
     exchange: Exchange
-    _messages: MessageList
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-        super().__init__()
+        # Not Django's own: there is one for each message, and what it would parse is empty.
+        self.__dict__.update(_BLANK)
         self.__dict__.update(attributes)
         self.method = "POST"
         self.path = self.path_info = path
         self.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", **meta}
         self._mcp_scheme = scheme
         self.user = AnonymousUser()
-        self._messages = MessageList(self)
         # The body was read by the transport.
         self._read_started = True
         self._body = b""
+
+    @cached_property
+    def GET(self) -> QueryDict:  # type: ignore[override]
+        return QueryDict(mutable=True)
+
+    @cached_property
+    def POST(self) -> QueryDict:  # type: ignore[override]
+        return QueryDict(mutable=True)
+
+    @cached_property
+    def COOKIES(self) -> dict[str, str]:  # type: ignore[override]
+        return {}
+
+    @cached_property
+    def FILES(self) -> MultiValueDict[str, Any]:  # type: ignore[override]
+        return MultiValueDict()
+
+    @cached_property
+    def _messages(self) -> MessageList:
+        return MessageList(self)
 
     def _get_scheme(self) -> str:
         return self._mcp_scheme
 
     def for_principal(self, principal: Principal) -> MCPRequest:
         """The request as this principal's; what was found out for another one is forgotten."""
-        self.__dict__.pop("_mcp_rights", None)
+        for name in ("_mcp_rights", "_mcp_viewers"):
+            self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
         self.auth = principal.auth
         self.mcp = principal
@@ -79,8 +108,11 @@ class MCPRequest(HttpRequest):
 
     def copy(self) -> MCPRequest:
         """A fresh request of the same origin, for the next message of a connection or for a check before a push."""
-        attributes = {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
-        return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=attributes)
+        return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
+
+    def attributes(self) -> dict[str, Any]:
+        """What the project's middleware and its hooks have set on the request."""
+        return {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
 
 
 def from_view(request: HttpRequest) -> MCPRequest:
@@ -98,15 +130,24 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
     if scope.get("server"):
         meta["SERVER_NAME"] = scope["server"][0]
         meta["SERVER_PORT"] = str(scope["server"][1] or 0)
-    for raw_name, raw_value in scope.get("headers", ()):
-        name = raw_name.decode("latin-1").upper().replace("-", "_")
-        if "_" in raw_name.decode("latin-1"):
-            continue  # As Django's own handler: such a header could pose as another.
-        key = name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
+    for name, raw_value in scope.get("headers", ()):
+        key = _meta_key(name) if len(name) <= _LONGEST_KNOWN_NAME else _meta_key.__wrapped__(name)
+        if key is None:
+            continue
         value = raw_value.decode("latin-1")
-        separator = "; " if name == "COOKIE" else ","
-        meta[key] = f"{meta[key]}{separator}{value}" if key in meta else value
+        if key in meta:
+            value = f"{meta[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{value}"
+        meta[key] = value
     return MCPRequest(path=scope["path"], scheme=scheme, meta=meta, attributes={})
+
+
+@lru_cache(maxsize=1_000)
+def _meta_key(raw_name: bytes) -> str | None:
+    """Where META has a header; None for one that Django's own handler drops too: it could pose as another."""
+    if b"_" in raw_name:
+        return None
+    name = raw_name.decode("latin-1").upper().replace("-", "_")
+    return name if name in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{name}"
 
 
 def from_settings() -> MCPRequest:

@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 from django.utils import timezone
 
 from mcp_django.access import switches
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
-from mcp_django.push.changes import note_control
+from mcp_django.push.changes import ACCESS, ACCESS_OF, note_control
 
 if TYPE_CHECKING:
     from mcp_django.models import Switched
@@ -24,14 +24,14 @@ def connect() -> None:
     from mcp_django.models import AccessToken, Prompt, Tool
 
     user = get_user_model()
-    for sender in (AccessToken, Group, user):
+    for sender in (AccessToken, Group, Permission, user):
         post_save.connect(_access_changed, sender=sender, dispatch_uid="mcp_django.access")
         post_delete.connect(_access_changed, sender=sender, dispatch_uid="mcp_django.access")
     for name in ("groups", "user_permissions"):
         through = getattr(getattr(user, name, None), "through", None)
         if through is not None:
-            m2m_changed.connect(_access_changed, sender=through, dispatch_uid="mcp_django.access")
-    m2m_changed.connect(_access_changed, sender=Group.permissions.through, dispatch_uid="mcp_django.access")
+            m2m_changed.connect(_grants_changed, sender=through, dispatch_uid="mcp_django.access")
+    m2m_changed.connect(_grants_changed, sender=Group.permissions.through, dispatch_uid="mcp_django.access")
     pre_save.connect(_note_password, sender=user, dispatch_uid="mcp_django.password")
     post_save.connect(_password_changed, sender=user, dispatch_uid="mcp_django.password")
     for model in (Tool, Prompt):
@@ -42,12 +42,37 @@ def connect() -> None:
         )
 
 
-def _access_changed(sender: Any, using: str, **kwargs: Any) -> None:
+def _access_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
     if kwargs.get("created") or kwargs.get("update_fields") == frozenset({"last_login"}):
         return  # Nobody has read what is new, and a login changes no right.
+    _tell_access(using, _users_of(instance))
+
+
+def _grants_changed(
+    sender: Any, *, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, using: str, **kwargs: Any
+) -> None:
+    """Groups or permissions were given or taken away: by the side of the user, or by the other one."""
+    if not action.startswith("post_"):
+        return
+    by_keys = reverse and pk_set is not None and issubclass(model, get_user_model())
+    _tell_access(using, set(pk_set) if by_keys else _users_of(instance))
+
+
+def _users_of(instance: Any) -> set[Any] | None:
+    """The keys of the users whom the row concerns; None: it may concern any of them."""
+    from mcp_django.models import AccessToken
+
+    if isinstance(instance, AccessToken):
+        return {instance.user_id}
+    return {instance.pk} if isinstance(instance, get_user_model()) else None
+
+
+def _tell_access(using: str, users: set[Any] | None) -> None:
+    """What the users may do has changed, or what anybody may do."""
     principals.clear()
     switches.forget()
-    note_control(using, "access")
+    for control in [ACCESS] if users is None else [f"{ACCESS_OF}{key}" for key in users]:
+        note_control(using, control)
 
 
 def _switch_changed(sender: type[Switched], using: str, **kwargs: Any) -> None:
@@ -91,3 +116,5 @@ def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> 
 
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
         AccessToken.objects.filter(user=instance.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
+        # Once more: outside of a transaction it was told before the update, and may have been read again since.
+        _tell_access(using, {instance.pk})

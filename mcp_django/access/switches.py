@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db import router
+from django.db import connections, router
 
 from mcp_django.conf import get_conf
 from mcp_django.push.changes import watch
@@ -49,6 +49,10 @@ class Switches:
         self._model_name = model_name
         self._fields = ("name", "enabled", "description", "restricted", *more_fields)
         self._read: dict[str, tuple[float, Mapping[str, Switch]]] = {}
+        #: By database and site: a WSGI process asks at every request, and writing SQL costs more than what it asks.
+        self._statements: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}
+        #: By site: the rows that were found last, and what they say, which is mostly the same as before.
+        self._found: dict[str, tuple[Sequence[tuple[Any, ...]], Mapping[str, Switch]]] = {}
         self._lock = Lock()
         #: Counts what was cleared: what was read before is not kept after.
         self._generation = 0
@@ -76,14 +80,33 @@ class Switches:
 
     def _load(self, site: MCPSite) -> Mapping[str, Switch]:
         model: Any = apps.get_model("mcp_django", self._model_name)
+        using = model.objects.db
+        statement = self._statements.get((using, site.name))
+        if statement is None:
+            # A row for each group of a switch, and one without for those that have none.
+            rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
+            statement = self._statements[using, site.name] = rows.query.get_compiler(using).as_sql()
+        with connections[using].cursor() as cursor:
+            cursor.execute(*statement)
+            found = cursor.fetchall()
+        before = self._found.get(site.name)
+        if before is None or before[0] != found:
+            before = self._found[site.name] = (found, self._switches(found))
+        return before[1]
+
+    def _switches(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Switch]:
         said: dict[str, dict[str, Any]] = {}
         groups: dict[str, set[int]] = {}
-        # A row for each group of a switch, and one without for those that have none.
-        rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
-        for group, name, *values in rows:
+        for group, name, *values in found:
             said[name] = dict(zip(self._fields[1:], values, strict=True))
             groups.setdefault(name, set()).update([] if group is None else [group])
-        return {name: Switch(**values, groups=frozenset(groups[name])) for name, values in said.items()}
+        return {name: _switch(values, groups[name]) for name, values in said.items()}
+
+
+def _switch(values: dict[str, Any], groups: set[int]) -> Switch:
+    # Some databases have numbers for true and false.
+    flags = {name: bool(values[name]) for name in ("enabled", "restricted")}
+    return Switch(**{**values, **flags, "groups": frozenset(groups)})
 
 
 tools = Switches("Tool")

@@ -81,6 +81,11 @@ def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> l
     return [entry for entry in entries if entry is not None]
 
 
+def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
+    """The prompts as prompts/list has them; ``fresh`` if the switches are to be read anew."""
+    return [entry.describe() for entry in available(exchange, switches.prompts.of(exchange, fresh=fresh))]
+
+
 def find(exchange: Exchange, name: str) -> Entry | None:
     """The prompt of that name, if the principal may use it."""
     return _entry(name, switches.prompts.of(exchange), exchange)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from mcp_types import LOG_LEVEL_META_KEY
 
+from mcp_django.access.authentication import authenticate_again
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.interrupts import Interruptible
 from mcp_django.protocol.errors import MissingCapability
@@ -28,7 +29,7 @@ from mcp_django.protocol.questions import (
     URLElicitation,
     declares,
 )
-from mcp_django.protocol.revisions import Era, era_of
+from mcp_django.protocol.revisions import NEWEST, Era, era_of
 from mcp_django.tasks import framework
 from mcp_django.tasks.callers import can_own
 from mcp_django.tools.results import ToolError
@@ -145,10 +146,10 @@ class NoConnection(Connection):
 class Cancellation:
     """Whether the request is to stop. Set by the transport, read by the handler and by the writer."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_event", "_lock", "expired", "queries")
+    __slots__ = ("__weakref__", "_callbacks", "_lock", "cancelled", "expired", "queries")
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self.cancelled = False
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], object]] = []
         #: The database connections that work for the request.
@@ -160,7 +161,7 @@ class Cancellation:
         """The client has given the request up."""
         with self._lock:
             callbacks, self._callbacks = self._callbacks, []
-            self._event.set()
+            self.cancelled = True
         for callback in callbacks:
             callback()
 
@@ -178,14 +179,10 @@ class Cancellation:
     def when_cancelled(self, callback: Callable[[], object]) -> None:
         """Call back once it is cancelled, in the thread that cancels; at once, if it is already."""
         with self._lock:
-            if not self._event.is_set():
+            if not self.cancelled:
                 self._callbacks.append(callback)
                 return
         callback()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._event.is_set()
 
 
 @dataclass(slots=True)
@@ -229,6 +226,15 @@ class Exchange:
     def cancelled(self) -> bool:
         """Whether the client has given the request up, or its time is over: a long handler asks now and then."""
         return self.cancellation.cancelled
+
+    def renew_principal(self) -> None:
+        """Read the token, its user and the user's permissions anew, whatever was read a moment ago.
+
+        Raises Unauthenticated.
+        """
+        if self.principal.is_remembered:
+            self.principal = authenticate_again(self.principal, self.request, fresh=True)
+            self.request.for_principal(self.principal)
 
     # Telling the client.
 
@@ -379,3 +385,20 @@ class Exchange:
         self.answers.begin()
         self.cancellation.begin_again()
         self.request = self.request.copy().for_principal(self.principal)
+
+
+def looking(site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None) -> Exchange:
+    """An exchange that no client began: to see what there is for the request's principal."""
+    exchange = Exchange(
+        site=site,
+        principal=request.mcp,
+        revision=NEWEST,
+        method=method,
+        params={},
+        request_id=0,
+        client=Client(),
+        connection=connection or NoConnection(),
+        request=request,
+    )
+    request.exchange = exchange
+    return exchange

@@ -20,9 +20,10 @@ RequestId = int | str
 SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 _ABSENT = object()
-#: A number that JSON can say and a float cannot hold has an exponent of three digits, or hundreds of digits.
-#: Digits are looked at from the first of their row on, so that no row is gone through again from each of its digits.
-_MAY_OVERFLOW = re.compile(rb"[eE]\+?[0-9]{3}|(?<![0-9])[0-9]{300}")
+#: Where a number may be that JSON can say and a float cannot hold: it has an exponent of three digits, or hundreds of
+#: digits. A row of digits is looked at once, and a pattern that begins with digits is found fastest.
+_DIGITS = re.compile(rb"[0-9]{3,}")
+_MANY_DIGITS = 300
 #: The members that make a message what it is, and how they are written; they may also be spelled with escapes.
 _DECISIVE = ("jsonrpc", "id", "method", "params", "result", "error")
 _AS_WRITTEN = tuple(f'"{name}"'.encode() for name in _DECISIVE)
@@ -73,7 +74,7 @@ def decode(body: bytes | str) -> Any:
     except ValueError as error:
         raise ParseError("Parse error: the body is not valid JSON.", detail=str(error)[:200]) from None
     text = body if isinstance(body, bytes) else body.encode()
-    if _MAY_OVERFLOW.search(text) and not _finite(value):
+    if _may_overflow(text) and not _finite(value):
         raise ParseError("Parse error: a number is out of range.")
     if b"\\u" in text or any(text.count(name) > 1 for name in _AS_WRITTEN):
         _check_members(text)
@@ -92,6 +93,14 @@ def _repeated(members: list[tuple[str, Any]]) -> tuple[str, ...]:
     """The decisive members that an object has more than once."""
     names = [name for name, _ in members]
     return () if len(names) == len(set(names)) else tuple(name for name in _DECISIVE if names.count(name) > 1)
+
+
+def _may_overflow(text: bytes) -> bool:
+    for digits in _DIGITS.finditer(text):
+        start, end = digits.span()
+        if end - start >= _MANY_DIGITS or text[start - 1 : start] in (b"e", b"E", b"+"):
+            return True
+    return False
 
 
 def _finite(value: Any) -> bool:

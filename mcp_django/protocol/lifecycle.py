@@ -45,7 +45,8 @@ def capabilities(exchange: Exchange) -> JSON:
     """What this door really offers: without push nothing is promised that needs it."""
     offered: JSON = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
     if exchange.connection.push:
-        offered |= {"resources": {"subscribe": True}, **{name: {"listChanged": True} for name in LISTS}}
+        offered |= {name: {"listChanged": True} for name in LISTS}
+        offered["resources"]["subscribe"] = True
     return offered
 
 

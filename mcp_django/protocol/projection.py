@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from mcp_django.protocol.errors import MissingCapability
+from mcp_django.protocol.revisions import NEWEST
 from mcp_django.tools.schemas import under_result
 
 JSON = dict[str, Any]
@@ -55,7 +56,8 @@ SAMPLING_TOOLS_SINCE = "2025-11-25"
 
 def project(method: str, result: JSON, revision: str) -> JSON:
     """The result of ``method`` as ``revision`` knows it."""
-    shape = _SHAPES.get(method)
+    # Nothing is too new for the newest.
+    shape = _SHAPES.get(method) if revision != NEWEST else None
     return result if shape is None else shape(result, revision)
 
 

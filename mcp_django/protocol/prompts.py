@@ -13,8 +13,8 @@ JSON = dict[str, Any]
 
 
 def list_prompts(exchange: Exchange) -> JSON:
-    prompts = [entry.describe() for entry in catalog.available(exchange)]
-    return page(exchange, "prompts", prompts, lambda prompt: str(prompt["name"]))
+    exchange.renew_principal()
+    return page(exchange, "prompts", catalog.listed(exchange, fresh=True), lambda prompt: str(prompt["name"]))
 
 
 def get_prompt(exchange: Exchange) -> JSON:

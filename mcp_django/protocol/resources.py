@@ -13,10 +13,12 @@ JSON = dict[str, Any]
 
 
 def list_resources(exchange: Exchange) -> JSON:
+    exchange.renew_principal()
     return page(exchange, "resources", catalog.resources(exchange), lambda resource: str(resource["uri"]))
 
 
 def list_templates(exchange: Exchange) -> JSON:
+    exchange.renew_principal()
     templates = catalog.templates(exchange)
     return page(exchange, "resourceTemplates", templates, lambda template: str(template["uriTemplate"]))
 

@@ -22,6 +22,7 @@ REVISIONS = KNOWN_PROTOCOL_VERSIONS
 LEGACY_REVISIONS = HANDSHAKE_PROTOCOL_VERSIONS
 MODERN_REVISIONS = MODERN_PROTOCOL_VERSIONS
 NEWEST_LEGACY = LEGACY_REVISIONS[-1]
+NEWEST = REVISIONS[-1]
 #: What a legacy request without a session and without a version header speaks (2025-11-25 basic/transports).
 ASSUMED_REVISION = "2025-03-26"
 #: The revisions in which one message may be an array of messages (SPEC 2025-03-26 basic#batching).

@@ -47,7 +47,8 @@ def subscribe(exchange: Exchange) -> JSON:
     if subscription is None or not subscription.look(exchange.site, exchange.request):
         raise ResourceNotFound(uri, [] if subscription is None else subscription.errors)
     session.subscribe(subscription)
-    # What came between is remembered; that it changed, the client will see, who reads only now.
+    # What came between is remembered; that it changed, the client will see, who reads only now. The answer of a live
+    # query is compared with the one from before.
     subscription.look(exchange.site, exchange.request)
     return {}
 
@@ -74,6 +75,7 @@ def listen(exchange: Exchange) -> Listen:
         site=exchange.site,
         principal=exchange.principal,
         request=exchange.request,
+        revision=exchange.revision,
         subscription_id=exchange.request_id,
         lists=frozenset(name for name in LISTS if wanted.get(f"{name}ListChanged") is True),
         tasks=dict.fromkeys(task_ids),

@@ -1,4 +1,7 @@
-"""tools/list and tools/call."""
+"""tools/list and tools/call.
+
+A list is read anew, by whatever process: who was told that it has changed is given the new one.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ JSON = dict[str, Any]
 
 
 def list_tools(exchange: Exchange) -> JSON:
-    tools = [entry.describe(exchange.request) for entry in catalog.available(exchange)]
-    return page(exchange, "tools", tools, lambda tool: str(tool["name"]))
+    exchange.renew_principal()
+    return page(exchange, "tools", catalog.listed(exchange, fresh=True), lambda tool: str(tool["name"]))
 
 
 def call_tool(exchange: Exchange) -> JSON:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from typing import TypeVar
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
+from mcp_django.push import lists
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.push.shutdown import close_hub_at_shutdown
+
+T = TypeVar("T")
 
 _LOOP_SECONDS = 10.0
 
@@ -31,9 +35,24 @@ class Attachment:
         """Give the listener to the hub. Raises RequestCancelled where the client is gone, and LimitExceeded."""
         self._on_loop(lambda: self._add(listener))
 
+    def remember_lists(self, listener: Listener) -> None:
+        """Note what the lists are that the listener is told of, and tell of what they become; in the call context.
+
+        Only what no other listener of equal rights has there already is read.
+        """
+        unknown = self._on_loop(lambda: self._hub.lists.unknown(listener)) if listener.lists else frozenset()
+        if unknown:
+            digests = lists.first_look(listener, unknown)
+            self._on_loop(lambda: self._hub.lists.remember(listener, digests))
+
     def watch(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
         """Add subscriptions to a listener that is there."""
         self._on_loop(lambda: self._watch(listener, subscriptions))
+
+    def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
+        """Find out what there is of subscriptions that could not be looked at in time."""
+        if unknown:
+            self._on_loop(lambda: self._hub.look_later(listener, unknown, told=unknown))
 
     def arrange(self, session_key: str) -> None:
         """Let the newest stream of a session speak for it, now that it watches what the session watches."""
@@ -44,11 +63,11 @@ class Attachment:
         if uris:
             self._on_loop(lambda: self._unwatch(listener, uris))
 
-    def _on_loop(self, work: Callable[[], object]) -> None:
-        async def run() -> None:
-            work()
+    def _on_loop(self, work: Callable[[], T]) -> T:
+        async def run() -> T:
+            return work()
 
-        asyncio.run_coroutine_threadsafe(run(), self._hub.loop).result(_LOOP_SECONDS)
+        return asyncio.run_coroutine_threadsafe(run(), self._hub.loop).result(_LOOP_SECONDS)
 
     # On the loop.
 

@@ -13,6 +13,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from functools import lru_cache
+from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -21,11 +22,15 @@ from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.db import connections
 from django.utils.module_loading import import_string
 
 from mcp_django.conf import get_conf
+from mcp_django.push.redis import RedisReceiver
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
     from mcp_django.push.changes import Changes
     from mcp_django.push.hub import Hub
 
@@ -33,7 +38,7 @@ JSON = dict[str, Any]
 
 _GROUP = "mcp_django.events"
 _MESSAGE_TYPE = "mcp_django.event"
-_IN_MEMORY = "channels.layers.InMemoryChannelLayer"
+IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 #: How long a broker may take an event; the publisher's queue grows meanwhile.
 _SEND_SECONDS = 5.0
 #: How often a quiet member joins its group again.
@@ -41,7 +46,10 @@ _REJOIN_SECONDS = 30.0
 #: How long RedisChannelLayer lets the broker wait for an event: its own 5 seconds are also those after which redis-py
 #: gives up a connection that is quiet.
 _BLOCK_SECONDS = 1
-_PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
+PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
+CORE = "channels_redis.core.RedisChannelLayer"
+#: A name in PostgreSQL has 63 bytes, and triggers have names that begin with the channel's.
+MAX_CHANNEL_BYTES = 48
 
 
 class Bus(ABC):
@@ -50,6 +58,10 @@ class Bus(ABC):
     def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
         """Hand the changes to the hubs of this process and return True, where there is no other process to tell."""
         return False
+
+    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
+        """Tell in the connection's transaction itself what that changes, where the bus is the database."""
+        return
 
     @abstractmethod
     def publish(self, event: JSON) -> None:
@@ -83,7 +95,7 @@ class LocalBus(Bus):
         return True
 
     def publish(self, event: JSON) -> None:
-        raise RuntimeError("events of one process are not published")
+        """Nothing: its hubs were told. A publisher that other settings have started repeats its number here."""
 
     def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         raise RuntimeError("events of one process are not subscribed to")
@@ -100,14 +112,21 @@ class ChannelLayerBus(Bus):
         # Every connection needs it. Found only in the publisher's thread, it would be half loaded in a process that is
         # forked in that moment, and stay so.
         codecs.lookup("idna")
-        self._send: Callable[[JSON], None] = (
-            RedisSender(self._layer(), self._config) if self._backend == _PUBSUB else self._send_by_layer
-        )
+        self._send: Callable[[JSON], None] = self._send_by_layer
+        self._receiver: RedisReceiver | None = None
+        if self._backend == PUBSUB:
+            self._send = sender = RedisSender(self._layer(), self._config)
+            self._receiver = RedisReceiver(self._layer(), sender.host, sender.channel)
 
     def publish(self, event: JSON) -> None:
         self._send({"type": _MESSAGE_TYPE, "event": event})
 
     async def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
+        if self._receiver is not None:
+            async with contextlib.aclosing(self._receiver.messages(joined)) as messages:
+                async for message in messages:
+                    yield message["event"]
+            return
         layer = self._layer()
         receiving: asyncio.Future[JSON] | None = None
         try:
@@ -126,6 +145,8 @@ class ChannelLayerBus(Bus):
         finally:
             if receiving is not None:
                 receiving.cancel()
+                # With what a broker that is gone says of it nobody has to be troubled.
+                receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             await _close(layer)
 
     def _layer(self) -> Any:
@@ -160,34 +181,44 @@ class RedisSender:
         from channels_redis.utils import _consistent_hash, decode_hosts
 
         self._serialize = layer.serialize
-        self._channel = f"{config['prefix']}__group__{_GROUP}"
+        self.channel = f"{config['prefix']}__group__{_GROUP}"
         hosts = decode_hosts(config.get("hosts"))
-        self._host = hosts[_consistent_hash(self._channel, len(hosts))]
-        if "master_name" in self._host:
-            raise ImproperlyConfigured(
-                "Redis Sentinel cannot carry mcp_django's events yet. Name the hosts themselves."
-            )
+        self.host = hosts[_consistent_hash(self.channel, len(hosts))]
         self._client: Any = None
 
     def __call__(self, message: JSON) -> None:
         if self._client is None:
             self._client = self._connect()
-        self._client.publish(self._channel, self._serialize(message))
+        self._client.publish(self.channel, self._serialize(message))
 
     def _connect(self) -> Any:
         import redis
+        from redis.sentinel import Sentinel, SentinelConnectionPool
 
-        host = dict(self._host)
+        host = dict(self.host)
         address = host.pop("address", None)
-        host.setdefault("socket_timeout", 5)
-        return redis.Redis.from_url(address, **host) if address else redis.Redis(**host)
+        master_name, sentinels = host.pop("master_name", None), host.pop("sentinels", ())
+        sentinel_kwargs = host.pop("sentinel_kwargs", None) or {}
+        host.setdefault("socket_timeout", _SEND_SECONDS)
+        if address is not None:
+            return redis.Redis.from_url(address, **host)
+        if master_name is None:
+            return redis.Redis(**host)
+        # A sentinel that is down is waited for as briefly as its master, and then the next one is asked.
+        asked = Sentinel(sentinels, sentinel_kwargs={"socket_timeout": _SEND_SECONDS, **sentinel_kwargs})
+        return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
 
 @lru_cache(maxsize=1)
 def get_bus() -> Bus:
-    """The bus that the settings name."""
+    """The bus that the settings name. Raises ImproperlyConfigured."""
+    databases = push_databases()
+    if databases is not None:
+        from mcp_django.push.postgresql import PostgreSQLBus
+
+        return PostgreSQLBus(*databases, get_conf().PUSH_CHANNEL)
     config = layer_config()
-    if config is None or config["BACKEND"] == _IN_MEMORY:
+    if config is None or config["BACKEND"] == IN_MEMORY:
         return _local_bus()
     return ChannelLayerBus(config)
 
@@ -205,6 +236,24 @@ def layer_config() -> JSON | None:
     if alias is not None and alias not in layers:
         raise ImproperlyConfigured(f"MCP['CHANNEL_LAYER'] names {alias!r}, which is not in CHANNEL_LAYERS.")
     return layers.get(alias or ("mcp" if "mcp" in layers else "default"))
+
+
+def push_databases() -> tuple[str, str] | None:
+    """The aliases that NOTIFY and LISTEN go through; None where no database is the bus. Raises ImproperlyConfigured."""
+    conf = get_conf()
+    if conf.PUSH_DATABASE is None:
+        if conf.PUSH_LISTEN_DATABASE is not None:
+            raise ImproperlyConfigured("MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATABASE'].")
+        return None
+    named = {"PUSH_DATABASE": conf.PUSH_DATABASE, "PUSH_LISTEN_DATABASE": conf.PUSH_LISTEN_DATABASE}
+    for name, alias in named.items():
+        if alias is not None and (alias not in connections or connections[alias].vendor != "postgresql"):
+            raise ImproperlyConfigured(f"MCP[{name!r}] names {alias!r}, which is no PostgreSQL database of DATABASES.")
+    if find_spec("psycopg") is None:
+        raise ImproperlyConfigured("MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'")
+    if not 0 < len(conf.PUSH_CHANNEL.encode()) <= MAX_CHANNEL_BYTES:
+        raise ImproperlyConfigured(f"MCP['PUSH_CHANNEL'] must be a name of at most {MAX_CHANNEL_BYTES} bytes.")
+    return conf.PUSH_DATABASE, conf.PUSH_LISTEN_DATABASE or conf.PUSH_DATABASE
 
 
 def _forget(*, setting: str, **_: Any) -> None:

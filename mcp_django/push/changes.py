@@ -7,8 +7,9 @@ drops the callback, forgets the set.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from threading import RLock
@@ -24,16 +25,31 @@ from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
 from mcp_django.conf import get_conf
+from mcp_django.push.bus import get_bus
 from mcp_django.push.publisher import publisher
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
     from mcp_django.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 
 Model = type[models.Model]
+JSON = dict[str, Any]
+#: What the rows of a model are rows of: the label of a watched model, and the attribute that holds the key there. None:
+#: the key cannot be told from the row.
+Target = tuple[str, str | None]
+
+#: The control that tells of what everybody may do, and the beginning of those that tell of one user, by the key.
+ACCESS, ACCESS_OF = "access", "access:"
+#: What more users than these may do is told, in one transaction, as what everybody may do.
+_MAX_USERS = 100
 
 _CONNECT_SECONDS = 5.0
+
+#: What a relation may do at the delete of the row that it points to, without changing a row that stays.
+_SETTING_NOTHING = (models.CASCADE, models.PROTECT, models.RESTRICT, models.DO_NOTHING)
 
 
 @dataclass(slots=True)
@@ -66,6 +82,18 @@ class Changes(dict[tuple[str, str], ModelChange]):
         for (alias, label), change in other.items():
             self.note(alias, label, change.written, change.deleted)
 
+    def as_json(self) -> list[JSON]:
+        """The changes as an event carries them."""
+        return [
+            {
+                "alias": alias,
+                "label": label,
+                "written": None if change.written is None else sorted(change.written),
+                "deleted": sorted(change.deleted),
+            }
+            for (alias, label), change in self.items()
+        ]
+
 
 class ChangeSet:
     """The changes of one savepoint branch of one connection."""
@@ -80,8 +108,20 @@ class ChangeSet:
         self.position = 0
 
     def __call__(self) -> None:
-        self.told = True
-        publisher.put(self.changes, self.controls)
+        # A bus that rides in the transaction has told it already.
+        if not self.told:
+            self.told = True
+            publisher.put(self.changes, self.controls)
+
+    def note_control(self, control: str) -> None:
+        if control.startswith(ACCESS_OF):
+            if ACCESS in self.controls:
+                return
+            users = {item for item in self.controls if item.startswith(ACCESS_OF)}
+            if len(users) >= _MAX_USERS:
+                self.controls -= users
+                control = ACCESS
+        self.controls.add(control)
 
     def waits(self, callbacks: list[Any]) -> bool:
         """Whether it is among the callbacks of the present transaction.
@@ -110,7 +150,20 @@ def current(alias: str) -> ChangeSet | None:
         change_set = kept[branch] = ChangeSet()
         change_set.position = len(connection.run_on_commit)
         transaction.on_commit(change_set, using=alias, robust=True)
+        _ride_with(connection)
     return change_set
+
+
+def _ride_with(connection: BaseDatabaseWrapper) -> None:
+    """Let the bus tell in the connection's transaction what that changes, if it can."""
+    # Settings that name no bus are told of when the change is.
+    with contextlib.suppress(Exception):
+        get_bus().ride_with(connection)
+
+
+def untold(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
+    """The change sets that are told if the connection's present transaction commits."""
+    return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].told]
 
 
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
@@ -123,10 +176,10 @@ def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted:
 
 
 def note_control(alias: str, control: str) -> None:
-    """Something that every process must know (``access``, ``tools``, ``session:<key>``), told at the commit."""
+    """Something that every process must know (``access:<user>``, ``tools``, ``session:<key>``), told at the commit."""
     change_set = current(alias)
     if change_set is not None:
-        change_set.controls.add(control)
+        change_set.note_control(control)
         if not connections[alias].in_atomic_block:
             change_set()
 
@@ -144,14 +197,19 @@ class Watch:
         self.sites: WeakSet[MCPSite] = WeakSet()
         self._lock = RLock()
         self._connecting = self._connected = False
-        #: Sender → what its rows are rows of: (concrete label, attribute that holds the key).
-        self._targets: dict[Model, list[tuple[str, str | None]]] = {}
+        self._targets: dict[Model, list[Target]] = {}
         self._throughs: set[Model] = set()
+        #: Sender → the labels of models whose rows are changed, without a signal, when one of its rows is deleted.
+        self._let_go: dict[Model, set[str]] = {}
 
     def all_sites(self) -> list[MCPSite]:
         """Every site, also one that is made where the URLconf imports it."""
         import_module(settings.ROOT_URLCONF)
         return list(self.sites)
+
+    def models(self) -> set[Model]:
+        """The concrete models that somebody may watch."""
+        return {model for site in self.all_sites() for model in _watched(site)}
 
     def prime(self) -> None:
         """Wait for the first connection, request or save. None of these receivers outlives it."""
@@ -181,6 +239,12 @@ class Watch:
         if "instance" in kwargs and sender in self._targets:
             self._saved(sender, **kwargs)
 
+    def targets_of(self, model: Model) -> Sequence[Target]:
+        """What the model's rows are rows of; nothing where nobody may watch them."""
+        if not self._connected:
+            self._on_life(model)
+        return self._targets.get(model, ())
+
     def refresh(self) -> None:
         """Watch what is exposed now, after a registration."""
         if self._connected:
@@ -189,7 +253,7 @@ class Watch:
 
     def _connect(self) -> None:
         self._targets, self._throughs = {}, set()
-        for model in {model for site in self.all_sites() for model in _watched(site)}:
+        for model in self.models():
             for sender, attribute in _family(model):
                 targets = self._targets.setdefault(sender, [])
                 target = (model._meta.label_lower, attribute)
@@ -197,6 +261,7 @@ class Watch:
                     targets.append(target)
             for relation in (*model._meta.many_to_many, *_reverse_many_to_many(model)):
                 self._throughs.add(getattr(relation, "through", None) or relation.remote_field.through)
+        self._let_go = {sender: self._left_behind(sender) for sender in self._targets}
         for sender in self._targets:
             post_save.connect(self._saved, sender=sender, weak=False)
             post_delete.connect(self._deleted, sender=sender, weak=False)
@@ -213,34 +278,56 @@ class Watch:
 
     def _saved(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
         for label, attribute in self._targets.get(sender, ()):
-            note(using, label, written=None if attribute is None else (_key_of(instance, attribute),))
+            note(using, label, written=None if attribute is None else (key_of(instance, attribute),))
 
     def _deleted(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
         for label, attribute in self._targets.get(sender, ()):
             if attribute is None:
                 note(using, label, written=None)
             else:
-                note(using, label, deleted=(_key_of(instance, attribute),))
+                note(using, label, deleted=(key_of(instance, attribute),))
+        for label in self._let_go.get(sender, ()):
+            note(using, label, written=None)
 
     def _many_changed(
         self, sender: Model, *, instance: Any, action: str, model: Model, pk_set: Any, using: str, **kwargs: Any
     ) -> None:
         if not action.startswith("post_"):
             return
-        self._note_rows(type(instance), {_key_of(instance, "pk")}, using)
+        self._note_rows(type(instance), {key_of(instance, "pk")}, using)
         # A cleared relation does not say whom it held.
         self._note_rows(model, None if pk_set is None else {str(key) for key in pk_set}, using)
+
+    def _left_behind(self, sender: Model) -> set[str]:
+        """The watched models with a relation to the sender that a delete sets to something else: SET_NULL and the like.
+
+        Which of their rows point to a deleted one, only the database could say.
+        """
+        labels: set[str] = set()
+        for relation in sender._meta.get_fields(include_hidden=True):
+            if not isinstance(relation, models.ManyToOneRel) or relation.on_delete in _SETTING_NOTHING:
+                continue
+            # Django sets it by the base manager, which may tell of it with the keys of the rows.
+            by_manager = getattr(relation.on_delete, "lazy_sub_objs", False)
+            base_manager: Any = relation.related_model._base_manager
+            if not (by_manager and getattr(base_manager._queryset_class, "tells_of_updates", False)):
+                labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
+        return labels
 
     def _note_rows(self, model: Model, keys: set[str] | None, using: str) -> None:
         for label, _ in self._targets.get(model, ()):
             note(using, label, written=keys)
 
 
-def _key_of(instance: models.Model, attribute: str) -> str:
+def key_of(instance: models.Model, attribute: str) -> str:
     """The key as the database spells it: it may have been assigned as other text, a UUID without hyphens, say."""
-    value = getattr(instance, attribute)
+    return spelled_key(instance._meta.pk, getattr(instance, attribute))
+
+
+def spelled_key(field: models.Field[Any, Any], value: Any) -> str:
+    """The text of a key of this primary key."""
     try:
-        return str(instance._meta.pk.to_python(value))
+        return str(field.to_python(value))
     except ValidationError:
         return str(value)
 

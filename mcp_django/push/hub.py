@@ -10,18 +10,22 @@ import contextlib
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.push import streams, visibility
-from mcp_django.push.bus import ChannelLayerBus, LocalBus, get_bus
-from mcp_django.push.changes import Changes
+from mcp_django.push import visibility
+from mcp_django.push.addresses import Addresses
+from mcp_django.push.bus import LocalBus, get_bus
+from mcp_django.push.changes import ACCESS, Changes
+from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
-from mcp_django.push.listeners import LISTS, Listener, Subscription
-from mcp_django.push.running import RUNNING
+from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.lists import ListWatch, concerns_lists
+from mcp_django.push.live import LiveQueries
+from mcp_django.push.unanswered import Unanswered
 from mcp_django.tasks import watching
 from mcp_django.workers import get_workers
 
@@ -34,16 +38,12 @@ JSON = dict[str, Any]
 logger = logging.getLogger("mcp_django")
 
 #: Principals that are checked in one call of a worker.
-_PRINCIPALS_PER_CALL = 25
+_PRINCIPALS_PER_CALL = 100
+#: Such calls at a time: while one waits for the database another goes on, and most workers are left for requests.
+_CHECKS_AT_ONCE = 2
 _STREAMS_PER_SESSION = 4
-#: The addresses of requests that are to be cancelled begin with it.
-_CANCEL = "cancel:"
-#: The addresses of stored streams that go on.
-_STREAM = "stream:"
 #: The controls that tell of a task begin with it.
 _TASK = "task:"
-#: Sweeps between two renewals of the leases of stored streams.
-_LEASE_TURNS = 5
 
 
 class Member(Protocol):
@@ -68,20 +68,6 @@ class Member(Protocol):
         """End it: because its principal may no longer be here, or because the process is ``going_away``."""
 
 
-class Writer(Protocol):
-    """What stores a stream, while it writes to the client that has asked."""
-
-    def detach(self) -> None:
-        """Write to this client no more."""
-
-
-class Reader(Member, Protocol):
-    """A member that gives a client the rest of a stored stream."""
-
-    #: The number of the last event that it has read.
-    number: int
-
-
 class Hub:
     """The connections of this process that want to be told of changes."""
 
@@ -91,26 +77,28 @@ class Hub:
         #: In the order in which they came.
         self._listeners: dict[Listener, None] = {}
         self._members: set[Member] = set()
+        self.lists = ListWatch()
+        self.live = LiveQueries(self)
+        self.unanswered = Unanswered(self)
         #: Concrete label → subscription → its listener: an event costs by its matches.
         self._index: dict[str, dict[Subscription, Listener]] = defaultdict(dict)
         self._inbox = Changes()
         self._controls: set[str] = set()
         self._inbox_lock = Lock()
         self._woken = asyncio.Event()
-        #: Address → who waits for something that may come to any process (an answer, the rest of a stream).
-        self._expected: dict[str, set[asyncio.Event]] = defaultdict(set)
-        #: Stored streams that this process writes, and those that it reads.
-        self.stored_streams: dict[str, Writer] = {}
-        self._readers: dict[str, Reader] = {}
-        #: The sweep in which the leases of the former were renewed.
-        self._renewed_in = 0
+        self.addresses = Addresses(loop)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.delivery = Delivery(loop)
         bus = get_bus()
         self._start(self._work())
         self._start(self._sweep())
+        self._start(self.lists.work())
+        self._start(self.unanswered.work())
+        for work in self.live.works():
+            self._start(work)
         if isinstance(bus, LocalBus):
             bus.join(self)
-        elif isinstance(bus, ChannelLayerBus):
+        else:
             self._start(Follower(self, bus).follow())
 
     # Who is here. On the loop.
@@ -120,8 +108,9 @@ class Hub:
             listener.close(going_away=True)
         self._listeners[listener] = None
         self._members.add(listener)
+        self.lists.add(listener)
         for subscription in listener.subscriptions.values():
-            self._index[subscription.concrete][subscription] = listener
+            self._follow(subscription, listener)
         if listener.tasks:
             # How they stand is told at once: they may have changed before anybody watched.
             self.receive(Changes(), [_TASK + key for key in listener.tasks])
@@ -133,21 +122,37 @@ class Hub:
         if listener not in self._listeners or subscription.uri in listener.subscriptions:
             return
         listener.subscriptions[subscription.uri] = subscription
-        self._index[subscription.concrete][subscription] = listener
+        self._follow(subscription, listener)
 
     def unwatch(self, listener: Listener, uri: str) -> None:
         subscription = listener.subscriptions.pop(uri, None)
         if subscription is not None:
-            self._index[subscription.concrete].pop(subscription, None)
+            self._unfollow(subscription, listener)
             listener.untell(uri)
 
     def remove(self, listener: Listener) -> None:
         self._listeners.pop(listener, None)
         self._members.discard(listener)
+        self.lists.remove(listener)
         for subscription in listener.subscriptions.values():
-            self._index[subscription.concrete].pop(subscription, None)
+            self._unfollow(subscription, listener)
         if listener.session_key is not None:
             self.arrange(listener.session_key)
+            speaker = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
+            if speaker is not None:
+                speaker.take_over(listener)
+
+    def _follow(self, subscription: Subscription, listener: Listener) -> None:
+        if subscription.is_live:
+            self.live.add(subscription, listener)
+        else:
+            self._index[subscription.concrete][subscription] = listener
+
+    def _unfollow(self, subscription: Subscription, listener: Listener) -> None:
+        if subscription.is_live:
+            self.live.remove(subscription, listener)
+        else:
+            self._index[subscription.concrete].pop(subscription, None)
 
     def join(self, member: Member) -> None:
         self._members.add(member)
@@ -156,35 +161,6 @@ class Hub:
 
     def leave(self, member: Member) -> None:
         self._members.discard(member)
-
-    def expect(self, address: str) -> asyncio.Event:
-        """Set when something came for the address, to whatever process; until ``unexpect``."""
-        event = asyncio.Event()
-        self._expected[address].add(event)
-        return event
-
-    def unexpect(self, address: str, event: asyncio.Event) -> None:
-        self._expected[address].discard(event)
-        if not self._expected[address]:
-            del self._expected[address]
-
-    def begin_reading(self, stream: str, reader: Reader) -> asyncio.Event:
-        """Tell of a stored stream the newest reader alone. The event is set when there is more to read."""
-        writer, older = self.stored_streams.get(stream), self._readers.get(stream)
-        self._readers[stream] = reader
-        # Whoever comes back has lost the connection that was there before, or does not want it any more.
-        if writer is not None:
-            writer.detach()
-        if older is not None:
-            older.close()
-        self.join(reader)
-        return self.expect(_STREAM + stream)
-
-    def end_reading(self, stream: str, reader: Reader, event: asyncio.Event) -> None:
-        self.leave(reader)
-        self.unexpect(_STREAM + stream, event)
-        if self._readers.get(stream) is reader:
-            del self._readers[stream]
 
     def listeners_of(self, session_key: str) -> list[Listener]:
         """The open streams of a stored session, the oldest first."""
@@ -207,13 +183,13 @@ class Hub:
 
     def close(self) -> None:
         """End every stream and every task of the hub; what comes later is ended at once."""
-        self._closed = True
+        was_closed, self._closed = self._closed, True
         for member in list(self._members):
             member.close(going_away=True)
-        for task in self._tasks:
-            # Servers ask more than once, and a second cancellation would break into the clearing up after the first.
-            if not task.cancelling():
-                task.cancel()
+        # Servers ask more than once, and a second cancellation would break into the clearing up after the first.
+        # That a task is being cancelled is no sign of it: a timeout of its own does that too.
+        for task in () if was_closed else self._tasks:
+            task.cancel()
 
     # What happens. From any thread.
 
@@ -232,7 +208,7 @@ class Hub:
         for label, subscriptions in self._index.items():
             if subscriptions and label:
                 missed.note(visibility.ANY_DATABASE, label, written=None)
-        self.receive(missed, ["access", *LISTS])
+        self.receive(missed, [ACCESS])
 
     # The hub's own tasks.
 
@@ -256,44 +232,60 @@ class Hub:
                 self.resync()
 
     async def _handle(self, changes: Changes, controls: set[str]) -> None:
-        changed = [name for name in LISTS if name in controls]
-        if "access" in controls or changed:
+        if any(concerns_lists(control) for control in controls):
             visibility.forget()
-        for name in changed:
-            for listener in self._listeners:
-                listener.tell_list_changed(name)
+            self.lists.hear(controls)
         for control in sorted(controls):
             await self._obey(control)
         with contextlib.suppress(Overloaded):  # The sweep asks again.
             await self._tell_tasks({item.removeprefix(_TASK) for item in controls if item.startswith(_TASK)})
+        self.live.hear((label for _, label in changes), controls)
         groups: dict[Any, visibility.Group] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():
                 if visibility.concerns(subscription, change):
-                    group = groups.setdefault(listener.identity, visibility.Group(listener))
+                    group = groups.get(listener.identity)
+                    if group is None:
+                        group = groups[listener.identity] = visibility.Group(listener)
                     group.subscriptions[subscription] = listener
         waiting = list(groups.values())
-        for start in range(0, len(waiting), _PRINCIPALS_PER_CALL):
-            batch = waiting[start : start + _PRINCIPALS_PER_CALL]
+        batches = iter([waiting[i : i + _PRINCIPALS_PER_CALL] for i in range(0, len(waiting), _PRINCIPALS_PER_CALL)])
+        async with asyncio.TaskGroup() as checks:
+            for _ in range(min(_CHECKS_AT_ONCE, len(waiting))):
+                checks.create_task(self._check_all(batches, changes))
+
+    async def _check_all(self, batches: Iterator[list[visibility.Group]], changes: Changes) -> None:
+        for batch in batches:
             await self._check(batch, changes)
 
     async def _check(self, batch: list[visibility.Group], changes: Changes) -> None:
         while True:
             try:
-                told = await get_workers().run(visibility.told, batch, changes)
+                found = await get_workers().run(visibility.told, batch, changes)
                 break
             except Overloaded:
                 await asyncio.sleep(0.05)
-        for group, subscriptions in zip(batch, told, strict=True):
-            for subscription in subscriptions:
-                listener = group.subscriptions[subscription]
-                # Unless it was given up while it was looked at.
-                if listener in self._listeners and listener.subscriptions.get(subscription.uri) is subscription:
-                    self._speaker(listener).tell_updated(subscription.uri)
+        for group, checked in zip(batch, found, strict=True):
+            for subscription in checked.tell:
+                self.tell(subscription, group.subscriptions[subscription])
+            if checked.later:
+                self.unanswered.put(group, checked, changes)
+
+    def tell(self, subscription: Subscription, listener: Listener) -> bool:
+        """Tell that what is watched has changed; False if no stream of its session speaks yet."""
+        if self.holds(subscription, listener):
+            speaker = self._speaker(listener) if listener.muted else listener
+            speaker.tell_updated(subscription.uri)
+            return not speaker.muted
+        return True
+
+    def holds(self, subscription: Subscription, listener: Listener) -> bool:
+        """Whether the listener is here and watches by this subscription; it may have been given up meanwhile."""
+        return listener in self._listeners and listener.subscriptions.get(subscription.uri) is subscription
 
     def _speaker(self, listener: Listener) -> Listener:
         """Who is told in the listener's place: a newer stream of its session may have taken over meanwhile."""
-        if not listener.muted or listener.session_key is None:
+        if listener.session_key is None:
             return listener
         others = self.listeners_of(listener.session_key)
         return next((other for other in others if not other.muted), listener)
@@ -302,7 +294,7 @@ class Hub:
         """Do what another process, or the sweep, asks for a stored session."""
         what, _, subject = control.partition(":")
         if what == "wake":
-            self._wake(subject)
+            self.addresses.wake(subject)
         elif what in ("session", "missed"):
             for listener in self.listeners_of(subject):
                 try:
@@ -314,6 +306,8 @@ class Hub:
 
     async def _tell_tasks(self, keys: set[str]) -> None:
         """Tell of the tasks what is new of them."""
+        if not keys:
+            return
         listeners = [listener for listener in self._listeners if not keys.isdisjoint(listener.tasks)]
         for found in await get_workers().run(watching.news, listeners, keys) if listeners else ():
             told = found.listener.tasks
@@ -326,17 +320,6 @@ class Hub:
             if found.task is not None:
                 found.listener.tell_task(found.key, found.task)
 
-    def _wake(self, address: str) -> None:
-        """Something came for the address."""
-        running = RUNNING.get(address.removeprefix(_CANCEL)) if address.startswith(_CANCEL) else None
-        # The sweep finds what was posted for as long as it is kept.
-        if running is not None and not running.cancelled:
-            running.cancel()
-            # Not awaited: it takes its time, and everybody else's events wait behind this one.
-            self.loop.run_in_executor(None, running.queries.interrupt)
-        for event in self._expected.get(address, ()):
-            event.set()
-
     async def _reload(self, listener: Listener, *, missed: bool) -> None:
         """Let a session's stream watch what the session watches, or end it with the session.
 
@@ -346,23 +329,36 @@ class Hub:
         if wanted is None:
             self._end(listener)
             return
-        for uri in set(listener.subscriptions) - wanted:
+        for uri in listener.subscriptions.keys() - wanted.keys():
             self.unwatch(listener, uri)
-        added = visibility.subscriptions(listener, wanted - set(listener.subscriptions))
+        new = wanted.keys() - listener.subscriptions.keys()
+        added = visibility.subscriptions(listener, {uri: wanted[uri] for uri in new})
         # Indexed before they are looked at, so that no change falls between.
         for subscription in added:
             self.watch(listener, subscription)
         if added:
             try:
-                unseen = await get_workers().run(visibility.unseen, listener, added)
+                unseen, unknown = await get_workers().run(visibility.unseen, listener, added)
             except BaseException:
                 # What was not looked at is not watched: the sweep finds it missing, and asks again.
                 for subscription in added:
                     self.unwatch(listener, subscription.uri)
                 raise
-            # It was there when the session subscribed: that it has gone since is told once.
+            # It was there when the session subscribed: that it has gone since is told once. Of a live query it is known
+            # whether its answer is another one.
             for subscription in added if missed else unseen:
-                listener.tell_updated(subscription.uri)
+                if not subscription.is_live:
+                    listener.tell_updated(subscription.uri)
+            if unknown:
+                self.look_later(listener, unknown, told=added if missed else unseen)
+
+    def look_later(self, listener: Listener, unknown: list[Subscription], told: list[Subscription]) -> None:
+        """Find out what there is of the subscriptions as if all of it had changed."""
+        group, everything = visibility.Group(listener), Changes()
+        for subscription in unknown:
+            group.subscriptions[subscription] = listener
+            everything.note(visibility.ANY_DATABASE, subscription.concrete, written=None)
+        self.unanswered.put(group, visibility.Checked(later=unknown), everything, told=told)
 
     async def _sweep(self) -> None:
         """Compare what is open with the database: ended tokens, users and sessions end their streams."""
@@ -370,7 +366,7 @@ class Hub:
         while True:
             await asyncio.sleep(get_conf().SWEEP_SECONDS)
             turn += 1
-            for work in (self._look_around, self._compare):
+            for work in (self.addresses.look, self._look_at_tasks, self._compare):
                 try:
                     await work(turn)
                 except Overloaded:
@@ -387,8 +383,11 @@ class Hub:
         members = list(self._members)
         if not members:
             return
+        self.lists.sweep()
         for listener in [listener for listener in self._listeners if listener.is_overdue()]:
             self.remove(listener)
+            # Should its stream begin after all, it ends at once: it would never be told anything.
+            listener.close()
         ended, sessions = await get_workers().run(visibility.ended, members, turn)
         for member in ended:
             self._end(member)
@@ -397,22 +396,8 @@ class Hub:
         if stale:
             self.receive(Changes(), [f"missed:{key}" for key in stale])
 
-    async def _look_around(self, turn: int) -> None:
-        """Ask the database for what no bus tells of, and tell it what this process is still busy with."""
-        addresses = [*self._expected, *(_CANCEL + key for key in RUNNING)]
-        tasks = {key for listener in self._listeners for key in listener.tasks}
-        read = {stream: reader.number for stream, reader in self._readers.items()}
-        if not addresses and not self.stored_streams and not tasks:
-            return
-        # First, and again in the next sweep if it fails: a stream without a lease is taken for lost.
-        if self.stored_streams and turn - self._renewed_in >= _LEASE_TURNS:
-            await get_workers().run(streams.renew, list(self.stored_streams))
-            self._renewed_in = turn
-        await self._tell_tasks(tasks)
-        for address in await get_workers().run(visibility.arrived, addresses):
-            self._wake(address)
-        for stream in await get_workers().run(streams.with_news, read) if read else ():
-            self._wake(_STREAM + stream)
+    async def _look_at_tasks(self, turn: int) -> None:
+        await self._tell_tasks({key for listener in self._listeners for key in listener.tasks})
 
     def _end(self, member: Member) -> None:
         self._members.discard(member)

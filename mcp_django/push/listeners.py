@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakValueDictionary
+
+from django.utils.functional import LazyObject
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import FieldError
-from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message
-from mcp_django.resources import catalog, files, questions, reading, rows, uris
+from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, encode, notification_message
+from mcp_django.protocol.revisions import NEWEST
+from mcp_django.push.answers import LiveAnswer, Viewer
+from mcp_django.push.changes import spelled_key
+from mcp_django.resources import catalog, files, reading, rows, uris
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
@@ -23,7 +32,9 @@ JSON = dict[str, Any]
 
 
 #: Lists whose changes are told, each by the name of its control: see ``changes.note_control``.
-LISTS = ("tools", "prompts")
+LISTS = ("tools", "prompts", "resources")
+
+_UPDATED = "notifications/resources/updated"
 
 #: A stream that has not begun by then never will.
 _BEGIN_SECONDS = 60.0
@@ -45,6 +56,10 @@ _INDIFFERENT_HEADERS = frozenset(
 )
 
 
+#: What else a request says of where it came from.
+_TELLING = frozenset({"QUERY_STRING", "REMOTE_ADDR", "REMOTE_USER"})
+
+
 @dataclass(slots=True, eq=False)
 class Subscription:
     """One watched URI, as its client wrote it, and what the principal could see of it when it was last asked."""
@@ -61,8 +76,21 @@ class Subscription:
     keys: set[str] | None = None
     #: A collection of which every row is visible.
     unscoped: bool = False
-    #: A collection with a query that cannot be watched: why.
+    #: What may be told of it could not be found out in time: see ``unanswered``.
+    is_waiting: bool = False
+    #: A live query: the digest of the answer that its client knows of. None: it is being asked for. Empty: of none.
+    digest: str | None = None
+    #: A live query: what it was first made of, and how long that took.
+    first: LiveAnswer | None = None
+    #: A live query of a stored session: its row still has the digest, so that nothing was told since it subscribed.
+    is_stored: bool = False
+    #: A query that cannot be watched: why.
     errors: list[FieldError] = field(default_factory=list)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it is told of when its answer changes, and not when rows do."""
+        return self.target is not None and self.target.is_query
 
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the resource is there for the request's principal; what is visible of it is remembered."""
@@ -78,32 +106,37 @@ class Subscription:
             self.key = next(iter(found), self.key)
             self.visible = self.visible or bool(found)
             return self.visible
+        if self.target.is_query:
+            return self._look_at_answer(Viewer.of(site, request), self.target)
         if self.target.kind == "collection":
-            self.errors = _errors(rights, self.target) if self.target.query else []
-            if self.errors:
-                return False
             self.remember(rights)
         return True
 
-    def remember(self, rights: ModelRights) -> None:
+    def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
+        self.errors = viewer.errors(target)
+        if self.errors:
+            return False
+        if self.digest is None:
+            self.first = viewer.answer(target)
+            # Last: whoever finds it takes the rest for known.
+            self.digest = "" if self.first is None else self.first.digest
+        return True
+
+    def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], set[str] | None] | None = None) -> None:
         """Note which rows of the collection are visible, to tell of those that go."""
         self.unscoped = not rights.scoped
-        if self.unscoped:
-            return
-        limit = get_conf().MAX_WATCHED_KEYS
-        keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
-        if rights.model_mcp.checks_objects and len(keys) <= limit:
-            keys = list(rows.visible_keys(rights, keys))
-        self.keys = {*(self.keys or ()), *keys} if len(keys) <= limit else None
+        if not self.unscoped:
+            keys = (keys_of or watched_keys)(rights)
+            self.keys = None if keys is None else {*(self.keys or ()), *keys}
 
 
-def _errors(rights: ModelRights, target: uris.Target) -> list[FieldError]:
-    """What is wrong with the query of a collection, by its parameters."""
-    try:
-        rows.check_watched(rights, catalog.question(target.query))
-    except questions.InvalidQuestion as error:
-        return catalog.in_query(error)
-    return []
+def watched_keys(rights: ModelRights) -> set[str] | None:
+    """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
+    limit = get_conf().MAX_WATCHED_KEYS
+    keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
+    if len(keys) > limit:
+        return None
+    return rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else set(keys)
 
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:
@@ -117,7 +150,45 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
     if model_mcp is None:
         return None
     concrete = model_mcp.opts.concrete_model or model_mcp.model
-    return Subscription(uri, target, concrete._meta.label_lower if target.kind != "schema" else "", target.key)
+    label = concrete._meta.label_lower if target.kind != "schema" else ""
+    return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))
+
+
+class Sink(Protocol):
+    """Writes what a listener is told."""
+
+    def wake(self) -> None:
+        """There is something to take, or the listener is closed."""
+
+
+class Identity:
+    """What decides on what a listener may be told: its site, its principal's rights, and its request."""
+
+    __slots__ = ("__weakref__", "principal_key")
+
+    def __init__(self, principal_key: str) -> None:
+        self.principal_key = principal_key
+
+
+_identities: WeakValueDictionary[tuple[Any, ...], Identity] = WeakValueDictionary()
+_identities_lock = Lock()
+
+
+def _identity(principal_key: str, *parts: Any) -> Identity:
+    """The same one for equal parts, as long as anybody has it."""
+    with _identities_lock:
+        return _identities.setdefault((principal_key, *parts), Identity(principal_key))
+
+
+def _compared(value: Any) -> Hashable:
+    """What stands for an attribute of a request: itself, or something that equals nothing else."""
+    if isinstance(value, LazyObject):
+        return object()  # To look at it may ask the database.
+    try:
+        hash(value)
+    except TypeError:
+        return object()
+    return value  # type: ignore[no-any-return]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -130,6 +201,8 @@ class Listener:
     site: MCPSite
     principal: Principal
     request: MCPRequest
+    #: What its client speaks: lists are compared as it is given them.
+    revision: str = NEWEST
     #: The id of the listen request, which tags its notifications; None for a legacy session's stream.
     subscription_id: int | str | None = None
     #: Those of the LISTS whose changes it is told of.
@@ -145,20 +218,31 @@ class Listener:
     muted: bool = False
     #: Whether its client is being written to.
     begun: bool = False
-    #: What decides on what it may be told: listeners that are equal in it are asked about once.
-    identity: tuple[Any, ...] = ()
-    _pending: dict[tuple[str, str], JSON] = field(default_factory=dict)
-    _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Shared by the listeners that are asked about once, since they may be told the same.
+    identity: Identity = field(init=False)
+    #: The notifications to write, encoded, by what they tell of.
+    _pending: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    #: Those that were taken, and are being written.
+    _taken: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    #: Who is woken when there is something to write: whoever waits in ``next``, or the sink.
+    _waiter: asyncio.Future[None] | None = None
+    _sink: Sink | None = None
     _made_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
+        request, principal = self.request, self.principal
+        # A project may read a tenant from any of these, or have had it set by a middleware.
         headers = {
             (name, value)
-            for name, value in self.request.META.items()
-            if name.startswith("HTTP_") and name not in _INDIFFERENT_HEADERS
+            for name, value in request.META.items()
+            if name in _TELLING or (name.startswith("HTTP_") and name not in _INDIFFERENT_HEADERS)
         }
-        # A project may read a tenant from any header.
-        self.identity = (self.site.name, self.principal.rights, frozenset(headers))
+        set_there = {
+            (name, _compared(value)) for name, value in request.attributes().items() if name not in ("mcp", "auth")
+        }
+        self.identity = _identity(
+            principal.key, self.site.name, principal.rights, request.path, frozenset(headers), frozenset(set_there)
+        )
 
     @property
     def is_counted(self) -> bool:
@@ -166,23 +250,25 @@ class Listener:
 
     def untell(self, uri: str) -> None:
         """Take back what is pending of a resource that is watched no more."""
-        self._pending.pop(("notifications/resources/updated", uri), None)
+        self._pending.pop((_UPDATED, uri), None)
 
     def tell_updated(self, uri: str) -> None:
-        self._tell("notifications/resources/updated", uri, {"uri": uri})
+        self._tell(_UPDATED, uri, _updated(uri, self.subscription_id))
 
     def tell_task(self, key: str, task: JSON) -> None:
         """Tell how a task stands, in the place of what is pending of it."""
-        self._tell("notifications/tasks", key, task)
+        method = "notifications/tasks"
+        self._tell(method, key, _notification(method, task, self.subscription_id))
 
     def tell_list_changed(self, name: str) -> None:
         if name in self.lists:
-            self._tell(f"notifications/{name}/list_changed", "", {})
+            method = f"notifications/{name}/list_changed"
+            self._tell(method, "", _notification(method, {}, self.subscription_id))
 
     def close(self, *, going_away: bool = False) -> None:
         """End the stream: its reader is given what is pending, then None."""
         self.closed = True
-        self._wakeup.set()
+        self._wake()
 
     def is_overdue(self) -> bool:
         """Whether its stream should have begun long ago: its client went away before."""
@@ -194,21 +280,60 @@ class Listener:
         self._pending.clear()
         self.close()
 
-    async def next(self) -> list[JSON] | None:
-        """The pending notifications, at least one; None once the stream has ended."""
+    async def next(self) -> list[bytes] | None:
+        """The pending notifications, encoded, at least one; None once the stream has ended."""
         self.begun = True
+        self._taken = {}
         while not self._pending:
             if self.closed:
                 return None
-            self._wakeup.clear()
-            await self._wakeup.wait()
-        pending, self._pending = list(self._pending.values()), {}
-        return pending
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self.take()
 
-    def _tell(self, method: str, key: str, params: JSON) -> None:
+    def speak_to(self, sink: Sink) -> None:
+        """Wake the sink from now on when there is something to ``take``, and at the end; another way than ``next``."""
+        self.begun = True
+        self._sink = sink
+        if self._pending or self.closed:
+            sink.wake()
+
+    def take(self) -> list[bytes]:
+        """The pending notifications, encoded; they are pending no more. Those that were taken before are written."""
+        self._taken, self._pending = self._pending, {}
+        return list(self._taken.values())
+
+    def take_over(self, gone: Listener) -> None:
+        """Tell what another stream of the session, whose client is gone, was to tell, and may not have told."""
+        for (method, key), body in {**gone._taken, **gone._pending}.items():
+            if method != _UPDATED or key in self.subscriptions:
+                self._tell(method, key, body)
+        gone._taken, gone._pending = {}, {}
+
+    def _tell(self, method: str, key: str, body: bytes) -> None:
         if self.muted or self.abandoned:
             return
-        if self.subscription_id is not None:
-            params = {**params, "_meta": {SUBSCRIPTION_ID_META_KEY: self.subscription_id}}
-        self._pending[method, key] = notification_message(method, params or None)
-        self._wakeup.set()
+        is_first = not self._pending
+        self._pending[method, key] = body
+        if is_first:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._sink is not None:
+            self._sink.wake()
+            return
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+def _notification(method: str, params: JSON, subscription_id: int | str | None) -> bytes:
+    if subscription_id is not None:
+        params = {**params, "_meta": {SUBSCRIPTION_ID_META_KEY: subscription_id}}
+    return encode(notification_message(method, params or None))
+
+
+@lru_cache(maxsize=1_024, typed=True)
+def _updated(uri: str, subscription_id: int | str | None) -> bytes:
+    """Many listeners are told the same: most clients number their requests from 1."""
+    return _notification(_UPDATED, {"uri": uri}, subscription_id)

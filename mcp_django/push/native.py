@@ -40,5 +40,11 @@ def new_event() -> threading.Event:
     return made
 
 
+def new_lock() -> threading.Lock:
+    """A lock that a thread and a greenlet may share; whoever holds it must not wait for anything."""
+    made: threading.Lock = (_original("_thread", "allocate_lock") or threading.Lock)()
+    return made
+
+
 def sleep(seconds: float) -> None:
     (_original("time", "sleep") or time.sleep)(seconds)

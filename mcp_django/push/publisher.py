@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.push import native
+from mcp_django.push.backlog import Backlog, Batch
 from mcp_django.push.bus import get_bus
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Publisher:
         """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours."""
         self.id = uuid.uuid4().hex
         self.number = 0
-        self._queue: queue.SimpleQueue[Any] = native.new_queue()
+        self._backlog = Backlog()
         self._running = False
         self._started_at = 0.0
         self._lock = threading.Lock()
@@ -54,7 +55,7 @@ class Publisher:
             # Whoever saves a row is not to blame for CHANNEL_LAYERS; whoever listens is told by the hub.
             logger.exception("A change cannot be told")
             return
-        self._queue.put((changes, controls))
+        self._backlog.put((changes, controls))
         if not self._running:
             self._start()
 
@@ -63,7 +64,7 @@ class Publisher:
         if not self._running:
             return True
         done = native.new_event()
-        self._queue.put(done)
+        self._backlog.put(done)
         return done.wait(seconds)
 
     def _start(self) -> None:
@@ -72,14 +73,19 @@ class Publisher:
                 return
             self._running = True
             self._started_at = time.time()
-        native.start_thread(self._run)
+        try:
+            native.start_thread(self._run)
+        except RuntimeError:
+            # The process ends, and Python starts no threads any more.
+            self._running = False
+            self._send_all(self._backlog.take(None))
 
     def _run(self) -> None:
         sent_at, repeat = 0.0, _FIRST_REPEAT
-        events = self._queue
+        backlog = self._backlog
         while True:
             try:
-                item = events.get(timeout=repeat)
+                item = backlog.wait(repeat)
             except queue.Empty:
                 self._send([], [])
                 repeat = min(repeat * 2, _LAST_REPEAT)
@@ -88,30 +94,19 @@ class Publisher:
                 pause = sent_at + get_conf().COALESCE_SECONDS - time.monotonic()
                 if pause > 0 and not hasattr(item, "set"):
                     native.sleep(pause)
-                self._send_all(item, events)
+                self._send_all(backlog.take(item))
             except Exception:
                 logger.exception("Changes could not be sent")
             sent_at, repeat = time.monotonic(), _FIRST_REPEAT
 
-    def _send_all(self, item: Any, events: queue.SimpleQueue[Any]) -> None:
-        """Send the item together with all that waits behind it."""
-        from mcp_django.push.changes import Changes
-
-        merged, controls, flushes = Changes(), set[str](), []
-        while True:
-            if hasattr(item, "set"):
-                flushes.append(item)
-            else:
-                merged.absorb(item[0])
-                controls |= item[1]
-            if events.empty():
-                break
-            item = events.get()
-        if merged or controls:
-            self.number += 1
-            self._send(_changes_to_json(merged), sorted(controls))
-        for flush_done in flushes:
-            flush_done.set()
+    def _send_all(self, batch: Batch) -> None:
+        try:
+            if batch.changes or batch.controls:
+                self.number += 1
+                self._send(batch.changes.as_json(), sorted(batch.controls))
+        finally:
+            for flush_done in batch.flushes:
+                flush_done.set()
 
     def _send(self, changes: list[JSON], controls: list[str]) -> None:
         event: JSON = {"publisher": self.id, "started": self._started_at, "number": self.number}
@@ -126,18 +121,6 @@ class Publisher:
             logger.warning("An event could not be sent; subscribers will be told to look again", exc_info=True)
 
 
-def _changes_to_json(changes: Changes) -> list[JSON]:
-    return [
-        {
-            "alias": alias,
-            "label": label,
-            "written": None if change.written is None else sorted(change.written),
-            "deleted": sorted(change.deleted),
-        }
-        for (alias, label), change in changes.items()
-    ]
-
-
 publisher = Publisher()
 
 
@@ -149,13 +132,34 @@ def flush(seconds: float = _FLUSH_SECONDS) -> bool:
     return publisher.flush(seconds)
 
 
+class _Exit:
+    """The end of the process, which several of Python's hooks tell of: they wait for the broker no longer than one."""
+
+    def __init__(self) -> None:
+        self._deadline: float | None = None
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if self._deadline is None:
+            self._deadline = now + _FLUSH_SECONDS
+        if now < self._deadline:
+            publisher.flush(self._deadline - now)
+
+    def forget(self) -> None:
+        self._deadline = None
+
+
+_at_exit = _Exit()
+
+
 def _at_exit_of_child(_: Publisher) -> None:
     """Children of multiprocessing run no atexit functions, and forget the finalizers of their parent."""
-    multiprocessing.util.Finalize(None, flush, exitpriority=100)
+    multiprocessing.util.Finalize(None, _at_exit, exitpriority=100)
 
 
 os.register_at_fork(after_in_child=publisher._reset)
+os.register_at_fork(after_in_child=_at_exit.forget)
 multiprocessing.util.register_after_fork(publisher, _at_exit_of_child)
-atexit.register(flush)
+atexit.register(_at_exit)
 # Earlier than atexit, where Python has it: before the threads are gone in which asyncio resolves host names.
-getattr(threading, "_register_atexit", atexit.register)(flush)
+getattr(threading, "_register_atexit", atexit.register)(_at_exit)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, cast
 
 from django.db import IntegrityError, router, transaction
@@ -82,7 +83,10 @@ class StoredSession:
         try:
             with transaction.atomic(using=self._alias):
                 WatchedResource.objects.create(
-                    session_id=self.key, uri=subscription.uri, uri_hash=_digest(subscription.uri)
+                    session_id=self.key,
+                    uri=subscription.uri,
+                    uri_hash=_digest(subscription.uri),
+                    digest=subscription.digest or "",
                 )
         except IntegrityError:
             return  # Watched already, or the session has ended meanwhile.
@@ -112,6 +116,18 @@ class StoredSession:
     @property
     def _alias(self) -> str:
         return router.db_for_write(Session)
+
+
+def forget_answers(watched: Iterable[tuple[str, str]]) -> None:
+    """Sessions, each with the URI of a live query: another answer is told, so that the one that is kept holds no more.
+
+    A stream that broke may have lost it: on the next one they are told once to look.
+    """
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for session, uri in watched:
+        sessions[uri].add(session)
+    for uri, keys in sessions.items():
+        WatchedResource.objects.filter(session__in=keys, uri_hash=_digest(uri)).exclude(digest="").update(digest="")
 
 
 def _end(keys: Collection[str]) -> None:

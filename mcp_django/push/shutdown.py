@@ -1,34 +1,43 @@
-"""Ending streams before the server ends: servers wait for open streams before they tell an application anything."""
+"""Ending streams before the server ends: servers wait for open streams before they tell an application anything.
+
+A signal that ends the process is held back until the streams and sockets are written to their end: uvicorn, granian and
+Daphne learn of it by a signal. Hypercorn's workers do not, and are watched.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
 from mcp_django.push.hub import Hub
 
-#: How long Daphne is held back for streams and sockets to be written to their end, and how often that is looked at.
-_TWISTED_SECONDS, _TWISTED_STEP = 2.0, 0.05
+#: How long a server is held back for streams and sockets to be written to their end, and how often that is looked at.
+_END_SECONDS, _STEP_SECONDS = 2.0, 0.05
 
 _hubs: WeakSet[Hub] = WeakSet()
-os.register_at_fork(after_in_child=_hubs.clear)
+_watching: set[asyncio.Task[None]] = set()
 _chained = False
+_is_ending = False
 
 
 def close_hub_at_shutdown(hub: Hub) -> None:
-    """Close the hub's streams when the process is asked to end, ahead of what the server does then."""
+    """Close the hub's streams when the process is asked to end, ahead of what the server does then. On the loop."""
     global _chained  # noqa: PLW0603
-    _hubs.add(hub)
+    if hub not in _hubs:
+        _hubs.add(hub)
+        _watch_hypercorn(hub)
     if not _chained and threading.current_thread() is threading.main_thread():
         _chained = True
         for number in (signal.SIGTERM, signal.SIGINT):
-            _chain(number)
+            _chain(number, hub.loop)
         _hook_twisted()
 
 
@@ -38,20 +47,76 @@ def _close_hubs() -> None:
             hub.loop.call_soon_threadsafe(hub.close)
 
 
-def _chain(number: signal.Signals) -> None:
+def _are_empty() -> bool:
+    return all(hub.is_empty for hub in list(_hubs))
+
+
+def _chain(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
     """Close the hubs at a signal that ends the process, which a job in the background of a script is told to ignore."""
+    # What a loop does at a signal, as granian tells it, goes past the handlers of signal.signal.
+    by_loop = getattr(loop, "_signal_handlers", {}).get(number)
+    if by_loop is not None:
+        loop.add_signal_handler(number, lambda: None if _hold_back(number) else by_loop._run())
+        return
     previous = signal.getsignal(number)
     if not callable(previous) and previous is not signal.SIG_DFL:
         return
 
     def handle(received: int, frame: FrameType | None) -> Any:
-        _close_hubs()
+        if _hold_back(received):
+            return None
         if callable(previous):
             return previous(received, frame)
         signal.signal(received, signal.SIG_DFL)
         return signal.raise_signal(received)
 
     signal.signal(number, handle)
+
+
+def _hold_back(number: int) -> bool:
+    """Close the hubs at the first signal. True: it is sent once more, when their streams are written to their end."""
+    global _is_ending  # noqa: PLW0603
+    if _is_ending:
+        return False
+    _is_ending = True
+    _close_hubs()
+    if _are_empty():
+        return False
+    # Not on the loop: what blocks it must not keep the process from ending.
+    threading.Thread(target=_send_again, args=(number,), name="mcp_django-shutdown", daemon=True).start()
+    return True
+
+
+def _send_again(number: int) -> None:
+    deadline = time.monotonic() + _END_SECONDS
+    while not _are_empty() and time.monotonic() < deadline:
+        time.sleep(_STEP_SECONDS)
+    os.kill(os.getpid(), number)
+
+
+def _watch_hypercorn(hub: Hub) -> None:
+    """Hypercorn's workers get no signal, and are told of the end only after it has waited for them to end.
+
+    What ends their idle connections at once ends the hub's streams too: an event that ``worker_serve`` holds.
+    """
+    if "hypercorn.asyncio.run" not in sys.modules:
+        return
+    for task in asyncio.all_tasks(hub.loop):
+        waiting: Any = task.get_coro()
+        while waiting is not None:
+            frame = getattr(waiting, "cr_frame", None)
+            if frame is not None and frame.f_code.co_name == "worker_serve":
+                terminated = getattr(frame.f_locals.get("context"), "terminated", None)
+                if terminated is not None:
+                    watch = hub.loop.create_task(_close_after(terminated, hub))
+                    _watching.add(watch)
+                    watch.add_done_callback(_watching.discard)
+            waiting = getattr(waiting, "cr_await", None)
+
+
+async def _close_after(terminated: Any, hub: Hub) -> None:
+    await terminated.wait()
+    hub.close()
 
 
 def _hook_twisted() -> None:
@@ -64,8 +129,19 @@ def _hook_twisted() -> None:
     def before(waited: float = 0.0) -> Any:
         if waited == 0.0:
             _close_hubs()
-        elif waited >= _TWISTED_SECONDS or all(hub.is_empty for hub in _hubs):
+        elif waited >= _END_SECONDS or _are_empty():
             return None
-        return deferLater(reactor, _TWISTED_STEP, before, waited + _TWISTED_STEP)
+        return deferLater(reactor, _STEP_SECONDS, before, waited + _STEP_SECONDS)
 
     reactor.addSystemEventTrigger("before", "shutdown", before)
+
+
+def _after_fork() -> None:
+    """A child has none of its parent's hubs; the signal handlers it has."""
+    global _is_ending  # noqa: PLW0603
+    _is_ending = False
+    _hubs.clear()
+    _watching.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

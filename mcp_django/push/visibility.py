@@ -7,7 +7,9 @@ rows that are visible, and of the going of rows that were. Any exception means: 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
@@ -19,11 +21,12 @@ from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
 from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.protocol.errors import MCPError, TooSlow
-from mcp_django.push import posted, questions
 from mcp_django.push.changes import Changes, ModelChange
-from mcp_django.push.listeners import Listener, Subscription, watch
+from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
+from mcp_django.push.together import Together, Visible
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.resources.scoping import shows_every_row
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Member
@@ -37,6 +40,7 @@ ANY_DATABASE = ""
 
 #: Credentials that are no tokens of ours cost queries of their own to try, so a sweep tries so many.
 _TRIED_AGAIN_PER_TURN = 50
+_KEYS_PER_QUERY = 1_000
 
 
 class Group:
@@ -63,68 +67,228 @@ def concerns(subscription: Subscription, change: ModelChange) -> bool:
     return subscription.key in change.written or subscription.key in change.deleted
 
 
-def told(groups: list[Group], changes: Changes) -> list[list[Subscription]]:
-    """For each group the subscriptions to notify."""
-    return [_told(group, changes) for group in groups]
+#: Label of a model, and whether the question is about records.
+Kind = tuple[str, bool]
 
 
-def _told(group: Group, changes: Changes) -> list[Subscription]:
+def kind_of(subscription: Subscription) -> Kind:
+    """Of the questions of a kind one takes as long as another."""
+    return subscription.concrete, subscription.target is not None and subscription.target.is_of_record
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was found out of a group."""
+
+    #: The subscriptions to notify.
+    tell: list[Subscription] = field(default_factory=list)
+    #: Those of which it could not be found out: they are to be asked about again, in this order.
+    later: list[Subscription] = field(default_factory=list)
+    #: The kinds of questions that took too long: see ``kind_of``.
+    slow: set[Kind] = field(default_factory=set)
+    #: The database is away.
+    is_away: bool = False
+
+
+def told(groups: list[Group], changes: Changes) -> list[Checked]:
+    """For each group what to tell. After a question that took too long all others are left for later.
+
+    Everybody else's events wait behind this call. What is asked about later already is left to that.
+    """
+    found: list[Checked] = []
+    is_late = False
+    together = Together([group.listener for group in groups])
+    for group in groups:
+        waiting = [subscription for subscription in group.subscriptions if subscription.is_waiting]
+        if is_late:
+            found.append(Checked(later=list(group.subscriptions)))
+            continue
+        asked = group.subscriptions.keys() - set(waiting) if waiting else group.subscriptions
+        checked = _check(group, asked, changes, together)
+        is_late = bool(checked.later)
+        checked.later += waiting
+        found.append(checked)
+    return found
+
+
+def asked_again(group: Group, changes: Changes) -> Checked:
+    """What to tell a group of which that could not be found out before."""
+    return _check(group, group.subscriptions, changes, Together())
+
+
+def _check(group: Group, subscriptions: Collection[Subscription], changes: Changes, together: Together) -> Checked:
+    listener, checked = group.listener, Checked()
+    waiting = deque(subscriptions)
+    if not waiting:
+        return checked
+    try:
+        request = together.request_of(listener)
+        with listener.site.call_context(request):
+            sight = Sight(Rights.of(listener.site, request), subscriptions, together.visible(listener))
+            while waiting and not checked.slow:
+                try:
+                    if _is_told(waiting[0], sight, changes):
+                        checked.tell.append(waiting[0])
+                    waiting.popleft()
+                except TooSlow:
+                    checked.slow.add(kind_of(waiting[0]))
+                    waiting = deque(sorted(waiting, key=lambda subscription: kind_of(subscription) in checked.slow))
+    except MCPError:
+        return checked  # The credentials no longer hold; the sweep ends the stream.
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("What may be told cannot be found out yet: %s", error)
+        checked.is_away = True
+    except Exception:
+        logger.exception("The check before a push failed; nobody is told")
+        return checked
+    if checked.slow:
+        logger.warning("The check before a push took longer than STATEMENT_SECONDS; it is made again")
+    checked.later = list(waiting)
+    return checked
+
+
+def _is_told(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
+    """Whether a change is told. Raises TooSlow, and what a database raises that is away."""
+    for (alias, label), change in changes.items():
+        if label != subscription.concrete or not concerns(subscription, change):
+            continue
+        try:
+            if _tell(subscription, sight, alias, change):
+                return True
+        except (MCPError, OperationalError, InterfaceError):
+            raise
+        except Exception:
+            # Of the other changes it is told all the same: this one may be forged.
+            logger.exception("The check of %s before a push failed; it is not told", subscription.uri)
+    return False
+
+
+def presumed(group: Group, changes: Changes) -> list[Subscription]:
+    """Those of a group to tell, whose rows the database does not let us look at: by what was visible the last time.
+
+    Only their right to the model is asked anew. Of rows that nobody knows to have been visible, nobody is told.
+    """
     site = group.listener.site
     try:
         request = current_request(group.listener)
         with site.call_context(request):
+            rights = Rights.of(site, request)
             return [
                 subscription
                 for subscription in group.subscriptions
                 if any(
-                    _tell(subscription, Rights.of(site, request), alias, change)
-                    for (alias, label), change in changes.items()
+                    _presume(subscription, rights, change)
+                    for (_, label), change in changes.items()
                     if label == subscription.concrete and concerns(subscription, change)
                 )
             ]
-    except TooSlow:
-        logger.warning("The check before a push took longer than STATEMENT_SECONDS; nobody is told")
+    except (MCPError, OperationalError, InterfaceError):
         return []
-    except MCPError:
-        return []  # The credentials no longer hold; the sweep ends the stream.
-    except (OperationalError, InterfaceError):
-        raise  # The database is away: nothing is known, and the hub asks again.
     except Exception:
-        logger.exception("The check before a push failed; nobody is told")
+        logger.exception("Who saw what has changed could not be found out; nobody is told")
         return []
+
+
+def _presume(subscription: Subscription, rights: Rights, change: ModelChange) -> bool:
+    if subscription.target is None or rights.of_label(subscription.target.label) is None:
+        return False
+    if subscription.target.is_of_record:
+        return subscription.visible
+    if change.written is None:
+        return True
+    return subscription.keys is not None and not subscription.keys.isdisjoint(change.written | change.deleted)
 
 
 def current_request(listener: Listener) -> MCPRequest:
     """A request of the listener's principal, as its credentials give it now. Raises MCPError."""
-    request = listener.request.copy()
-    return request.for_principal(authenticate_again(listener.principal, request))
+    return Together().request_of(listener)
 
 
-def _tell(subscription: Subscription, rights: Rights, alias: str, change: ModelChange) -> bool:
+class Sight:
+    """What a principal sees of the rows that an event concerns: asked once, however many subscriptions there are."""
+
+    def __init__(
+        self, rights: Rights, subscriptions: Iterable[Subscription], visible_to_others: Visible | None = None
+    ) -> None:
+        self._rights = rights
+        self._visible_to_others = visible_to_others
+        self._watched: dict[str, set[str]] = defaultdict(set)
+        for subscription in subscriptions:
+            if subscription.target is not None and subscription.target.is_of_record:
+                self._watched[subscription.target.label].add(subscription.key)
+        #: (label, alias) → keys of watched records, and of rows that were touched, that are visible.
+        self._records: dict[tuple[str, str], set[str]] = {}
+        self._touched: dict[tuple[str, str], set[str]] = {}
+        self._collections: dict[str, set[str] | None] = {}
+
+    def model(self, label: str) -> ModelRights | None:
+        return self._rights.of_label(label)
+
+    def record(self, model: ModelRights, key: str, alias: str) -> bool:
+        """Whether the record is visible, which one of the subscriptions watches."""
+        place = (model.label, alias)
+        if place not in self._records:
+            self._records[place] = self._visible(model, self._watched[model.label], alias)
+        return key in self._records[place]
+
+    def touched(self, model: ModelRights, change: ModelChange, alias: str) -> set[str]:
+        """The keys of those rows of the change that are visible."""
+        place = (model.label, alias)
+        if place not in self._touched:
+            self._touched[place] = self._visible(model, (change.written or set()) | change.deleted, alias)
+        return self._touched[place]
+
+    def collection(self, model: ModelRights) -> set[str] | None:
+        """The keys of all visible rows: see ``Subscription.keys``."""
+        if model.label not in self._collections:
+            self._collections[model.label] = watched_keys(model)
+        return self._collections[model.label]
+
+    def _visible(self, model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
+        others = self._visible_to_others
+        if others is None or model.model_mcp.checks_objects or not shows_every_row(model.model_mcp):
+            return _visible(model, keys, alias)
+        place = (model.label, alias, frozenset(keys))
+        if place not in others:
+            others[place] = _visible(model, keys, alias)
+        return others[place]
+
+
+def _visible(model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
+    found: set[str] = set()
+    waiting = sorted(keys)
+    for start in range(0, len(waiting), _KEYS_PER_QUERY):
+        found |= rows.visible_keys(model, waiting[start : start + _KEYS_PER_QUERY], using=alias or None)
+    return found
+
+
+def _tell(subscription: Subscription, sight: Sight, alias: str, change: ModelChange) -> bool:
     target = subscription.target
-    model = rights.of_label(target.label) if target is not None else None
     if target is None or target.kind == "schema":
         return False
+    model = sight.model(target.label)
     if target.is_of_record:
-        return _tell_record(subscription, model, alias)
-    return model is not None and _tell_collection(subscription, model, alias, change)
+        return _tell_record(subscription, sight, model, alias)
+    return model is not None and _tell_collection(subscription, sight, model, alias, change)
 
 
-def _tell_record(subscription: Subscription, model: ModelRights | None, alias: str) -> bool:
+def _tell_record(subscription: Subscription, sight: Sight, model: ModelRights | None, alias: str) -> bool:
     seen = subscription.visible
     # A key that was deleted is asked for too: it may be there again, by what was told before or will be told after.
-    subscription.visible = model is not None and bool(rows.visible_keys(model, [subscription.key], using=alias or None))
+    subscription.visible = model is not None and sight.record(model, subscription.key, alias)
     return seen or subscription.visible
 
 
-def _tell_collection(subscription: Subscription, model: ModelRights, alias: str, change: ModelChange) -> bool:
+def _tell_collection(
+    subscription: Subscription, sight: Sight, model: ModelRights, alias: str, change: ModelChange
+) -> bool:
     if change.written is None:
-        subscription.remember(model)
+        subscription.remember(model, sight.collection)
         return True
     if subscription.unscoped and not model.scoped:
         return True
     touched = change.written | change.deleted
-    visible = rows.visible_keys(model, list(touched), using=alias or None)
+    visible = sight.touched(model, change, alias)
     known = subscription.keys
     if known is None:
         known_gone = model.model_mcp.tell_unseen_deletes and bool(change.deleted)
@@ -135,36 +299,51 @@ def _tell_collection(subscription: Subscription, model: ModelRights, alias: str,
     return bool(visible or gone)
 
 
-def subscriptions(listener: Listener, uris: Iterable[str]) -> list[Subscription]:
-    found = (watch(listener.site, uri) for uri in sorted(uris))
-    return [subscription for subscription in found if subscription is not None]
+def subscriptions(listener: Listener, watched: Mapping[str, str]) -> list[Subscription]:
+    """Subscriptions to what a stored session watches, as ``session_uris`` has it."""
+    found: list[Subscription] = []
+    for uri, digest in sorted(watched.items()):
+        subscription = watch(listener.site, uri)
+        if subscription is None:
+            continue
+        if subscription.is_live:
+            subscription.digest, subscription.is_stored = digest, bool(digest)
+        found.append(subscription)
+    return found
 
 
-def unseen(listener: Listener, added: list[Subscription]) -> list[Subscription]:
-    """Those of the subscriptions that the principal may not see."""
+def unseen(listener: Listener, added: list[Subscription]) -> tuple[list[Subscription], list[Subscription]]:
+    """Those of the subscriptions that the principal may not see, and those of which that cannot be found out in time.
+
+    The latter count as visible, as they were when the session subscribed.
+    """
+    found: list[Subscription] = []
+    waiting = deque(added)
     try:
         request = current_request(listener)
         with listener.site.call_context(request):
-            return [subscription for subscription in added if not subscription.look(listener.site, request)]
+            while waiting:
+                if not waiting[0].look(listener.site, request):
+                    found.append(waiting[0])
+                waiting.popleft()
+    except (TooSlow, OperationalError, InterfaceError) as error:
+        logger.warning("What a session watches cannot be looked at yet: %s", type(error).__name__)
+        for subscription in waiting:
+            subscription.visible = True
+        return found, [subscription for subscription in waiting if not subscription.is_live]
     except MCPError:
-        return added  # The credentials no longer hold; the sweep ends the stream.
+        return added, []  # The credentials no longer hold; the sweep ends the stream.
     except Exception:
         logger.exception("What a session watches could not be looked at; it counts as invisible")
-        return added
+        return [*found, *waiting], []
+    return found, []
 
 
-def session_uris(key: str | None) -> set[str] | None:
-    """What a stored session watches; None if it has ended."""
+def session_uris(key: str | None) -> dict[str, str] | None:
+    """What a stored session watches, with the digests that it has of live queries; None if it has ended."""
     if key is None or not Session.objects.live().filter(pk=key).exists():
         return None
-    return set(WatchedResource.objects.filter(session=key).values_list("uri", flat=True))
-
-
-def arrived(addresses: Collection[str]) -> list[str]:
-    """Those of the addresses for which something came that the bus may not have told of."""
-    asked = {address.removeprefix("question:") for address in addresses if address.startswith("question:")}
-    found = [f"question:{question_id}" for question_id in questions.answered(asked)] if asked else []
-    return [*found, *(posted.arrived(addresses) if addresses else ())]
+    return dict(WatchedResource.objects.filter(session=key).values_list("uri", "digest"))
 
 
 def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener, set[str]]]:
@@ -173,10 +352,7 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
     One query for all tokens, one for all other users, and a few for all sessions, whatever the number of streams. Other
     credentials than tokens are tried again, some of them at each ``turn``.
     """
-    tokens = AccessToken.objects.filter(
-        pk__in={m.principal.token_id for m in members if m.principal.token_id is not None}
-    ).select_related("user")
-    valid_tokens = {token.pk for token in tokens if token.is_valid()}
+    valid_tokens = _valid_tokens({m.principal.token_id for m in members if m.principal.token_id is not None})
     others = [m for m in members if m.principal.token_id is None and m.principal.user.is_authenticated]
     # An authentication class may make users of its own, whom only their credentials can prove.
     user_model = get_user_model()
@@ -203,6 +379,14 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
         if isinstance(member, Listener) and member.session_key is not None and member not in over
     }
     return list(over), sessions
+
+
+def _valid_tokens(keys: set[int]) -> set[int]:
+    """Those of the tokens that let their users in. Asked every second, so no more is read than has to be."""
+    tokens = AccessToken.objects.current().filter(pk__in=keys)
+    if any(field.name == "is_active" for field in get_user_model()._meta.concrete_fields):
+        return set(tokens.filter(user__is_active=True).values_list("pk", flat=True))
+    return {token.pk for token in tokens.select_related("user") if token.user.is_active}
 
 
 def _refused(members: list[Member], turn: int) -> set[Member]:

@@ -150,14 +150,16 @@ def smallest_group(rights: ModelRights) -> int:
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 
+def check(rights: ModelRights, question: Question) -> None:
+    """Raises InvalidQuestion where the question cannot be asked; asks nothing of the database."""
+    _Plan(rights, question)
+    _matching(rights, question)
+
+
 def aggregate(rights: ModelRights, question: Question) -> Table:
     """The table of a question. Raises InvalidQuestion and TooSlow."""
     plan = _Plan(rights, question)
-    queryset = rights.bare_rows()
-    if question.filter:
-        queryset = queryset.filter(questions.filter_condition(rights, question.filter))
-    if question.search:
-        queryset = queryset.filter(questions.search(rights, question.search))
+    queryset = _matching(rights, question)
     limit = min(question.limit or sys.maxsize, get_conf().MAX_GROUPS)
     try:
         found = _groups(plan, queryset, limit + 1) if plan.groups else _total(plan, queryset)
@@ -167,6 +169,16 @@ def aggregate(rights: ModelRights, question: Question) -> Table:
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuestion.one("measures", message) from None
     return _table(plan, found, limit)
+
+
+def _matching(rights: ModelRights, question: Question) -> models.QuerySet[Any]:
+    """The rows that meet the conditions."""
+    queryset = rights.bare_rows()
+    if question.filter:
+        queryset = queryset.filter(questions.filter_condition(rights, question.filter))
+    if question.search:
+        queryset = queryset.filter(questions.search(rights, question.search))
+    return queryset
 
 
 def _groups(plan: _Plan, queryset: models.QuerySet[Any], count: int) -> list[Any]:

@@ -11,7 +11,6 @@ from django.utils import translation
 from mcp_django.access.scopes import READ
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import (
-    FieldError,
     InternalError,
     LimitExceeded,
     MCPError,
@@ -19,7 +18,7 @@ from mcp_django.protocol.errors import (
     ResourceRefused,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import annotating, files, parts, plain, rows, uris
+from mcp_django.resources import annotating, files, parts, plain, queries, rows, uris
 from mcp_django.resources import templates as model_templates
 from mcp_django.resources.plain import PlainResource
 from mcp_django.resources.plain_templates import PlainTemplate
@@ -37,13 +36,17 @@ if TYPE_CHECKING:
 JSON = dict[str, Any]
 
 
-def resources(exchange: Exchange) -> list[JSON]:
-    """Collections of the models that the principal may view, and plain resources."""
+def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
+    """Collections of the models that the principal may view, and plain resources.
+
+    ``dated`` if they are to say when their contents were last changed, for which the rows are asked.
+    """
     rights = Rights.of(exchange.site, exchange.request)
     with translation.override(settings.LANGUAGE_CODE):
-        collections = [_describe_collection(model) for model in rights.models()]
+        collections = [_describe_collection(model, dated=dated) for model in rights.models()]
     declared = available(exchange.site, exchange.request)
-    return collections + [item.describe(exchange.request) for item in declared if isinstance(item, PlainResource)]
+    plain_ones = [item for item in declared if isinstance(item, PlainResource)]
+    return collections + [item.describe(exchange.request, dated=dated) for item in plain_ones]
 
 
 def templates(exchange: Exchange) -> list[JSON]:
@@ -131,71 +134,28 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         record = rows.get(model, target.key)
         return None if record is None else plain.contents(uri, MIME_TYPE, record.values)
     try:
-        return plain.contents(uri, MIME_TYPE, _collection(model, target.query))
+        return plain.contents(uri, MIME_TYPE, _answer(model, target))
     except InvalidQuestion as error:
-        raise ResourceNotFound(uri, in_query(error)) from None
+        raise ResourceNotFound(uri, queries.in_query(error)) from None
 
 
-def _collection(model: ModelRights, query: tuple[tuple[str, str], ...]) -> JSON:
-    """A page of the collection, with the URI of the next one."""
-    page = rows.find(model, question(query))
-    answer: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
-    notes = list(page.notes)
-    if page.total is not None:
-        answer["total"] = page.total
-    if page.next_cursor is not None:
-        kept = [(name, value) for name, value in query if name != "cursor"]
-        following = uris.query_uri(model.model, [*kept, ("cursor", page.next_cursor)])
+def _answer(model: ModelRights, target: uris.Target) -> JSON:
+    """The answer to the query of a collection or an aggregate, with the URI of the next page."""
+    found = queries.answer(model, target)
+    values, notes = dict(found.values), list(found.notes)
+    if found.next_cursor is not None:
+        kept = [(name, value) for name, value in target.query if name != "cursor"]
+        following = uris.query_uri(model.model, [*kept, ("cursor", found.next_cursor)])
         if len(following) <= get_conf().MAX_URI:
-            answer["next"] = following
+            values["next"] = following
         else:
             notes.append("There are more rows. Their URI would be too long (MAX_URI): ask find_records for them.")
     if notes:
-        answer["notes"] = notes
-    return answer
+        values["notes"] = notes
+    return values
 
 
-def question(query: tuple[tuple[str, str], ...]) -> rows.Question:
-    """The question that a query of a URI asks: every parameter but ours is a condition, and all of them must hold.
-
-    A field named as a parameter of ours is filtered by ``limit__exact``. What needs more than names and texts (``any``,
-    ``not``, a filter of related rows) is left to find_records. Raises InvalidQuestion.
-    """
-    values: dict[str, str] = {}
-    for name, value in query:
-        if name in values:
-            raise InvalidQuestion.one(name, "stands twice in the query; for several values there is __in.", value)
-        values[name] = value
-    if grouped := sorted(model_templates.ONLY_IN_FILTERS & values.keys()):
-        message = "cannot be said in a URI: find_records takes it in its filter."
-        raise InvalidQuestion.one(grouped[0], message, values[grouped[0]])
-    limit, total = values.pop("limit", ""), values.pop("total", "false")
-    if limit and not (limit.isascii() and limit.isdigit() and int(limit[:9]) > 0):
-        raise InvalidQuestion.one("limit", "must be a positive integer", limit)
-    if total not in ("true", "false"):
-        message = "must be true or false. A field of that name is compared by total__exact."
-        raise InvalidQuestion.one("total", message, total)
-    return rows.Question(
-        limit=int(limit[:9] or 0),
-        cursor=values.pop("cursor", None),
-        total=total == "true",
-        order_by=_names(values.pop("order_by", "")),
-        search=values.pop("search", ""),
-        fields=_names(values.pop("fields", "")),
-        filter=values,
-    )
-
-
-def in_query(error: InvalidQuestion) -> list[FieldError]:
-    """What is wrong with a question that a URI asks, by the parameters of its query."""
-    return [{**wrong, "field": wrong["field"].removeprefix("filter.")} for wrong in error.errors]
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
-def _describe_collection(model: ModelRights) -> JSON:
+def _describe_collection(model: ModelRights, *, dated: bool) -> JSON:
     meta = model.model._meta
     described: JSON = {
         "uri": uris.collection_uri(model.model),
@@ -205,7 +165,8 @@ def _describe_collection(model: ModelRights) -> JSON:
     }
     if description := model.description:
         described["description"] = description
-    return {**described, **_if_any(annotations=annotating.of_collection(model))}
+    annotations = annotating.of_collection(model) if dated else annotating.of_model(model)
+    return {**described, **_if_any(annotations=annotations)}
 
 
 def _if_any(**members: JSON) -> JSON:

@@ -76,7 +76,7 @@ class Column:
     @property
     def hides_key(self) -> bool:
         """Whether it is itself null where it points to such a row: not if it is the key of a row that is seen."""
-        return self.hides_rows and not self.field.primary_key
+        return self.related is not None and self.related.scoped and not self.field.primary_key
 
     @property
     def can_order(self) -> bool:
@@ -86,7 +86,7 @@ class Column:
     @property
     def is_plain(self) -> bool:
         """Whether the value is read as it is stored."""
-        return not self.masked and self.kind.select is F
+        return self.kind.select is F and not self.masked
 
     @property
     def nullable(self) -> bool:

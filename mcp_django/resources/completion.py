@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models import Q
 
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
-from mcp_django.resources import catalog, questions, reading, rows, templates, uris, values
+from mcp_django.resources import catalog, measures, questions, reading, rows, templates, uris, values
 from mcp_django.resources.columns import Column
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
 from mcp_django.resources.plain_templates import PlainTemplate
@@ -39,10 +39,16 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
     if uri == templates.SCHEMA and rights.models():
         return {"app_label": partial(_app_labels, rights), "model": partial(_model_names, rights)}
     if (found := templates.parse(rights, uri)) is not None:
-        model, key = found
-        if key:
-            return {key: lambda typed, _: complete_key(model, typed)}
-        return {name: _of_parameter(model, name, column) for name, column in templates.parameters(model).items()}
+        model = found.model
+        if found.key:
+            return {found.key: lambda typed, _: complete_key(model, typed)}
+        if not found.is_aggregate:
+            return {name: _of_parameter(model, name, column) for name, column in templates.parameters(model).items()}
+        parameters = templates.aggregate_parameters(model)
+        return {
+            name: partial(_AGGREGATED[name], model) if name in _AGGREGATED else _of_parameter(model, name, column)
+            for name, column in parameters.items()
+        }
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
     plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
@@ -78,8 +84,30 @@ def _model_names(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Co
 
 def _orders(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
     """Names to order by, as the last of those that were typed."""
+    return _last_of_names((sign + name for name in model.orderable for sign in ("", "-")), typed)
+
+
+def _groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return _last_of_names(measures.group_names(model), typed)
+
+
+def _measures(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return _last_of_names(measures.measure_names(model), typed)
+
+
+def _orders_of_groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    """The columns of the table, as far as they are known."""
+    columns = [name for part in ("group_by", "measures") for name in arguments.get(part, "").split(",") if name]
+    return _last_of_names((sign + name for name in columns or ["count"] for sign in ("", "-")), typed)
+
+
+#: Parameters of an aggregate that mean something else, or nothing, in a query of rows.
+_AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_of_groups}
+
+
+def _last_of_names(names: Iterable[str], typed: str) -> Completion:
+    """The names, as the last of those that were typed."""
     before, comma, _ = typed.rpartition(",")
-    names = [sign + name for name in model.orderable for sign in ("", "-")]
     return among((f"{before}{comma}{name}" for name in names), typed)
 
 

@@ -24,6 +24,8 @@ _SALT = "mcp_django.resources.keyset"
 
 #: A cursor may stand in a URI, and that in a header.
 MAX_CURSOR_CHARS = 2_000
+#: Values of no more fit into a cursor without compression, whatever is in them: JSON has twelve bytes for a character.
+_SHORT_CHARS = 100
 
 
 def question_digest(*parts: Any) -> str:
@@ -36,9 +38,11 @@ def question_digest(*parts: Any) -> str:
 def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str | None:
     """The cursor of a page that ends with these values of the order; None where they are too long for one."""
     plain = [_plain(value) for value in values]
-    if sum(len(value) for value in plain if value is not None) > MAX_CURSOR_CHARS:
+    chars = sum(len(value) for value in plain if value is not None)
+    if chars > MAX_CURSOR_CHARS:
         return None
-    cursor = signing.Signer(salt=_SALT).sign_object([digest, principal_key, plain], compress=True)
+    compress = chars > _SHORT_CHARS
+    cursor = signing.Signer(salt=_SALT).sign_object([digest, principal_key, plain], compress=compress)
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
 

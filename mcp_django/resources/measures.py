@@ -296,6 +296,22 @@ def measure_of(rights: ModelRights, name: str, where: str) -> Measure:
     return Measure(name, function, column)
 
 
+def group_names(rights: ModelRights) -> list[str]:
+    """What the model's own rows may be grouped by: its fields, then parts of its dates and times."""
+    columns = [column for column in rights.columns.values() if column.kind.orderable]
+    parts = [
+        f"{column.name}__{part}" for column in columns for part, item in PARTS.items() if column.kind in item.kinds
+    ]
+    return [*_groupable(rights), *parts]
+
+
+def measure_names(rights: ModelRights) -> list[str]:
+    """What may be measured of the model's own fields."""
+    columns = rights.columns.values()
+    taken = [f"{key}:{column.name}" for key, item in FUNCTIONS.items() for column in columns if item.takes(column)]
+    return ["count", *taken]
+
+
 def _groupable(rights: ModelRights) -> list[str]:
     return [name for name, column in rights.columns.items() if column.kind.orderable]
 

@@ -45,7 +45,7 @@ class PlainResource:
     def is_available(self, request: MCPRequest) -> bool:
         return not self.permission or request.user.has_perm(self.permission)
 
-    def describe(self, request: MCPRequest) -> JSON:
+    def describe(self, request: MCPRequest, *, dated: bool = True) -> JSON:
         described: JSON = {"uri": self.uri, "name": self.name, "mimeType": self.mime_type}
         if self.title:
             described["title"] = self.title
@@ -53,7 +53,7 @@ class PlainResource:
             described["description"] = self.description
         if self.size is not None:
             described["size"] = self.size
-        function = self.last_modified
+        function = self.last_modified if dated else None
         moment = None if function is None else ask(lambda: run(function, request), None, f"last_modified of {self.uri}")
         if annotations := write_annotations(**self.annotations, last_modified=moment):
             described["annotations"] = annotations

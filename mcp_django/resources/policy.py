@@ -10,11 +10,11 @@ import difflib
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db import models
+from django.db import models, router
 from django.db.models import Q
 
 from mcp_django.access.scopes import READ
@@ -34,9 +34,14 @@ logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
 
+#: What a hook that fails counts as, where making a refusal takes longer than asking.
+_REFUSED: Any = object()
 
-def ask(hook: Callable[[], T], default: T, name: str) -> T:
+
+def ask(hook: Callable[[], T], default: T, *name: object) -> T:
     """What the project's hook says. One that fails is logged by its name, and counts as ``default``: as a refusal.
+
+    The name may be given in parts, which are only then written, with dots between them.
 
     In a request that was given up meanwhile it raises what the hook raised.
     """
@@ -45,7 +50,7 @@ def ask(hook: Callable[[], T], default: T, name: str) -> T:
     except Exception:
         if was_interrupted():
             raise  # Not the hook's fault, and no answer can be made of what it did not come to say.
-        logger.exception("%s failed; taken as a refusal", name)
+        logger.exception("%s failed; taken as a refusal", ".".join(map(str, name)))
         return default
 
 
@@ -108,19 +113,19 @@ class ModelRights:
             return None
         if not isinstance(field, models.Field) or not field.concrete or field.many_to_many:
             return None
-        kind = kind_of(field, named=self.model_mcp.names(field))
-        if kind is None or self.model_mcp.hides(field):
+        column = _column_of(field, self.model_mcp.names(field))
+        if column is None or self.model_mcp.hides(field):
             return None
         if not isinstance(field, models.ForeignKey):
-            return Column(field.name, field, kind)
+            return column
         related = self._related(field.related_model)
         if field.primary_key:
             # The key of a visible row is no secret, though it may be the key of another row too.
-            return Column(field.name, field, kind, related)
+            return Column(column.name, field, column.kind, related)
         if related is None:
             return None
         # A relation by another field than the key shows that field.
-        return Column(field.name, field, kind, related) if related.shows(field.target_field) else None
+        return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
     def shows(self, field: AnyField) -> bool:
         """Whether the field is readable. Asked of a model whose own columns may depend on the answer."""
@@ -245,8 +250,7 @@ class ModelRights:
 
     def _ask(self, hook: str, default: Any) -> Any:
         """What a ``get_…`` of the ModelMCP says; ``default`` where it fails."""
-        name = f"{self.model_mcp}.{hook}"
-        return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, name)
+        return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
 
     @cached_property
     def filter_names(self) -> frozenset[str] | None:
@@ -331,13 +335,17 @@ class ModelRights:
         return queryset
 
     def _declared_queryset(self) -> models.QuerySet[Any]:
-        queryset: models.QuerySet[Any] = self._ask("get_queryset", self.model._default_manager.none())
+        queryset: models.QuerySet[Any] = self._ask("get_queryset", _REFUSED)
+        if queryset is _REFUSED:
+            return self.model._default_manager.none()
         if queryset.query.is_sliced or queryset.query.combinator:
             logger.error(
                 "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",
                 self.model_mcp,
             )
             return self.model._default_manager.none()
+        if self.rights.from_primary and queryset._db is None:  # type: ignore[attr-defined]
+            queryset = queryset.using(router.db_for_write(self.model))
         if _picks(queryset):
             # Its own order says which row of each group it is.
             return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
@@ -356,9 +364,11 @@ class ModelRights:
 class Rights:
     """What one principal may read on one site, for one request."""
 
-    def __init__(self, site: MCPSite, request: MCPRequest) -> None:
+    def __init__(self, site: MCPSite, request: MCPRequest, *, from_primary: bool = False) -> None:
         self.site = site
         self.request = request
+        #: Whether rows are read from the database that they are written to, unless the project says from which.
+        self.from_primary = from_primary
         self._models: dict[str, ModelRights | None] = {}
 
     @classmethod
@@ -391,9 +401,16 @@ class Rights:
         model_mcp = self.site.models.get(label)
         if model_mcp is None or READ not in self.request.mcp.scopes:
             return None
-        allowed = ask(lambda: model_mcp.has_view_permission(self.request), False, f"{model_mcp}.has_view_permission")
+        allowed = ask(lambda: model_mcp.has_view_permission(self.request), False, model_mcp, "has_view_permission")
         found = ModelRights(self, model_mcp)
         return found if allowed and found.has_readable_key else None
+
+
+@lru_cache(maxsize=10_000)
+def _column_of(field: AnyField, named: bool) -> Column | None:
+    """A field as a column, as the model alone has it: without what a foreign key points to, and whoever asks."""
+    kind = kind_of(field, named=named)
+    return None if kind is None else Column(field.name, field, kind)
 
 
 def split_path(path: str) -> tuple[str, str]:

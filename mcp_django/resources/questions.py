@@ -328,7 +328,7 @@ class _FilterReader:
             if head in place.rights.relations and place.grants(head):
                 return self._relation(head, rest, value, where, place)
         if column is None:
-            return self._wrong(where, unknown_name("field", head, place.names()), value)
+            return self._wrong(where, unknown_name("field", head or name, place.names()), value)
         lookup = rest or "exact"
         if value is None and lookup == "exact":
             lookup, value = "isnull", True

@@ -11,11 +11,9 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.errors import field_error
 from mcp_django.resources import keyset, questions, reading
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.policy import ModelRights, ask
-from mcp_django.resources.questions import InvalidQuestion
 from mcp_django.resources.selecting import values_list
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 
@@ -78,27 +76,6 @@ class _Plan:
 def check(rights: ModelRights, question: Question) -> None:
     """Raises InvalidQuestion where the question cannot be asked; asks nothing of the database."""
     _plan(rights, question)
-
-
-def check_watched(rights: ModelRights, question: Question) -> None:
-    """Raises InvalidQuestion also where rows of other models decide the answer: their changes are not told with it."""
-    check(rights, question)
-    places = {"fields": question.fields, "order_by": question.order_by, **{name: [name] for name in question.filter}}
-    beyond = [place for place, paths in places.items() if any(_leads_away(rights, path) for path in paths)]
-    if question.search and any(field.relation or field.column.via for field in rights.searchable):
-        beyond.append("search")
-    if beyond:
-        message = f"looks at rows of other models, whose changes are not told here. Watch {rights.label} without it."
-        raise InvalidQuestion([field_error(place, message) for place in beyond])
-
-
-def _leads_away(rights: ModelRights, path: str) -> bool:
-    """Whether the path of a field, with or without a lookup, leads to another model."""
-    head, _, rest = path.removeprefix("-").partition("__")
-    column = rights.columns.get(head)
-    return head in rights.relations or bool(
-        rest and column is not None and column.related is not None and rest not in column.kind.lookups
-    )
 
 
 def find(rights: ModelRights, question: Question) -> Page:

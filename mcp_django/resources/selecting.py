@@ -22,7 +22,8 @@ def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.
     rows: Any = queryset.values_list(names[0])
     # In the place of one column, and as Query.set_values leaves them: these, by their names.
     alias = rows.query.get_initial_alias()
-    rows.query.set_select([columns[name].get_col(alias) for name in names])
+    chosen = [columns[name] for name in names]
+    rows.query.set_select([column if column.alias == alias else column.target.get_col(alias) for column in chosen])
     rows.query.values_select = tuple(names)
     rows.query.selected = {name: index for index, name in enumerate(names)}
     rows._fields = tuple(names)
@@ -31,4 +32,5 @@ def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.
 
 @lru_cache(maxsize=1_000)
 def _own_columns(opts: Options[Any]) -> dict[str, Any]:
-    return {field.attname: field for field in opts.local_concrete_fields}
+    """The columns as expressions. Django keeps them too, but for those of foreign keys, which take long to compare."""
+    return {field.attname: field.get_col(opts.db_table) for field in opts.local_concrete_fields}

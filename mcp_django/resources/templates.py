@@ -1,8 +1,10 @@
-"""URI templates of models (RFC 6570): one record by its key, and the rows of a query."""
+"""URI templates of models (RFC 6570): one record by its key, the rows of a query, and the groups of an aggregate."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from mcp_django.resources import uris
@@ -19,15 +21,32 @@ SCHEMA = "db://{app_label}/{model}.schema"
 
 #: Names of a filter whose values are filters, which no text is.
 ONLY_IN_FILTERS = frozenset({"all", "any", "not"})
-#: Names in a query that are no fields: see ``catalog.question``.
-_RESERVED = ONLY_IN_FILTERS | {"cursor", "fields", "limit", "order_by", "search", "total"}
+#: Names in a query that are no fields: see ``queries``.
+_RESERVED = ONLY_IN_FILTERS | uris.GROUPING | {"cursor", "fields", "limit", "order_by", "search", "total"}
 
 _OF_MODEL = re.compile(r"db://(?P<app>\w+)/(?P<model>\w+)(?:/\{(?P<key>\w+)\}|\{\?(?P<names>[\w,]*)\})", re.ASCII)
 
 
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template of a model."""
+
+    model: ModelRights
+    #: The name of the key in it; empty for a query.
+    key: str = ""
+    is_aggregate: bool = False
+
+
 def of_model(model: ModelRights) -> list[JSON]:
     """The templates of a model, as resources/templates/list has them."""
-    return [_record(model), _query(model)]
+    if model.model_mcp.checks_objects:
+        return [_record(model), _query(model)]
+    return [_record(model), _query(model), _aggregate(model)]
+
+
+def aggregate_parameters(model: ModelRights) -> dict[str, Column | None]:
+    """As ``parameters``, of an aggregate. Conditions on groups, as ``having.count__gte``, are too many to be listed."""
+    return {"group_by": None, "measures": None, **parameters(model)}
 
 
 def parameters(model: ModelRights) -> dict[str, Column | None]:
@@ -45,14 +64,15 @@ def parameters(model: ModelRights) -> dict[str, Column | None]:
     return found
 
 
-def parse(rights: Rights, template: str) -> tuple[ModelRights, str] | None:
-    """The model that a template is of, and the name of the key in it, which is empty for a query."""
+def parse(rights: Rights, template: str) -> Template | None:
+    """What a template of ``of_model`` stands for."""
     match = _OF_MODEL.fullmatch(template)
     model = rights.of_label(f"{match['app']}.{match['model']}".lower()) if match else None
     if match is None or model is None:
         return None
     key = match["key"] or ""
-    return None if key not in ("", model.primary_key.name) else (model, key)
+    is_aggregate = not uris.GROUPING.isdisjoint((match["names"] or "").split(","))
+    return Template(model, key, is_aggregate) if key in ("", model.primary_key.name) else None
 
 
 def _record(model: ModelRights) -> JSON:
@@ -67,11 +87,20 @@ def _record(model: ModelRights) -> JSON:
 
 
 def _query(model: ModelRights) -> JSON:
-    meta = model.model._meta
+    what = f"The {model.model._meta.verbose_name_plural} whose fields have these values, page by page."
+    return _with_parameters(model, "query", parameters(model), what)
+
+
+def _aggregate(model: ModelRights) -> JSON:
+    what = f"Counts and other measures of the {model.model._meta.verbose_name_plural}, in groups."
+    return _with_parameters(model, "aggregate", aggregate_parameters(model), what)
+
+
+def _with_parameters(model: ModelRights, name: str, names: Iterable[str], description: str) -> JSON:
     return {
-        "uriTemplate": f"{uris.collection_uri(model.model)}{{?{','.join(parameters(model))}}}",
-        "name": f"{model.label} query",
-        "title": str(meta.verbose_name_plural),
-        "description": f"The {meta.verbose_name_plural} whose fields have these values, page by page.",
+        "uriTemplate": f"{uris.collection_uri(model.model)}{{?{','.join(names)}}}",
+        "name": f"{model.label} {name}",
+        "title": str(model.model._meta.verbose_name_plural),
+        "description": description,
         "mimeType": MIME_TYPE,
     }

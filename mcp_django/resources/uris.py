@@ -1,7 +1,8 @@
 """URIs of resources: ``db://<app>/<model>``, ``…/<pk>``, ``…/<pk>/<field>``, ``….schema``, and queries (RFC 3986).
 
 A key is percent-encoded whole. Keys that a client's URL parser would resolve away (``.``, ``..``, empty) stand in the
-query as ``?pk=``, and the field of such a record as ``?pk=&field=``.
+query as ``?pk=``, and the field of such a record as ``?pk=&field=``. A query that names groups or measures is an
+aggregate: ``?group_by=carrier&measures=count``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,16 @@ _MODEL = re.compile(
 )
 _UNSAFE_KEYS = frozenset({"", ".", ".."})
 
+#: Parameters of which one makes a query an aggregate; also each condition on groups, as ``having.count__gte``.
+GROUPING = frozenset({"group_by", "measures", "having"})
+HAVING = "having."
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a ``db://`` URI names."""
 
-    kind: Literal["collection", "record", "file", "schema"]
+    kind: Literal["collection", "aggregate", "record", "file", "schema"]
     #: ``app_label.model_name``.
     label: str
     key: str = ""
@@ -40,6 +45,11 @@ class Target:
     def is_of_record(self) -> bool:
         """Whether it is a record, or what a record holds: whoever may see the one may see the other."""
         return self.kind in ("record", "file")
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is the answer to a question, and not all rows of a model."""
+        return bool(self.query)
 
 
 def collection_uri(model: type[models.Model]) -> str:
@@ -87,7 +97,8 @@ def parse(uri: str) -> Target | None:
         return Target("record", label, query[0][1])
     if [name for name, _ in query] == ["pk", "field"] and query[0][1] in _UNSAFE_KEYS:
         return Target("file", label, query[0][1], field=query[1][1])
-    return Target("collection", label, query=query)
+    is_aggregate = any(name in GROUPING or name.startswith(HAVING) for name, _ in query)
+    return Target("aggregate" if is_aggregate else "collection", label, query=query)
 
 
 def _of_record(label: str, key: str, quoted_field: str | None) -> Target | None:

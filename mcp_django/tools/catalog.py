@@ -11,7 +11,6 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.access import switches
-from mcp_django.access.authentication import authenticate_again
 from mcp_django.access.scopes import ACTIONS
 from mcp_django.access.switches import Switch
 from mcp_django.protocol.errors import MCPError, TooSlow
@@ -61,6 +60,12 @@ def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> l
     return [entry for entry in entries if entry is not None]
 
 
+def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
+    """The tools as tools/list has them; ``fresh`` if the switches are to be read anew."""
+    rows = switches.tools.of(exchange, fresh=fresh)
+    return [entry.describe(exchange.request) for entry in available(exchange, rows)]
+
+
 def find(exchange: Exchange, name: str) -> BaseTool | None:
     """The tool of that name, if the principal may call it.
 
@@ -70,9 +75,8 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    if fresh and ACTIONS in exchange.principal.scopes and exchange.principal.is_remembered:
-        exchange.principal = authenticate_again(exchange.principal, exchange.request, fresh=True)
-        exchange.request.for_principal(exchange.principal)
+    if fresh and ACTIONS in exchange.principal.scopes:
+        exchange.renew_principal()
     entry = _entry(tool, switches.tools.of(exchange, fresh=fresh), exchange)
     return None if entry is None else entry.tool
 

@@ -15,7 +15,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.signatures import InvalidArguments, Signature, call, named
 from mcp_django.tools.base import Annotations, BaseTool, Schema, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
-from mcp_django.tools.results import ToolError
+from mcp_django.tools.results import ToolError, may_be_longer
 from mcp_django.tools.returns import Returns
 from mcp_django.tools.schemas import flat, ready_schema
 
@@ -91,7 +91,7 @@ class FunctionTool(BaseTool):
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
         result = self._returns.write(call(self.function, exchange.request, values))
-        if len(encode(result)) > get_conf().MAX_RESULT_BYTES:
+        if may_be_longer(result, get_conf().MAX_RESULT_BYTES) and len(encode(result)) > get_conf().MAX_RESULT_BYTES:
             raise ToolError(f"The result is larger than {get_conf().MAX_RESULT_BYTES} bytes. Ask for less.")
         return result
 

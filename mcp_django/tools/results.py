@@ -44,6 +44,15 @@ def structured_result(value: JSON, text: str | None = None) -> JSON:
     }
 
 
+def may_be_longer(result: JSON, limit: int) -> bool:
+    """Whether the result may have more bytes than that as JSON, seen without writing it."""
+    texts = [block["text"] for block in result["content"] if block.keys() == {"type", "text"}]
+    if len(texts) < len(result["content"]):
+        return True
+    # A character has six bytes at most, also where it is written once more as structured content.
+    return 2 * 6 * sum(map(len, texts)) + 100 * (1 + len(texts)) > limit
+
+
 def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: JSON, format: str = "json") -> JSON:
     """Columns and rows, and what else is told. As CSV the text is the table, and a second block tells the rest."""
     value: JSON = {"columns": columns, "rows": rows, **extra}

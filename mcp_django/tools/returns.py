@@ -61,6 +61,8 @@ class Returns:
         return structured_result(written)
 
     def _write_content(self, value: Any) -> JSON:
+        if isinstance(value, str) and not self._is_content:
+            return text_result(value)
         items = value if isinstance(value, list | tuple) else [] if value is None else [value]
         if self._is_content or any(isinstance(item, _BLOCKS) for item in items):
             return {"content": [self._block(item) for item in items], "isError": False}

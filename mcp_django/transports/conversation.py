@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from functools import partial
 from typing import Any
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
@@ -38,6 +39,7 @@ from mcp_django.push.attachment import Attachment
 from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import LISTS, Listener, Subscription
 from mcp_django.sites import MCPSite
+from mcp_django.transports.listener_writer import ListenerWriter
 from mcp_django.workers import get_workers, run_patiently
 
 JSON = dict[str, Any]
@@ -102,7 +104,9 @@ class DuplexRequest:
         self._conversation.open_session(revision, client)
 
     def attach(self, listener: Listener) -> None:
+        self._conversation.share(listener)
         self.attachment.attach(listener)
+        self.attachment.remember_lists(listener)
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
         self.attachment.drop(listener, uris)
@@ -111,6 +115,7 @@ class DuplexRequest:
 class DuplexConversation:
     """What is said on one connection. ``write`` sends a message, ``close`` ends the connection.
 
+    ``crash`` ends it because of an error of our own, where that is said in another way.
     No answer is longer than ``message_limit`` bytes.
     """
 
@@ -122,26 +127,36 @@ class DuplexConversation:
         write: Callable[[bytes], Awaitable[None]],
         close: Callable[[], None],
         *,
+        crash: Callable[[], None] | None = None,
         message_limit: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self.message_limit = message_limit
         self._site = site
         self._principal = principal
         self._request = request
-        self._write = write
+        self.write = write
         self._close = close
+        self._crash = crash or close
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight: dict[jsonrpc.RequestId, DuplexRequest] = {}
-        self._listens: dict[jsonrpc.RequestId, tuple[Listener, asyncio.Task[None]]] = {}
+        self._listens: dict[jsonrpc.RequestId, ListenerWriter] = {}
+        #: Those of the listens, and the one of the session.
+        self.writers: set[ListenerWriter] = set()
         self._session: DuplexSession | None = None
-        self._hub = get_hub()
-        self._session_attachment = Attachment(self._hub)
+        self.hub = get_hub()
+        self._session_attachment = Attachment(self.hub)
         self._initializing = False
         self._batches = 0
         #: Our own requests to the client that it has not answered yet.
         self._asked: dict[jsonrpc.RequestId, asyncio.Future[JSON]] = {}
         self._numbers = itertools.count(1)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the client waits for an answer, or watches something."""
+        session = self._session
+        return bool(self._in_flight or self._listens or (session is not None and session.listener.subscriptions))
 
     # What comes.
 
@@ -150,7 +165,7 @@ class DuplexConversation:
         if isinstance(value, list):
             if self._batches >= get_conf().MAX_IN_FLIGHT:
                 busy = LimitExceeded(f"At most {get_conf().MAX_IN_FLIGHT} batches may be in flight (MAX_IN_FLIGHT).")
-                await self._write(jsonrpc.encode(jsonrpc.error_message(None, busy, LEGACY)))
+                await self.write(jsonrpc.encode(jsonrpc.error_message(None, busy, LEGACY)))
                 return
             self._batches += 1
             self._spawn(self._take_batch(value))
@@ -162,7 +177,7 @@ class DuplexConversation:
             error = self._refusal(message)
             if error is not None:
                 era = MODERN if envelope.claims_modern(message.params) else LEGACY
-                await self._write(jsonrpc.encode(jsonrpc.error_message(message.id, error, era)))
+                await self.write(jsonrpc.encode(jsonrpc.error_message(message.id, error, era)))
                 return
             answering = self._spawn(self._answer(self._begin(message)))
             if message.method == "initialize":
@@ -204,7 +219,7 @@ class DuplexConversation:
             self._give_up(request)
         listen = self._listens.pop(request_id, None)
         if listen is not None:
-            listen[0].abandon()
+            listen.listener.abandon()
 
     def _give_up(self, request: DuplexRequest) -> None:
         request.given_up.set()
@@ -221,9 +236,9 @@ class DuplexConversation:
             for member in members:
                 await self._take_member(batch, member)
             if batch.body:
-                await self._write(batch.body)
+                await self.write(batch.body)
         except MCPError as error:
-            await self._write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
+            await self.write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
         finally:
             self._batches -= 1
 
@@ -263,11 +278,11 @@ class DuplexConversation:
             if reply.listen is not None:
                 await self._open_listen(request, reply)
                 return
-            await self._write(reply.body)
+            await self.write(reply.body)
         finally:
             self._end(request)
         if request.message.method == "initialize" and self._session is not None and not reply.failed:
-            self._spawn(self._pump(self._session.listener))
+            ListenerWriter(self, self._session.listener)
 
     def _end(self, request: DuplexRequest) -> None:
         """The request is over; what it gave to the hub goes with it, unless it has become a listen."""
@@ -275,7 +290,7 @@ class DuplexConversation:
         if self._in_flight.get(message_id) is request:
             del self._in_flight[message_id]
         listen = self._listens.get(message_id)
-        request.attachment.leave(but=None if listen is None else listen[0])
+        request.attachment.leave(but=None if listen is None else listen.listener)
         if request.message.method == "initialize" and self._session is None:
             self._initializing = False
 
@@ -285,13 +300,15 @@ class DuplexConversation:
             self._loop.call_soon_threadsafe(lambda: self._spawn(self._write_outbox(request)))
 
     async def _write_outbox(self, request: DuplexRequest, *, last: bool = False) -> None:
+        if last:
+            request.outbox.close()
+            if not request.outbox.used:
+                return
         async with request.writing:
-            if last:
-                request.outbox.close()
             for body in request.outbox.take():
                 if request.given_up.is_set():
                     return
-                await self._write(body)
+                await self.write(body)
 
     async def _ask(self, request: DuplexRequest, asked: Asked) -> Reply | None:
         """Ask the client, and answer its request once it has answered; None where it gave the request up."""
@@ -302,12 +319,12 @@ class DuplexConversation:
             number = numbers[key] = f"mcp_django-{next(self._numbers)}"
             waiting[key] = self._asked[number] = self._loop.create_future()
             params = asked.exchange.question_params(key, question)
-            await self._write(jsonrpc.encode(jsonrpc.request_message(number, question.method, params)))
+            await self.write(jsonrpc.encode(jsonrpc.request_message(number, question.method, params)))
         await self._wait_for(waiting.values(), request)
         for key, number in numbers.items():
             if self._asked.pop(number, None) is not None and not waiting[key].done():
                 # Its user may be looking at the question still.
-                await self._write(jsonrpc.encode(jsonrpc.cancelled_message(number, "Nobody waits for the answer.")))
+                await self.write(jsonrpc.encode(jsonrpc.cancelled_message(number, "Nobody waits for the answer.")))
         if request.given_up.is_set():
             return None
         given = {key: _answer_of(future) for key, future in waiting.items()}
@@ -330,37 +347,21 @@ class DuplexConversation:
             given_up.cancel()
 
     async def _open_listen(self, request: DuplexRequest, reply: Reply) -> None:
-        """Acknowledge a listen, and go on with it in a task of its own."""
+        """Acknowledge a listen, and go on with it until it ends."""
         if reply.listen is None:
             return
-        listener, message_id = reply.listen.listener, request.message.id
-        await self._write(jsonrpc.encode(reply.listen.acknowledgement(message_id)))
-        if request.cancellation.cancelled:
-            return
-        task = self._spawn(self._listen(reply.listen, message_id))
-        self._listens[message_id] = (listener, task)
+        listen, message_id = reply.listen, request.message.id
+        await self.write(jsonrpc.encode(listen.acknowledgement(message_id)))
+        if not request.cancellation.cancelled:
+            completion = partial(self._complete, listen, message_id)
+            self._listens[message_id] = ListenerWriter(self, listen.listener, completion)
 
-    async def _listen(self, listen: Listen, message_id: jsonrpc.RequestId) -> None:
-        """Write what a listen is told, and its result when the server ends it; a client that cancelled gets none."""
-        listener = listen.listener
-        try:
-            await self._pump(listener)
-            if message_id in self._listens and self._listens[message_id][0] is listener:
-                await self._write(jsonrpc.encode(listen.completion(message_id)))
-        finally:
-            if message_id in self._listens and self._listens[message_id][0] is listener:
-                del self._listens[message_id]
-
-    async def _pump(self, listener: Listener) -> None:
-        """Write what a listener is told, until it ends."""
-        try:
-            while (pending := await listener.next()) is not None:
-                for message in pending:
-                    if listener.abandoned:
-                        return
-                    await self._write(jsonrpc.encode(message))
-        finally:
-            self._hub.remove(listener)
+    async def _complete(self, listen: Listen, message_id: jsonrpc.RequestId) -> None:
+        """Write the result of a listen that the server ends; a client that cancelled it gets none."""
+        open_listen = self._listens.get(message_id)
+        if open_listen is not None and open_listen.listener is listen.listener:
+            del self._listens[message_id]
+            await self.write(jsonrpc.encode(listen.completion(message_id)))
 
     async def _reply(self, request: DuplexRequest) -> Reply | None:
         """The reply to a request, or None where the connection ends instead."""
@@ -374,28 +375,27 @@ class DuplexConversation:
             principal = authenticate_again_from_memory(self._principal, self._request) if quick else None
             if principal is not None:
                 return self._respond(request, revision, client, session, principal)
+            run = get_workers().submit(
+                self._respond, request, revision, client, session, None, principal_key=self._principal.key
+            )
         except MCPError as error:
             return _failed(message, error, era)
-        run = get_workers().run(
-            self._respond, request, revision, client, session, None, principal_key=self._principal.key
-        )
         return await self._run(request, era, run)
 
-    async def _run(self, request: DuplexRequest, era: Era, run: Coroutine[Any, Any, Reply]) -> Reply | None:
+    async def _run(
+        self, request: DuplexRequest, era: Era, run: asyncio.Future[Reply] | Coroutine[Any, Any, Reply]
+    ) -> Reply | None:
         """The reply that a run of the handler gives, in the time that a request may take."""
         working = asyncio.ensure_future(run)
+        seconds = get_conf().REQUEST_SECONDS
+        timer = self._loop.call_later(seconds, self._time_out, request, working) if seconds else None
         try:
-            done, _ = await asyncio.wait({working}, timeout=get_conf().REQUEST_SECONDS or None)
-            if done:
-                return working.result()
-            # Nobody waits for it any more; what it raises now is nobody's.
-            working.add_done_callback(lambda late: late.cancelled() or late.exception())
-            request.cancellation.expire()
-            self._loop.run_in_executor(None, request.cancellation.queries.interrupt)
-            raise RequestTimedOut
+            return await working
         except asyncio.CancelledError:
-            working.cancel()
-            raise
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return _failed(request.message, RequestTimedOut(), era)
         except Unauthenticated:
             self._close()
             return None
@@ -404,6 +404,15 @@ class DuplexConversation:
         except Exception:
             logger.exception("A message could not be answered")
             return _failed(request.message, InternalError(), era)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _time_out(self, request: DuplexRequest, working: asyncio.Future[Reply]) -> None:
+        """Nobody waits any more for what is not ready by now."""
+        if working.cancel():
+            request.cancellation.expire()
+            self._loop.run_in_executor(None, request.cancellation.queries.interrupt)
 
     def _context(self, message: jsonrpc.Request) -> tuple[str, Client, DuplexSession | None]:
         """How the request opens: as a modern one, as the start of the legacy session, or within it. Raises MCPError."""
@@ -443,45 +452,42 @@ class DuplexConversation:
             )
         )
 
+    def share(self, listener: Listener) -> None:
+        """Let the listener hold what the connection holds, and not the request that made it with all that it found."""
+        listener.request = self._request
+        if listener.principal.rights == self._principal.rights:
+            listener.principal = self._principal
+
     def open_session(self, revision: str, client: Client) -> None:
         """Begin the legacy session; from a worker."""
         listener = Listener(
             site=self._site,
             principal=self._principal,
-            request=self._request.copy().for_principal(self._principal),
+            request=self._request,
+            revision=revision,
             lists=frozenset(LISTS),
         )
         self._session_attachment.attach(listener)
+        self._session_attachment.remember_lists(listener)
         self._session = DuplexSession(revision, client, listener, self._session_attachment)
 
     # How it ends.
 
     async def finish(self) -> None:
         """Let the open listens be told that they end."""
-        tasks = [task for _, task in self._listens.values()]
-        for listener, _ in self._listens.values():
-            listener.close()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_FINISH_SECONDS)
+        await _close(self._listens.values(), _FINISH_SECONDS)
 
     async def drain(self, seconds: float) -> None:
         """Nothing more comes: let what is in flight be answered, and the listens be told that they end."""
-        for listener, _ in self._listens.values():
-            listener.close()
-        if self._session is not None:
-            self._session.listener.close()
-        if self._tasks:
-            await asyncio.wait(set(self._tasks), timeout=seconds)
+        await _close(self.writers, seconds, self._tasks)
 
     def leave(self) -> None:
         """The connection is gone: whatever was being done for it stops."""
         for request in self._in_flight.values():
             self._give_up(request)
-        for listener, _ in self._listens.values():
-            listener.abandon()
-            # Its task does this at its end, but not where it is cancelled before it has begun.
-            self._hub.remove(listener)
         self._listens.clear()
+        for writer in list(self.writers):
+            writer.leave()
         self._session_attachment.leave()
         for task in list(self._tasks):
             task.cancel()
@@ -489,8 +495,26 @@ class DuplexConversation:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.crash(error)
+
+    def crash(self, error: BaseException) -> None:
+        """End the connection: a listen that has ended unsaid would be waited for."""
+        logger.error("A connection ends, since a message could not be told", exc_info=error)
+        self._crash()
+
+
+async def _close(writers: Iterable[ListenerWriter], seconds: float, tasks: Iterable[asyncio.Future[None]] = ()) -> None:
+    """Close the writers, and wait no longer than ``seconds`` until they and the tasks have come to their end."""
+    ends = {writer.close() for writer in list(writers)}.union(tasks)
+    if ends:
+        await asyncio.wait(ends, timeout=seconds)
 
 
 def _failed(message: jsonrpc.Request, error: MCPError, era: Era) -> Reply:

@@ -27,8 +27,8 @@ cached_only = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def status(peer: Any) -> int:
-    """What a list of tools is answered with."""
-    return int(peer.send(MODERN, "tools/list").status)
+    """What a request is answered with that reads nothing anew, as lists do."""
+    return int(peer.send(MODERN, "server/discover").status)
 
 
 # The model.

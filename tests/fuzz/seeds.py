@@ -137,11 +137,17 @@ def cursors(world: World) -> st.SearchStrategy[Any]:
     return st.one_of(good, good.flatmap(_edited), texts)
 
 
+#: What a query of a URI takes beside its conditions.
+_PARAMETERS = (
+    "limit", "cursor", "order_by", "fields", "search", "pk", "group_by", "measures", "having.count",
+)  # fmt: skip
+
+
 def uris(world: World) -> st.SearchStrategy[str]:
     good = st.sampled_from(world.uris)
     query = st.lists(
         st.tuples(
-            st.sampled_from([*COLUMNS, "limit", "cursor", "order_by", "fields", "search", "pk"]),
+            st.sampled_from([*COLUMNS, *_PARAMETERS]),
             st.sampled_from(LOOKUPS),
             texts,
         ),

@@ -15,6 +15,7 @@ from mcp_django.access.principals import Principal, Source
 from mcp_django.access.requests import from_settings
 from mcp_django.interrupts import Interruptible
 from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.errors import ParseError
 from mcp_django.push.hub import get_hub
 from mcp_django.resources.policy import ask
 from mcp_django.tools.base import Schema
@@ -189,12 +190,17 @@ def test_a_list_without_a_limit_is_looked_at_up_to_a_limit_of_ours() -> None:
 
 
 def test_a_row_of_digits_is_gone_through_once() -> None:
-    pattern = jsonrpc._MAY_OVERFLOW
+    assert not jsonrpc._may_overflow(b"1" * 299)
+    assert jsonrpc._may_overflow(b"x" + b"1" * 300)
+    assert [found.span() for found in jsonrpc._DIGITS.finditer(b"x" + b"1" * 600 + b"x")] == [(1, 601)]
 
-    assert pattern.search(b"1" * 299) is None
-    assert pattern.search(b"x" + b"1" * 300) is not None
-    assert pattern.match(b"1" * 300, 0) is not None
-    assert pattern.match(b"1" * 600, 1) is None
+
+@pytest.mark.parametrize("number", ["1e400", "1E400", "1e+400", "-1e0400", "0.1e4000", "[1, 1e999]", "1" * 400 + ".0"])
+def test_a_number_that_only_infinity_could_hold_is_looked_for(number: str) -> None:
+    assert jsonrpc._may_overflow(number.encode())
+
+    with pytest.raises(ParseError, match="out of range"):
+        jsonrpc.decode(number)
 
 
 # A request that was given up.

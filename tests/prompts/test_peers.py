@@ -13,9 +13,10 @@ from pydantic import Field
 
 from mcp_django import PromptMessage, site
 from mcp_django.content import Audio, Image, ResourceLink
-from mcp_django.models import Prompt, Tool
+from mcp_django.models import Prompt
 from mcp_django.prompts.rows import make_rows
 from tests.conftest import PUSHING
+from tests.push.conftest import switch_a_tool
 from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Message, Peer, Peers
@@ -330,6 +331,7 @@ def test_who_watches_is_told_that_the_list_of_prompts_changed(admin: Peer, row: 
 def test_what_is_told_is_one_whole_message(admin: Peer, row: Prompt) -> None:
     watching: Any = admin.watch(MODERN, [], prompts=True)
 
+    row.enabled = False
     row.save()
     told = watching.next()
 
@@ -341,11 +343,14 @@ def test_what_is_told_is_one_whole_message(admin: Peer, row: Prompt) -> None:
 def test_groups_and_deletes_are_told_too(admin: Peer, written: Prompt) -> None:
     watching = admin.watch(MODERN, [], prompts=True)
 
-    written.groups.add(Group.objects.all()[0])
+    written.groups.add(Group.objects.get(name="Flight viewers"))
     first = watching.next()
+    written.groups.clear()
+    second = watching.next()
     written.delete()
 
-    assert first["method"] == watching.next()["method"] == "notifications/prompts/list_changed"
+    methods = {first["method"], second["method"], watching.next()["method"]}
+    assert methods == {"notifications/prompts/list_changed"}
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
@@ -355,8 +360,9 @@ def test_each_list_is_told_to_who_asked_for_it(admin: Peer, row: Prompt, peers: 
     )
     both = peers(token_of(users.admin)).watch(MODERN, [], tools=True, prompts=True)
 
+    row.title = "Another title"
     row.save()
-    Tool.objects.all()[0].save()
+    switch_a_tool()
     told = [both.next()["method"] for _ in range(2)]
 
     assert sorted(told) == ["notifications/prompts/list_changed", "notifications/tools/list_changed"]

@@ -30,7 +30,7 @@ def test_the_command_prints_the_table() -> None:
 
 def test_an_old_table_is_found(tmp_path: Path) -> None:
     copy = tmp_path / "protocol.md"
-    copy.write_text(DOCUMENT.read_text().replace("`ping`", "`pong`"))
+    copy.write_text(DOCUMENT.read_text().replace("| `ping`", "| `pong`"))
     with pytest.raises(CommandError, match="mcp_protocol --write"):
         call_command("mcp_protocol", check=copy)
     call_command("mcp_protocol", write=copy)

@@ -8,6 +8,7 @@ import pytest
 from django.conf import LazySettings
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django.models import Tool
 from mcp_django.push.bus import LocalBus, get_bus
 from mcp_django.push.changes import Changes
 from mcp_django.push.hub import Hub, _hubs
@@ -88,12 +89,17 @@ def updated(uri: str, listen_id: int | str | None = None) -> Message:
     return {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri, **tag}}
 
 
-def tools_changed(listen_id: int | str | None = None) -> Message:
-    """The notification that the list of tools has changed, whole."""
-    if listen_id is None:
-        return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-    params = {"_meta": {SUBSCRIPTION_ID: listen_id}}
-    return {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": params}
+def list_changed(name: str, listen_id: int | str | None = None) -> Message:
+    """The notification that a list has changed (tools, prompts or resources), whole."""
+    told: Message = {"jsonrpc": "2.0", "method": f"notifications/{name}/list_changed"}
+    return told if listen_id is None else {**told, "params": {"_meta": {SUBSCRIPTION_ID: listen_id}}}
+
+
+def switch_a_tool() -> None:
+    """Switch a tool on or off that administrators may use."""
+    tool = Tool.objects.get(name="get_record")
+    tool.enabled = not tool.enabled
+    tool.save()
 
 
 def acknowledged(listen_id: int | str, **honoured: Any) -> Message:

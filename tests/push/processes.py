@@ -11,31 +11,41 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
 from channels_redis.pubsub import RedisPubSubChannelLayer
 from django.db import connection
+from redis.exceptions import RedisError
 from websockets import Subprotocol
 from websockets.sync.client import connect
 
 from mcp_django.push.bus import ChannelLayerBus
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import schemas
+from tests.support.base import wanted_of
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Answered, HTTPPeer, Message, Watching, meta
 
 ROOT = Path(__file__).parents[2]
 PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
+#: No channel layer: the database itself, which then is PostgreSQL.
+POSTGRESQL = "postgresql"
+_BUSES = ("TEST_REDIS", "TEST_LAYER", "TEST_PUSH_DATABASE")
 
 _SETUP = "import django; django.setup(); from tests.shop.models import *; import mcp_django\n"
 _SERVERS = {
     "daphne": ("daphne", "-b", "127.0.0.1", "-p", "{port}", "tests.asgi:application"),
     "uvicorn": ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "tests.asgi:application"),
     "gunicorn": ("gunicorn", "--bind", "127.0.0.1:{port}", "demo_project.wsgi:application"),
+    "uvicorn with workers": ("uvicorn", "--workers", "2", "--port", "{port}", "tests.asgi:application"),
+    "granian with workers": (
+        *("granian", "--interface", "asgi", "--workers", "2", "--port", "{port}"),
+        "tests.asgi:application",
+    ),
 }
 
 
@@ -46,8 +56,10 @@ def new_prefix() -> str:
 
 def environment(prefix: str, layer: str = PUBSUB) -> dict[str, str]:
     """The test's settings, database and ``prefix`` for another process. Without a prefix there is no broker."""
-    inherited = {name: value for name, value in os.environ.items() if name not in ("TEST_REDIS", "TEST_LAYER")}
+    inherited = {name: value for name, value in os.environ.items() if name not in _BUSES}
     broker = {"TEST_REDIS": prefix, "TEST_LAYER": layer} if prefix else {}
+    if layer == POSTGRESQL:
+        broker = {"TEST_PUSH_DATABASE": "default"}
     database = {"TEST_DATABASE_NAME": str(connection.settings_dict["NAME"])}
     return {
         **inherited, **broker, **database,
@@ -69,9 +81,9 @@ def run_python(code: str, prefix: str = "", *, layer: str = PUBSUB, before: str 
 class Tape:
     """Every event on the bus of a prefix, as it came."""
 
-    def __init__(self, prefix: str, layer: str, loop: LoopThread, **host: Any) -> None:
+    def __init__(self, prefix: str, layer: str, loop: LoopThread, hosts: list[Any] | None = None, **host: Any) -> None:
         self.prefix = prefix
-        config = {"hosts": [{"address": "redis://127.0.0.1:6379", **host}], "prefix": prefix}
+        config = {"hosts": hosts or [{"address": "redis://127.0.0.1:6379", **host}], "prefix": prefix}
         self.bus = ChannelLayerBus({"BACKEND": layer, "CONFIG": config})
         self._events: queue.Queue[Message] = queue.Queue()
         self._loop = loop
@@ -83,8 +95,12 @@ class Tape:
         return asyncio.ensure_future(self._read())
 
     async def _read(self) -> None:
-        async for event in self.bus.subscribe():
-            self._events.put(event)
+        while True:
+            # As a hub does, it joins again after an error.
+            with suppress(RedisError, OSError):
+                async for event in self.bus.subscribe():
+                    self._events.put(event)
+            await asyncio.sleep(0.1)
 
     def _is_there(self) -> bool:
         self.bus.publish({"publisher": "probe", "started": 0.0, "number": 1})
@@ -174,13 +190,13 @@ class ServedPeer(HTTPPeer):
             answer.status_code, {name.lower(): value for name, value in answer.headers.items()}, answer.content
         )
 
-    def watch(self, revision: str, uris: list[str], *, tools: bool = False) -> Watching:
+    def watch(self, revision: str, uris: list[str], *, tools: bool = False, resources: bool = False) -> Watching:
         if revision != MODERN:
             for uri in uris:
                 self.result(revision, "resources/subscribe", {"uri": uri})
             headers = {"Mcp-Session-Id": self.session(revision), "MCP-Protocol-Version": revision}
             return self._stream("GET", revision, headers, b"")
-        wanted: Message = {"resourceSubscriptions": uris, "toolsListChanged": tools}
+        wanted = wanted_of(uris, tools=tools, resources=resources)
         params = {"notifications": wanted, "_meta": meta()}
         message = {"jsonrpc": "2.0", "id": next(self.ids), "method": "subscriptions/listen", "params": params}
         headers = self.modern_headers("subscriptions/listen", params)

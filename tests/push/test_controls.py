@@ -8,6 +8,7 @@ import pytest
 from django.conf import LazySettings
 from django.contrib.auth import authenticate
 from django.contrib.auth.models import Group, Permission, User, update_last_login
+from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 
 from mcp_django.access.authentication import principals
@@ -47,13 +48,13 @@ def tool(heard: Heard) -> Tool:
 def test_a_revoked_token_is_told(heard: Heard, token: AccessToken) -> None:
     token.revoke()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {f"access:{token.user_id}"}
 
 
 def test_a_deleted_token_is_told(heard: Heard, token: AccessToken) -> None:
     token.delete()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {f"access:{token.user_id}"}
 
 
 def test_a_token_that_is_used_is_not_told(heard: Heard, token: AccessToken) -> None:
@@ -82,7 +83,7 @@ def test_a_user_that_is_deactivated_is_told(heard: Heard, user: User) -> None:
     user.is_active = False
     user.save()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {f"access:{user.pk}"}
 
 
 def test_a_login_is_not_told(heard: Heard, user: User) -> None:
@@ -101,7 +102,7 @@ def test_what_a_user_is_given_and_loses_is_told(heard: Heard, user: User, group:
     removed = heard.controls()
     getattr(user, relation).clear()
 
-    assert added == removed == heard.controls() == {"access"}
+    assert added == removed == heard.controls() == {f"access:{user.pk}"}
 
 
 def test_what_a_group_is_given_and_loses_is_told(heard: Heard, group: Group) -> None:
@@ -117,6 +118,38 @@ def test_what_a_group_is_given_and_loses_is_told(heard: Heard, group: Group) -> 
 
 def test_a_group_that_is_deleted_is_told(heard: Heard, group: Group) -> None:
     group.delete()
+
+    assert heard.controls() == {"access"}
+
+
+def test_users_that_are_given_to_a_group_are_told(heard: Heard, user: User, group: Group) -> None:
+    group.user_set.add(user)
+    added = heard.controls()
+    group.user_set.clear()
+
+    assert added == {f"access:{user.pk}"}
+    # Who was in it, nobody knows any more.
+    assert heard.controls() == {"access"}
+
+
+def test_a_permission_that_is_deleted_is_told(heard: Heard) -> None:
+    permission = Permission.objects.create(
+        codename="fly", name="May fly", content_type=ContentType.objects.get_for_model(Group)
+    )
+    heard.events.clear()
+
+    permission.delete()
+
+    assert heard.controls() == {"access"}
+
+
+def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard) -> None:
+    people = User.objects.bulk_create(User(username=f"person {number}") for number in range(150))
+    heard.events.clear()
+
+    with transaction.atomic():
+        for person in people:
+            person.save()
 
     assert heard.controls() == {"access"}
 
@@ -163,7 +196,20 @@ def test_a_new_password_revokes_the_tokens_of_its_user(heard: Heard, user: User,
     user.save()
 
     assert is_revoked()
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {f"access:{user.pk}"}
+
+
+def test_a_new_password_is_told_again_when_its_tokens_are_revoked(
+    heard: Heard, user: User, token: AccessToken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads the tokens at the last word must not find them valid."""
+    told: list[bool] = []
+    monkeypatch.setattr(heard, "receive", lambda changes, controls: told.append(is_revoked()))
+
+    user.set_password("new")
+    user.save()
+
+    assert told[-1] is True
 
 
 def test_a_hash_that_a_login_strengthens_revokes_nothing(

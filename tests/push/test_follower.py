@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from mcp_django.models import Tool
 from mcp_django.push.bus import ChannelLayerBus
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
-from tests.push.conftest import listen, tools_changed, updated, watch
+from tests.push.conftest import list_changed, listen, updated, watch
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Peer
 
@@ -59,9 +60,10 @@ def test_a_control_of_another_process_is_told(admin: Peer, hear: Hear) -> None:
     watching = listen(admin, {"toolsListChanged": True})
     watching.next()
 
+    Tool.objects.filter(name="get_record").update(enabled=False)
     hear(1, controls=["tools"])
 
-    assert watching.next() == tools_changed("sub-1")
+    assert watching.next() == list_changed("tools", "sub-1")
 
 
 def test_a_gap_in_the_numbers_lets_everybody_look_again(admin: Peer, flights: Any, hear: Hear) -> None:
@@ -79,9 +81,10 @@ def test_after_a_gap_the_tools_may_have_changed_too(admin: Peer, hear: Hear) -> 
     watching.next()
     hear(1, "UA")
 
+    Tool.objects.filter(name="get_record").update(enabled=False)
     hear(3, "AA")
 
-    assert watching.next() == tools_changed("sub-1")
+    assert watching.next() == list_changed("tools", "sub-1")
 
 
 def test_a_repeated_number_that_is_ahead_of_the_last_event_says_that_one_was_lost(

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from demo_project.flights.models import Airline
-from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Listener
+from mcp_django.push.hub import Hub, get_hub
+from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.listeners import watch as watched
+from mcp_django.sites import site
+from mcp_django.transports.http import views
 from tests.conftest import PUSHING
-from tests.push.conftest import assert_nothing_but, listen, updated, watch
+from tests.push.conftest import assert_nothing_but, list_changed, listen, updated, watch
+from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPWatching, Peer, Peers
@@ -44,6 +51,19 @@ def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
         await watching.call.finish()
 
     serving_loop.run(tell_and_leave())
+
+    assert listeners(hub()) == []
+
+
+@pytest.mark.parametrize("transport", ["http-view-asgi"])
+def test_a_stream_whose_client_leaves_before_its_first_chunk_leaves_nothing_behind(
+    admin: Peer, hub: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(views, "_close_connections", asyncio.Event().wait)
+    kept: list[Any] = []
+    monkeypatch.setattr(views.weakref, "finalize", lambda response, *_: kept.append(response))
+
+    admin.watch(LEGACY[-1], []).close()
 
     assert listeners(hub()) == []
 
@@ -191,3 +211,60 @@ def test_a_listen_that_nobody_can_be_told_of_is_kept_open(admin: Peer) -> None:
     watching.next()
 
     watching.assert_silent(0.3)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["pending", "being-written"])
+def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_session(
+    db: None, serving_loop: LoopThread, is_read: bool
+) -> None:
+    kept, unwatched = "db://flights/flight/1", "db://flights/flight/2"
+
+    request = request_of(User.objects.create_superuser("root"))
+
+    async def leave() -> tuple[list[bytes] | None, bool]:
+        hub = get_hub()
+        older, newer = (
+            Listener(site=site, principal=request.mcp, request=request, session_key="session", lists=frozenset(LISTS))
+            for _ in range(2)
+        )
+        for listener in (older, newer):
+            hub.add(listener)
+        hub.arrange("session")
+        subscription = watched(site, kept)
+        assert subscription is not None
+        hub.watch(older, subscription)
+        newer.tell_updated(kept)
+        newer.tell_updated(unwatched)
+        newer.tell_list_changed("tools")
+        if is_read:
+            await newer.next()
+        hub.remove(newer)
+        hub.remove(newer)
+        told = await older.next()
+        return told, older.muted
+
+    told, muted = serving_loop.run(leave())
+    assert [json.loads(body) for body in told or ()] == [updated(kept), list_changed("tools")]
+    assert muted is False
+
+
+def test_a_hub_ends_with_all_of_its_tasks_although_one_has_just_run_out_of_time(
+    db: None, serving_loop: LoopThread
+) -> None:
+    async def work() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0):
+                # Right after the timeout has struck, and before the task has heard of it.
+                asyncio.get_running_loop().call_soon(get_hub().close)
+                await asyncio.Event().wait()
+        await asyncio.Event().wait()
+
+    async def end() -> set[Any]:
+        hub = get_hub()
+        hub._start(work())
+        _, left = await asyncio.wait(list(hub._tasks), timeout=10)
+        for task in left:
+            task.cancel()
+        return left
+
+    assert serving_loop.run(end()) == set()

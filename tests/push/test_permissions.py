@@ -24,6 +24,13 @@ JFK = "db://flights/flight/1"
 QUIET = "db://flights/airline/UA"
 
 
+@pytest.fixture(autouse=True)
+def no_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A legacy session is told of resources alone, and not, unasked, of the lists that change with the permissions."""
+    for module in ("http.core", "conversation"):
+        monkeypatch.setattr(f"mcp_django.transports.{module}.LISTS", ())
+
+
 @EACH_ERA
 def test_after_the_permission_is_lost_a_record_is_told_once_more_and_a_collection_never(
     viewer: Peer, revision: str, jfk: Flight, touch: Callable[[], None]

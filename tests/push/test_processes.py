@@ -153,11 +153,36 @@ tool.enabled = False
 tool.save()
 """, prefix)  # fmt: skip
 
-    told = [stream.next()["method"]]
-    # A server that has just joined the bus may tell of more than there is.
-    while TOOL in peer.tools():
+    assert stream.next()["method"] == "notifications/tools/list_changed"
+    assert TOOL not in peer.tools()
+
+
+def test_lists_that_a_group_has_no_more_are_told_by_each_process_and_are_gone_from_every_process(
+    users: Users, flights: Any, uvicorn: str, daphne: str, prefix: str, closing: list[Any]
+) -> None:
+    token = token_of(users.viewer)
+    peers = [ServedPeer(token, uvicorn), ServedPeer(token, daphne)]
+    other = ServedPeer(token_of(users.ops), daphne)
+    closing.extend([*peers, other])
+    streams = [peer.watch(MODERN, [], tools=True, resources=True) for peer in peers]
+    spying = other.watch(MODERN, [FLIGHT], tools=True, resources=True)
+
+    run_python("""
+from django.contrib.auth.models import Group, Permission
+Group.objects.get(name="Flight viewers").permissions.remove(Permission.objects.get(codename="view_airport"))
+""", prefix)  # fmt: skip
+
+    told = []
+    for stream in streams:
         told.append(stream.next()["method"])
-    assert set(told) == {"notifications/tools/list_changed"}
+        # Whoever is asked, it is the new one: the other process may not have heard of it yet.
+        for peer in peers:
+            listed = peer.result(MODERN, "resources/list")["resources"]
+            assert "db://flights/airport" not in [resource["uri"] for resource in listed]
+        told.append(stream.next()["method"])
+    assert told == ["notifications/tools/list_changed", "notifications/resources/list_changed"] * 2
+    run_python(SAVE, prefix)
+    assert spying.uris(1) == [FLIGHT]
 
 
 def test_a_token_that_is_revoked_elsewhere_opens_nothing_more_and_its_streams_end(

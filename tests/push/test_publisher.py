@@ -151,6 +151,60 @@ assert child.exitcode == 0
     assert len({event["publisher"] for event in events}) == 2
 
 
+def test_the_child_of_a_worker_that_ends_by_exiting_at_once_is_heard_where_it_flushes(tape: Tape) -> None:
+    # As the children of Celery's prefork pool: Python's hooks at the exit of a process do not run.
+    code = """
+import os
+from django.db import connections
+connections.close_all()
+child = os.fork()
+if child == 0:
+    for name in 'abc':
+        Tag.objects.create(name=name)
+    os._exit(0 if mcp_django.flush(30) else 1)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    run_python(code, tape.prefix)
+
+    events = tape.tags("a", "b", "c")
+    assert numbers(events) == list(range(1, len(events) + 1))
+
+
+# Bulk changes.
+
+
+def test_what_a_command_does_first_of_all_in_bulk_is_heard(tape: Tape) -> None:
+    # Before its first statement nobody knows which models are watched.
+    code = """
+import asyncio
+mcp_django.site.register(Ware, fields='__all__')
+Ware.objects.bulk_create([Ware(name='a'), Ware(name='b')])
+asyncio.run(Ware.objects.filter(name='a').aupdate(price=1))
+asyncio.run(Ware.objects.abulk_create([Ware(name='c')]))
+mcp_django.changed(Tag, ['tag'])
+"""
+    run_python(code, tape.prefix)
+
+    changes = [change for event in tape.tags("tag") for change in event["changes"] if change["label"] == "shop.ware"]
+    assert {key for change in changes for key in change["written"]} == {"a", "b", "c"}
+
+
+def test_what_a_command_first_of_all_calls_changed_is_heard(tape: Tape) -> None:
+    run_python("mcp_django.changed('shop.tag', ['a'])", tape.prefix)
+
+    assert tape.next()["changes"] == tags("a")
+
+
+def test_models_of_an_app_that_is_loaded_before_ours_may_have_a_manager_that_tells() -> None:
+    before = """
+from django.conf import settings
+settings.INSTALLED_APPS = ['tests.shop', *(app for app in settings.INSTALLED_APPS if app != 'tests.shop')]
+"""
+    assert run_python("print(type(Gadget.objects).__name__, Gadget.objects.count())", before=before) == (
+        "WatchedManager 0"
+    )
+
+
 # Ways to run.
 
 
@@ -276,17 +330,101 @@ def test_flush_gives_up_on_a_broker_that_does_not_answer() -> None:
     assert Tag.objects.filter(name="a").exists()
 
 
+def test_the_end_of_a_process_waits_for_a_broker_that_does_not_answer_only_once() -> None:
+    before = "import atexit; waits = []; atexit.register(lambda: print(len(waits), round(sum(waits), 1)))"
+    code = """
+from mcp_django.push import publisher as module
+module._FLUSH_SECONDS = 0.3
+flush = module.publisher.flush
+def counted(seconds):
+    waits.append(seconds)
+    return flush(seconds)
+module.publisher.flush = counted
+Tag.objects.create(name='a')
+"""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert _run_with_broker(silent.getsockname()[1], code, before) == "1 0.3"
+
+
+def test_what_is_saved_while_a_broker_does_not_answer_is_merged() -> None:
+    code = """
+import threading
+from mcp_django.push.bus import get_bus
+from mcp_django.push.publisher import publisher
+taken, go_on = threading.Event(), threading.Event()
+events = []
+def publish(event):
+    events.append(event)
+    taken.set()
+    go_on.wait()
+get_bus().publish = publish
+mcp_django.changed(Tag, ['first'])
+taken.wait()
+from mcp_django.push.changes import note_control
+for number in range(20_000):
+    mcp_django.changed(Tag, [number % 900])
+    if number < 12_000:
+        note_control('default', f'session:{number}')
+        note_control('default', f'access:{number}')
+note_control('default', 'tools')
+most = publisher._backlog._queue.qsize()
+go_on.set()
+assert mcp_django.flush()
+told = [event for event in events if 'changes' in event]
+print(most <= 1_001, [event['number'] for event in told], [len(event['changes'][0]['written']) for event in told])
+controls = set(told[1]['controls'])
+print(len(controls) <= 10_000, {'access', 'tools'} <= controls)
+"""
+    assert run_python(code, new_prefix()).splitlines() == ["True [1, 2] [1, 900]", "True True"]
+
+
+def test_a_save_by_a_signal_handler_in_the_middle_of_another_is_told(tape: Tape) -> None:
+    code = """
+import os, signal, threading
+from mcp_django.push import backlog
+backlog._MANY_ITEMS = 1
+merge, interrupted = backlog.Backlog._merge, []
+def merge_interrupted(self, first=None):
+    if threading.current_thread() is threading.main_thread() and not interrupted:
+        interrupted.append(True)
+        os.kill(os.getpid(), signal.SIGUSR1)
+    return merge(self, first)
+signal.signal(signal.SIGUSR1, lambda *_: [mcp_django.changed(Tag, [f'handler{n}']) for n in range(5)])
+backlog.Backlog._merge = merge_interrupted
+for name in range(500):
+    mcp_django.changed(Tag, [name])
+print(interrupted, mcp_django.flush())
+"""
+    assert run_python(code, tape.prefix) == "[True] True"
+
+    tape.tags("0", "499", *(f"handler{number}" for number in range(5)))
+
+
+def test_what_is_saved_when_python_starts_no_threads_any_more_is_told(tape: Tape) -> None:
+    code = """
+from mcp_django.push import native
+def refuse(target):
+    raise RuntimeError("can't create new thread at interpreter shutdown")
+native.start_thread = refuse
+Tag.objects.create(name='a')
+Tag.objects.create(name='b')
+"""
+    run_python(code, tape.prefix)
+
+    assert numbers(tape.tags("a", "b")) == [1, 2]
+
+
 @pytest.fixture
 def unused_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         return int(closed.getsockname()[1])
 
 
-def _run_with_broker(port: int, code: str) -> str:
+def _run_with_broker(port: int, code: str, before: str = "") -> str:
     """Run Python against a broker at the port; it may log what it likes."""
     config = {"hosts": [f"redis://127.0.0.1:{port}"]}
     layers = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
-    before = f"""
+    before += f"""
 import logging; logging.disable(logging.CRITICAL)
 from django.conf import settings; settings.CHANNEL_LAYERS = {layers!r}
 """

@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Airline
-from mcp_django.models import Tool
+from mcp_django import site
 from mcp_django.push.hub import Hub
 from tests.conftest import PUSHING
-from tests.push.conftest import acknowledged, assert_nothing_but, listen, tools_changed, updated, watch
+from tests.push.conftest import (
+    acknowledged,
+    assert_nothing_but,
+    list_changed,
+    listen,
+    switch_a_tool,
+    updated,
+    watch,
+)
 from tests.support.peers import LEGACY, MODERN, REVISIONS, DuplexPeer, HTTPWatching, Peer, Watching
 
 pytestmark = pytest.mark.parametrize("transport", PUSHING)
@@ -47,12 +55,6 @@ def rename(carrier: str) -> Callable[[], None]:
     return Airline.objects.get(pk=carrier).save
 
 
-def switch_a_tool() -> None:
-    tool = Tool.objects.first()
-    assert tool is not None
-    tool.save()
-
-
 @EACH_REVISION
 def test_a_change_of_a_record_is_told(admin: Peer, revision: str, flights: Any) -> None:
     watching = watch(admin, revision, "db://flights/flight/1")
@@ -81,9 +83,10 @@ def test_a_change_of_another_record_is_not_told(admin: Peer, revision: str, flig
 
 
 @EACH_ERA
-def test_a_collection_with_a_query_is_told_of_its_model(admin: Peer, revision: str, flights: Any) -> None:
+def test_a_collection_with_a_query_is_told_of_its_answer(admin: Peer, revision: str, flights: Any) -> None:
     watching = watch(admin, revision, "db://flights/flight?origin=JFK&limit=1")
 
+    flights[0].number = 7
     flights[0].save()
 
     assert watching.next() == updated("db://flights/flight?origin=JFK&limit=1", id_of(revision))
@@ -118,7 +121,10 @@ def test_what_may_not_be_read_is_refused_as_what_does_not_exist(viewer: Peer, re
 
 
 @EACH_LEGACY_REVISION
-def test_a_query_that_rows_of_other_models_decide_is_refused_in_words(admin: Peer, revision: str, flights: Any) -> None:
+def test_a_query_that_rows_decide_which_are_not_watched_is_refused_in_words(
+    admin: Peer, revision: str, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.models["flights.airport"], "watch", False)
     uri = "db://flights/flight?origin__name=JFK&limit=1"
 
     error = admin.error(revision, "resources/subscribe", {"uri": uri})
@@ -218,7 +224,7 @@ def test_messages_carry_the_id_of_the_listen_as_it_was_written(admin: Peer, flig
 
     assert opened == acknowledged(listen_id, resourceSubscriptions=["db://flights/flight/1"], toolsListChanged=True)
     assert told == updated("db://flights/flight/1", listen_id)
-    assert changed == tools_changed(listen_id)
+    assert changed == list_changed("tools", listen_id)
     assert {type(message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"])
             for message in (opened, told, changed)} == {type(listen_id)}  # fmt: skip
 
@@ -242,7 +248,7 @@ def test_a_listen_for_tools_is_told_of_no_resource(admin: Peer, flights: Any) ->
     flights[0].save()
     switch_a_tool()
 
-    assert watching.next() == tools_changed("sub-1")
+    assert watching.next() == list_changed("tools", "sub-1")
 
 
 def test_a_listen_for_resources_is_told_of_no_tool(admin: Peer, flights: Any) -> None:
@@ -253,7 +259,7 @@ def test_a_listen_for_resources_is_told_of_no_tool(admin: Peer, flights: Any) ->
     assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
 
 
-@pytest.mark.parametrize("unknown", ["resourcesListChanged", "rootsListChanged"])
+@pytest.mark.parametrize("unknown", ["rootsListChanged", "templatesListChanged"])
 def test_what_this_server_does_not_tell_is_not_acknowledged(admin: Peer, unknown: str) -> None:
     watching = listen(admin, {unknown: True, "toolsListChanged": False, "promptsListChanged": False})
 
@@ -266,7 +272,7 @@ def test_a_session_is_told_of_tools_without_asking(admin: Peer, revision: str, f
 
     switch_a_tool()
 
-    assert watching.next() == tools_changed()
+    assert watching.next() == list_changed("tools")
 
 
 @OLDEST_AND_NEWEST_SESSION

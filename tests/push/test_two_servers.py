@@ -1,4 +1,4 @@
-"""Two server processes that share a database and nothing else, or Redis too: a session lives in neither of them."""
+"""Two servers that share a database, which may be their bus, or Redis too: a session lives in neither of them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 import httpx
 import pytest
+from django.db import connection
 from django.utils import timezone
 
+from demo_project.flights.models import Flight
 from mcp_django.models import OpenQuestion, Session
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import wait_for
-from tests.push.processes import ServedPeer, new_prefix, served
+from tests.push.processes import POSTGRESQL, PUBSUB, ServedPeer, new_prefix, served
 from tests.support import schemas
 from tests.support.data import Users, switch_on, token_of
 from tests.support.http import parse_events
@@ -33,19 +35,22 @@ class Two:
     other: str
 
 
-@pytest.fixture(scope="module", params=["redis", "no broker"])
+BUSES = ["redis", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
+
+
+@pytest.fixture(scope="module", params=BUSES)
 def two(
     request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Two]:
-    prefix = ""
+    prefix, layer = "", POSTGRESQL if request.param == "postgresql" else PUBSUB
     if request.param == "redis":
         need(is_listening(6379), "Redis on 127.0.0.1:6379")
         prefix = new_prefix()
     logs: Path = tmp_path_factory.mktemp("two")
     module = "tests.push.asking_tools"
     with (
-        served("uvicorn", prefix, logs / "one.log", module=module) as one,
-        served("uvicorn", prefix, logs / "other.log", module=module) as other,
+        served("uvicorn", prefix, logs / "one.log", layer, module=module) as one,
+        served("uvicorn", prefix, logs / "other.log", layer, module=module) as other,
     ):
         yield Two(one, other)
 
@@ -202,6 +207,28 @@ def test_a_call_is_cancelled_at_the_other_process(two: Two, here: ServedPeer, th
     notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
     assert there.post(notice, in_session(there, RESUMED)).status == 202
     assert rest.next() is None
+
+
+def test_a_live_query_is_told_of_on_the_streams_that_its_session_opens_elsewhere(
+    here: ServedPeer, there: ServedPeer, flights: Any
+) -> None:
+    changes, stays = (f"db://flights/flight?origin={origin}&fields=number" for origin in ("JFK", "EWR"))
+    for uri in (changes, stays):
+        here.result(RESUMED, "resources/subscribe", {"uri": uri})
+    Flight.objects.filter(pk=1).update(number=7)  # Nobody hears of it.
+
+    first = there.watch(RESUMED, [])
+    assert first.uris(1) == [changes]
+    first.close()
+
+    # Whether the client has read that, nobody knows.
+    second = here.watch(RESUMED, [])
+    assert second.uris(1) == [changes]
+    second.close()
+    Flight.objects.filter(pk=2).update(number=7)
+    third = there.watch(RESUMED, [])
+    assert third.uris(2) == [stays, changes]
+    third.close()
 
 
 # The transport HTTP+SSE.

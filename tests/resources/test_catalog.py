@@ -287,6 +287,7 @@ def test_a_query_finds_nothing_by_a_hidden_row(root: DirectPeer, declared: Decla
 @pytest.mark.parametrize(("query", "named"), [
     ("origin=JFK&order_by=-number&fields=id,origin&limit=5&total=true", []),
     ("origin__isnull=true&origin__in=JFK,EWR&origin__startswith=J", []),
+    ("plane__model=737&fields=id,plane__seats", []),
     ("search=n", ["search"]),
     ("origin__name=JFK", ["origin__name"]),
     ("origin__name__startswith=J&carrier__flights__count__gte=1", ["origin__name__startswith",
@@ -294,10 +295,15 @@ def test_a_query_finds_nothing_by_a_hidden_row(root: DirectPeer, declared: Decla
     ("disruptions__isnull=true", ["disruptions__isnull"]),
     ("fields=id,carrier__name", ["fields"]),
     ("fields=disruptions__count&order_by=-carrier__name", ["fields", "order_by"]),
+    ("group_by=carrier&measures=count", []),
+    ("group_by=carrier__name,origin__name&measures=avg:plane__seats,count:origin__faa&having.max:origin__altitude=1"
+     "&order_by=-count:carrier__name", ["group_by", "having", "measures", "order_by"]),
 ])  # fmt: skip
-def test_a_query_is_watched_unless_rows_of_other_models_decide_it(
-    root: DirectPeer, query: str, named: list[str]
+def test_a_query_is_watched_unless_rows_decide_it_whose_changes_are_not_told(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, query: str, named: list[str]
 ) -> None:
+    for label in ("flights.airline", "flights.airport", "flights.disruption"):
+        monkeypatch.setattr(site.models[label], "watch", False)
     uri = f"db://flights/flight?{query}"
     subscription = listeners.watch(site, uri)
 
@@ -360,7 +366,7 @@ def test_a_model_says_for_whom_it_is_and_when_it_was_changed(
 
     assert listed["annotations"] == {**said, **moment} and "size" not in listed
     assert [item.get("annotations") for item in templates if item["uriTemplate"].startswith("db://flights/flight")] == [
-        said, said,
+        said, said, said,
     ]  # fmt: skip
     if revision >= "2025-06-18":
         assert block == {

@@ -226,6 +226,18 @@ def test_an_unknown_field_is_answered_with_the_nearest_and_all(flights: ModelRig
     ]
 
 
+@pytest.mark.parametrize(("name", "guess"), [("__status", " Did you mean status?"), ("__exact", ""), ("__", "")])
+def test_a_name_that_begins_with_underscores_is_repeated_whole(flights: ModelRights, name: str, guess: str) -> None:
+    assert errors(flights, {name: 1}) == [
+        {
+            "field": f"filter.{name}",
+            "message": f"no field '{name}'.{guess} Allowed: id, departs_at, carrier, number, origin, destination, "
+            "status, departure_delay, arrival_delay, tailnum, notes, plane, air_time, distance, disruptions.",
+            "received": 1,
+        }
+    ]
+
+
 def test_an_unknown_lookup_is_answered_with_the_nearest_and_all(flights: ModelRights) -> None:
     [error] = errors(flights, {"number__greater": 10})
 

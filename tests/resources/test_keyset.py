@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
-from mcp_django.resources import questions, rows
+from mcp_django.resources import keyset, questions, rows
 from mcp_django.resources.questions import InvalidQuestion
 from tests.shop.models import Product, Tag
 from tests.support.asking import all_rows, rights_on
@@ -237,3 +237,13 @@ def test_every_direction_of_three_columns_is_paged(superuser: User) -> None:
         names = [sign + name for sign, name in zip(signs, ("name", "price", "weight"), strict=True)]
         found = all_rows(Product, superuser, order_by=names, limit=1, fields=["id"])
         assert [row[0] for row in found] == by_the_database(Product.objects.all(), names), names
+
+
+@pytest.mark.parametrize("length", [100, 101])
+def test_a_text_fits_into_a_cursor_whether_it_is_compressed_or_not(length: int) -> None:
+    digest = keyset.question_digest("shop.product")
+
+    cursor = keyset.make_cursor(["\N{WAVING HAND SIGN}" * length, None], digest, f"user:{uuid.UUID(int=0)}")
+
+    assert cursor is not None
+    assert cursor.startswith(".") == (length > 100)

@@ -193,7 +193,7 @@ def test_a_key_of_another_type_is_refused(root: DirectPeer, key: Any) -> None:
     assert [error["field"] for error in errors_of(result)] == ["id"]
 
 
-@pytest.mark.parametrize("length", [1, 200, 10_000])
+@pytest.mark.parametrize("length", [1, 100, 200, 10_000])
 def test_ordering_by_long_text_never_gives_a_cursor_that_cannot_be_used(root: DirectPeer, length: int) -> None:
     make_flights(3)
     for flight in Flight.objects.all():

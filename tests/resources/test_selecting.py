@@ -76,6 +76,16 @@ def test_names_of_every_kind(names: list[str]) -> None:
     assert str(values_list(queryset, names).query) == str(queryset.values_list(*names).query)
 
 
+def test_a_table_that_has_another_name_in_the_query() -> None:
+    queryset, names = Flight.objects.filter(distance__gt=1), _attnames(Flight)
+    queryset.query.bump_prefix(Flight.objects.all().query)
+
+    made = values_list(queryset, names)
+
+    assert {column.alias for column in made.query.select} == {"U0"}
+    assert _is_selected(made, queryset.values_list(*names))
+
+
 def test_columns_of_a_parent() -> None:
     queryset, names = Book._default_manager.all(), _attnames(Book)
 

@@ -17,7 +17,7 @@ from pydantic import AnyUrl
 
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, ToolError, resource
-from mcp_django.resources import catalog, templates
+from mcp_django.resources import queries, templates
 from mcp_django.resources.plain_templates import PlainTemplate
 from tests.conftest import PUSHING
 from tests.shop.models import Product, Tag
@@ -399,6 +399,13 @@ def test_a_query_template_names_what_a_query_may_say(root: DirectPeer) -> None:
         item["uriTemplate"]: item for item in root.result(MODERN, "resources/templates/list")["resourceTemplates"]
     }
 
+    assert listed["db://flights/airline{?group_by,measures,carrier,name,search,order_by,limit}"] == {
+        "uriTemplate": "db://flights/airline{?group_by,measures,carrier,name,search,order_by,limit}",
+        "name": "flights.airline aggregate",
+        "title": "airlines",
+        "description": "Counts and other measures of the airlines, in groups.",
+        "mimeType": "application/json",
+    }
     assert listed["db://flights/airline{?carrier,name,search,order_by,limit}"] == {
         "uriTemplate": "db://flights/airline{?carrier,name,search,order_by,limit}",
         "name": "flights.airline query",
@@ -412,31 +419,37 @@ def test_every_parameter_of_a_query_template_can_be_asked(root: DirectPeer) -> N
     values = {"search": "x", "order_by": "pk", "limit": "1", "departs_at": "2013-01-31T08:30:00Z", "air_time": "5",
               "utc_offset": "1", "time_hour": "2013-01-31T08:30:00Z", "reported_at": "2013-01-31T08:30:00Z",
               "date_joined": "2013-01-31T08:30:00Z", "last_login": "2013-01-31T08:30:00Z"}  # fmt: skip
-    queries = [
+    listed = [
         item["uriTemplate"]
         for item in root.result(MODERN, "resources/templates/list")["resourceTemplates"]
         if "{?" in item["uriTemplate"]
     ]
 
-    for uri in queries:
+    for uri in listed:
         base, _, names = uri.rstrip("}").partition("{?")
-        for name in names.split(","):
+        if "measures" in names:
+            base, values = f"{base}?measures=count&", {**values, "group_by": "pk", "order_by": "-count"}
+        else:
+            base, values = f"{base}?", {**values, "order_by": "pk"}
+        for name in names.replace("measures,", "").split(","):
             for value in [values[name]] if name in values else ["1", "true", "2013-01-31", "08:30:00", "1 02:00:00",
                                                                 "0" * 32]:  # fmt: skip
-                answer = root.request(MODERN, "resources/read", {"uri": f"{base}?{name}={value}"})
+                answer = root.request(MODERN, "resources/read", {"uri": f"{base}{name}={value}"})
                 if "result" in answer:
                     break
             else:
-                pytest.fail(f"{base}?{name} cannot be asked")
-    assert len(queries) > 6
+                pytest.fail(f"{base}{name} cannot be asked")
+    assert len(listed) > 12
 
 
 def test_a_field_that_is_named_as_a_parameter_is_compared_by_exact(root: DirectPeer) -> None:
     rights = rights_on(Flight, root.user)
-    rights.filterable = dict.fromkeys(("limit", "number", "any"), rights.columns["number"])
+    rights.filterable = dict.fromkeys(("limit", "number", "any", "measures"), rights.columns["number"])
 
-    assert list(templates.parameters(rights)) == ["limit__exact", "number", "any__exact", "search", "order_by", "limit"]
-    assert catalog.question((("limit__exact", "5"), ("limit", "2"))).filter == {"limit__exact": "5"}
+    names = ["limit__exact", "number", "any__exact", "measures__exact", "search", "order_by", "limit"]
+    assert list(templates.parameters(rights)) == names
+    assert list(templates.aggregate_parameters(rights)) == ["group_by", "measures", *names]
+    assert queries.question((("limit__exact", "5"), ("limit", "2"))).filter == {"limit__exact": "5"}
 
 
 def test_what_cannot_be_compared_searched_or_ordered_is_no_parameter(root: DirectPeer, declared: Declared) -> None:
@@ -454,7 +467,10 @@ def test_a_query_template_names_no_secret_and_nothing_hidden(root: DirectPeer) -
 
     assert own == [
         "db://flights/airline/{carrier}", "db://flights/airline{?carrier,name,search,order_by,limit}",
+        "db://flights/airline{?group_by,measures,carrier,name,search,order_by,limit}",
         "db://flights/flight/{id}",
+        "db://flights/flight{?group_by,measures,id,departs_at,carrier,number,status,departure_delay,arrival_delay,"
+        "tailnum,notes,air_time,distance,search,order_by,limit}",
         "db://flights/flight{?id,departs_at,carrier,number,status,departure_delay,arrival_delay,tailnum,notes,air_time,"
         "distance,search,order_by,limit}",
         "db://{app_label}/{model}.schema", "flights://board/{airport}/{day}",

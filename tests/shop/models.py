@@ -7,6 +7,8 @@ from django.contrib.contenttypes.models import ContentType
 from django.contrib.postgres import fields as postgres
 from django.db import models
 
+from mcp_django import WatchedManager, WatchedQuerySetMixin
+
 
 class Tag(models.Model):
     """A key that is any text: dots, slashes, spaces."""
@@ -209,3 +211,54 @@ class Remark(models.Model):
 
     def __str__(self) -> str:
         return self.text
+
+
+class Gadget(models.Model):
+    """Its default manager tells what it does in bulk."""
+
+    name = models.CharField(max_length=50)
+    code = models.CharField(max_length=10, unique=True, null=True)
+    count = models.IntegerField(default=0)
+    person = models.ForeignKey(Person, models.SET_NULL, null=True, related_name="gadgets")
+    tags = models.ManyToManyField(Tag)
+
+    objects = WatchedManager()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Gizmo(Gadget):
+    """A child by multi-table inheritance, with the manager of its parent."""
+
+    size = models.IntegerField(default=0)
+
+
+class SpareGadget(Gadget):
+    """A proxy."""
+
+    class Meta:
+        proxy = True
+
+
+class WareQuerySet(WatchedQuerySetMixin, models.QuerySet["Ware"]):
+    """A queryset of the project's own."""
+
+    def cheap(self) -> "WareQuerySet":
+        return self.filter(price__lt=10)
+
+
+class Ware(models.Model):
+    """Its key is text, and Django itself writes by its manager."""
+
+    name = models.CharField(max_length=50, primary_key=True)
+    price = models.IntegerField(default=0)
+    gadget = models.ForeignKey(Gadget, models.SET_NULL, null=True, related_name="wares")
+
+    objects = WareQuerySet.as_manager()
+
+    class Meta:
+        base_manager_name = "objects"
+
+    def __str__(self) -> str:
+        return self.name

@@ -29,13 +29,14 @@ def meta(revision: str = MODERN, **more: Any) -> Message:
 def offered(revision: str, *, push: bool) -> Message:
     """The capabilities of a server, as it declares them in a revision."""
     lists = {"listChanged": True} if push else {}
-    capabilities = {"tools": lists, "prompts": lists, "resources": {"subscribe": True} if push else {}, "logging": {}}
+    resources = {**lists, "subscribe": True} if push else {}
+    capabilities = {"tools": lists, "prompts": lists, "resources": resources, "logging": {}}
     return capabilities if revision == "2024-11-05" else {**capabilities, "completions": {}}
 
 
-def wanted_of(uris: list[str], *, tools: bool = False, prompts: bool = False) -> Message:
+def wanted_of(uris: list[str], *, tools: bool = False, prompts: bool = False, resources: bool = False) -> Message:
     """The filter of a modern listen."""
-    lists = {"toolsListChanged": tools, "promptsListChanged": prompts}
+    lists = {"toolsListChanged": tools, "promptsListChanged": prompts, "resourcesListChanged": resources}
     return {"resourceSubscriptions": uris, **{name: True for name, wanted in lists.items() if wanted}}
 
 

@@ -58,6 +58,7 @@ _NOTIFICATIONS = {
     "notifications/resources/updated": "ResourceUpdatedNotification",
     "notifications/tools/list_changed": "ToolListChangedNotification",
     "notifications/prompts/list_changed": "PromptListChangedNotification",
+    "notifications/resources/list_changed": "ResourceListChangedNotification",
     "notifications/subscriptions/acknowledged": "SubscriptionsAcknowledgedNotification",
 }
 

@@ -17,6 +17,8 @@ from django.utils.translation import gettext_lazy
 from pydantic import AnyUrl, BaseModel
 
 from mcp_django.content import Audio, Block, EmbeddedBlob, EmbeddedText, Image, ResourceLink, Text
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.tools.results import may_be_longer, structured_result, text_result
 from tests.support.asking import DirectPeer, listed, text_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer, Peers
@@ -344,3 +346,17 @@ def test_the_bytes_of_a_block_come_back(root: DirectPeer, declared: Declared) ->
     [block] = root.call("give")["content"]
 
     assert base64.b64decode(block["data"], validate=True) == DATA
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        text_result("x" * 100_000),
+        text_result("\x01" * 20_000),
+        structured_result({"value": "\x01" * 10_000}),
+        {"content": [{"type": "image", "data": "x", "mimeType": "image/png"}]},
+    ],
+)
+def test_a_result_that_is_too_long_is_never_taken_for_a_short_one(result: dict[str, Any]) -> None:
+    assert may_be_longer(result, len(encode(result)) - 1)
+    assert not may_be_longer(text_result("short"), 1_000)

@@ -307,9 +307,9 @@ def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, ho
     cancelled, end = [message(event) for event in stream.events()]
     assert cancelled["params"]["requestId"] == message(question)["id"]
     assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
-    assert hub_of(peer)._expected == {}
+    assert hub_of(peer).addresses._expected == {}
     assert hub_of(peer)._members == set()
-    assert hub_of(peer).stored_streams == {}
+    assert hub_of(peer).addresses.stored_streams == {}
 
 
 @over_http
@@ -458,7 +458,7 @@ def test_of_those_who_resume_one_stream_the_newest_is_told(peer: ASGIPeer, gate:
 
     [*_, end] = resumed[-1].events()
     assert text_of(message(end)) == "done"
-    wait_for(lambda: not hub_of(peer)._readers and not hub_of(peer)._members, "the end of every stream")
+    wait_for(lambda: not hub_of(peer).addresses._readers and not hub_of(peer)._members, "the end of every stream")
 
 
 @over_http
@@ -499,7 +499,7 @@ def test_a_database_that_is_away_costs_the_stream_and_not_the_answer(
             said = talk(peer, "2025-11-25", "tools/call", {"name": "count", "_meta": {"progressToken": 1}})
         assert [step for step, _, _ in said.progress] == [0, 1, 2, 3, 4]
         assert said.text == "counted"
-    assert hub_of(peer).stored_streams == {}
+    assert hub_of(peer).addresses.stored_streams == {}
 
 
 @over_http
@@ -517,7 +517,7 @@ def test_a_database_that_is_away_while_a_client_is_asked(
     assert said.answer["error"]["data"] == {"reason": "INTERNAL_ERROR"}
     assert [record.getMessage() for record in caplog.records] == ["A request could not be answered"]
     wait_for(lambda: not hub_of(peer)._members, "the end of the call")
-    assert hub_of(peer)._expected == {}
+    assert hub_of(peer).addresses._expected == {}
 
 
 @over_http

@@ -37,6 +37,16 @@ def test_an_earlier_end_overtakes_a_later_one() -> None:
     assert not late.is_set()
 
 
+def test_what_has_ended_in_time_is_not_kept_until_its_time_would_have_come() -> None:
+    clock = Deadlines()
+
+    with clock.within(60, print):
+        with clock.within(61, print), clock.within(62, print):
+            assert len(clock._heap) == 3
+        assert len(clock._heap) == 3
+    assert clock._heap == []
+
+
 def test_many_deadlines_share_one_thread() -> None:
     clock = Deadlines()
     told = threading.Barrier(11)

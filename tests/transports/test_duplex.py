@@ -106,6 +106,7 @@ def test_a_cancelled_request_is_not_answered(admin: DuplexPeer, gate: Gate, sett
     gate.wait_for_entry()
 
     connection.send(cancel("given up"))
+    assert_next_is_mine(connection)  # The cancellation was read: a ping needs no worker.
     gate.open()
 
     # The one worker takes this up only after it has finished the call that was given up.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import traceback
 from collections.abc import Iterator
@@ -65,6 +66,33 @@ def test_a_client_that_leaves_while_middleware_holds_its_stream_leaves_no_listen
     serving_loop.run(leave())
 
 
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_client_that_leaves_before_its_stream_begins_leaves_no_listener(
+    peers: Peers, users: Any, serving_loop: LoopThread
+) -> None:
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, ASGIPeer)
+    hub = serving_loop.run(_hub())
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
+    body = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":' + _json(params) + b"}"
+
+    async def refuse(message: Any) -> None:
+        assert message["status"] == 200
+        assert len(hub._listeners) == 1
+        raise ConnectionResetError
+
+    async def leave() -> None:
+        headers = peer.headers(peer.modern_headers("subscriptions/listen", params))
+        received: asyncio.Queue[Any] = asyncio.Queue()
+        await received.put({"type": "http.request", "body": body, "more_body": False})
+        with pytest.raises(ConnectionResetError):
+            await peer.application(peer.scope("POST", headers), received.get, refuse)
+
+    serving_loop.run(leave())
+
+    assert not hub._listeners
+
+
 @pytest.mark.parametrize("transport", ["http-view-asgi"])
 def test_a_stream_that_middleware_wraps_in_a_response_of_its_own_is_told(
     peers: Peers, users: Any, flights: Any, settings: Any
@@ -120,7 +148,7 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
             listener.tell_updated(uri)
         return await listener.next()
 
-    assert [message["params"]["uri"] for message in serving_loop.run(watch_twice())] == [uri]
+    assert [json.loads(body)["params"]["uri"] for body in serving_loop.run(watch_twice())] == [uri]
 
 
 def test_a_stream_that_is_given_up_after_its_hub_ended_makes_no_other_hub(db: None, serving_loop: LoopThread) -> None:

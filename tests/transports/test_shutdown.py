@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from django.db import connection
+from websockets import Subprotocol
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from tests.end_to_end.servers import ROOT, Project, Served
 from tests.support import schemas
@@ -40,7 +46,10 @@ def headers_of(token: str) -> dict[str, str]:
     }
 
 
-@pytest.fixture(params=["daphne", "uvicorn"])
+SERVERS = ["daphne", "uvicorn", "hypercorn", "granian"]
+
+
+@pytest.fixture(params=SERVERS)
 def served(request: pytest.FixtureRequest, transactional_db: None, tmp_path: Any) -> Iterator[Served]:
     """The demo's application in a process of its own, on the database of the test."""
     variables = {
@@ -67,21 +76,77 @@ def messages(response: httpx.Response) -> Iterator[Any]:
             yield json.loads(line.removeprefix("data: "))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_open_listens_are_completed_before_the_server_ends(
-    served: Served, users: Any, flights: Any, number: signal.Signals
-) -> None:
-    headers = headers_of(token_of(users.admin))
-    with httpx.stream("POST", served.url, json=LISTEN, headers=headers, timeout=END_SECONDS) as response:
+@contextmanager
+def listening(served: Served, token: str) -> Iterator[Iterator[Any]]:
+    """A listen that was acknowledged; yields what comes then."""
+    with httpx.stream("POST", served.url, json=LISTEN, headers=headers_of(token), timeout=END_SECONDS) as response:
         received = messages(response)
         acknowledged = next(received)
+        schemas.check(acknowledged, MODERN, "subscriptions/listen")
+        assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+        yield received
 
-        served.process.send_signal(number)
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_what_is_open_is_ended_as_its_protocol_says_before_the_server_ends(
+    served: Served, users: Any, flights: Any
+) -> None:
+    token = token_of(users.admin)
+    headers = {"Authorization": f"Bearer {token}"}
+    socket = connect(
+        served.socket_url, open_timeout=60, subprotocols=[Subprotocol("mcp")], additional_headers=headers
+    )  # fmt: skip
+    old = httpx.stream("GET", f"{served.origin}/sse", headers=headers | {"Accept": "text/event-stream"}, timeout=60)
+    with socket, old as old_stream, listening(served, token) as received:
+        old_lines = old_stream.iter_lines()
+        assert next(old_lines) == "event: endpoint"
+        socket.send(json.dumps(LISTEN))
+        acknowledged = json.loads(socket.recv(END_SECONDS))
+
+        served.process.terminate()
+        rest = list(received)
+        old_rest = list(old_lines)
+        completed = json.loads(socket.recv(END_SECONDS))
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(END_SECONDS)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    for message in (*rest, completed):
+        schemas.check(message, MODERN, "subscriptions/listen")
+    assert rest == [COMPLETED]
+    assert completed == COMPLETED
+    assert [line for line in old_rest if line and not line.startswith((":", "data: /sse/messages"))] == []
+    assert closed.value.rcvd is not None
+    # Daphne lets an application say nothing between 1000 and 3000.
+    assert closed.value.rcvd.code == (4001 if "daphne" in served.log.name else 1001)
+    assert served.process.wait(END_SECONDS) is not None
+
+
+@pytest.mark.parametrize("served", ["daphne", "uvicorn"], indirect=True)
+def test_ctrl_c_completes_open_listens(served: Served, users: Any, flights: Any) -> None:
+    with listening(served, token_of(users.admin)) as received:
+        served.process.send_signal(signal.SIGINT)
         rest = list(received)
 
-    for message in (acknowledged, *rest):
-        schemas.check(message, MODERN, "subscriptions/listen")
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert rest == [COMPLETED]
+    assert served.process.wait(END_SECONDS) is not None
+
+
+@pytest.mark.parametrize("served", ["hypercorn", "granian"], indirect=True)
+def test_a_signal_to_every_process_of_the_server_completes_open_listens(
+    served: Served, users: Any, flights: Any
+) -> None:
+    """As systemd ends a service, unless it is told otherwise."""
+    with listening(served, token_of(users.admin)) as received:
+        for pid in (*children(served.process.pid), served.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        rest = list(received)
+
     assert rest == [COMPLETED]
     assert served.process.wait(END_SECONDS) is not None
 
@@ -92,48 +157,9 @@ def test_a_signal_that_the_server_ignores_ends_no_stream(
 ) -> None:
     switch_on("flights_flight_mark_cancelled")
     token = token_of(users.admin)
-    with httpx.stream("POST", served.url, json=LISTEN, headers=headers_of(token), timeout=END_SECONDS) as response:
-        received = messages(response)
-        acknowledged = next(received)
-
+    with listening(served, token) as received:
         served.process.send_signal(ignored)
         served.ask(token, "tools/call", {"name": "flights_flight_mark_cancelled", "arguments": {"ids": ["1"]}})
         told = next(received)
 
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert told["method"] == "notifications/resources/updated"
-
-
-def test_sockets_are_told_that_the_server_is_going_away(served: Served, users: Any, flights: Any) -> None:
-    from websockets.exceptions import ConnectionClosed
-    from websockets.sync.client import connect
-
-    headers = {"Authorization": f"Bearer {token_of(users.admin)}"}
-    with connect(served.socket_url, open_timeout=60, subprotocols=["mcp"], additional_headers=headers) as socket:  # type: ignore[list-item]
-        socket.send(json.dumps(LISTEN))
-        acknowledged = json.loads(socket.recv(END_SECONDS))
-
-        served.process.terminate()
-        completed = json.loads(socket.recv(END_SECONDS))
-        with pytest.raises(ConnectionClosed) as closed:
-            socket.recv(END_SECONDS)
-
-    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
-    assert completed == COMPLETED
-    assert closed.value.rcvd is not None
-    # Daphne lets an application say nothing between 1000 and 3000.
-    assert closed.value.rcvd.code == (4001 if "daphne" in served.log.name else 1001)
-    assert served.process.wait(END_SECONDS) is not None
-
-
-def test_streams_of_the_old_transport_end_with_the_server(served: Served, users: Any) -> None:
-    headers = {"Authorization": f"Bearer {token_of(users.admin)}", "Accept": "text/event-stream"}
-    with httpx.stream("GET", f"{served.origin}/sse", headers=headers, timeout=END_SECONDS) as response:
-        lines = response.iter_lines()
-        assert next(lines) == "event: endpoint"
-
-        served.process.terminate()
-        rest = list(lines)
-
-    assert [line for line in rest if line and not line.startswith((":", "data: /sse/messages"))] == []
-    assert served.process.wait(END_SECONDS) is not None

@@ -151,6 +151,27 @@ def test_a_principal_has_a_bound_of_its_own(one_worker: Workers, serving_loop: L
     assert serving_loop.run(fill()) == [True, 0]
 
 
+def test_a_call_whose_caller_has_gone_before_its_turn_is_left_out(
+    one_worker: Workers, serving_loop: LoopThread
+) -> None:
+    gate = threading.Event()
+    made: list[str] = []
+
+    async def go() -> None:
+        holding = asyncio.ensure_future(one_worker.run(gate.wait, 30))
+        gone = asyncio.ensure_future(one_worker.run(made.append, "of who has gone"))
+        stays = asyncio.ensure_future(one_worker.run(made.append, "of who stays"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await asyncio.wait([gone])
+        gate.set()
+        await asyncio.gather(holding, stays)
+
+    serving_loop.run(go())
+
+    assert made == ["of who stays"]
+
+
 def test_one_principal_leaves_threads_to_the_others(serving_loop: LoopThread) -> None:
     workers = Workers(4)
     gate = threading.Event()
@@ -176,11 +197,15 @@ def test_changed_settings_make_a_new_pool(settings: Any) -> None:
 
 
 def test_closing_the_pool_leaves_no_caller_waiting(one_worker: Workers, serving_loop: LoopThread) -> None:
-    gate = threading.Event()
+    gate, begun = threading.Event(), threading.Event()
+
+    def hold() -> bool:
+        begun.set()
+        return gate.wait(30)
 
     async def close() -> list[Any]:
-        waiting = [asyncio.ensure_future(one_worker.run(gate.wait, 10, principal_key=key)) for key in ("a", "a", "b")]
-        await asyncio.sleep(0)
+        waiting = [asyncio.ensure_future(one_worker.run(hold, principal_key=key)) for key in ("a", "a", "b")]
+        await asyncio.to_thread(begun.wait, 30)
         closing = asyncio.get_running_loop().run_in_executor(None, one_worker.close)
         await asyncio.wait(waiting[1:], timeout=30)
         gate.set()

@@ -11,12 +11,18 @@ from mcp_django.access.requests import from_scope
 from mcp_django.conf import get_conf
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
-from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, Headers, Incoming, Refusal
+from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, EventStream, Headers, Incoming, Refusal
 from mcp_django.transports.http.places import Place
+from mcp_django.transports.watchdog import reading_client
+from mcp_django.transports.wire import Wire
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+#: How long an answer may take before anybody looks whether its client still waits for it.
+_WATCH_AFTER_SECONDS = 0.05
 
 
 class HTTPDoor:
@@ -37,42 +43,28 @@ class HTTPDoor:
             return
         request = from_scope(scope)
         incoming = Incoming(scope["method"], Headers(request.META, scope["headers"]), body, request)
-        answering = asyncio.ensure_future(self.place.answer_on_loop(incoming))
-        leaving = asyncio.ensure_future(_disconnected(receive))
-        either: set[asyncio.Future[Any]] = {answering, leaving}
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                return
-            answer = await answering
+        with _Leaving(receive) as leaving:
+            answer = await self.place.answer_on_loop(incoming)
             if answer.stream is None:
+                leaving.ignore()
                 await _send(send, answer)
             else:
-                await self._stream(send, answer, leaving)
-        finally:
-            leaving.cancel()
-            _drop(answering)
+                await self._stream(send, answer, leaving.watch())
 
     async def _stream(self, send: Send, answer: Answer, leaving: asyncio.Future[None]) -> None:
         """Write the stream until it ends or the client goes away."""
         if answer.stream is None:
             return
-        await _start(send, answer.status, {**SSE_HEADERS, **answer.headers})
-
-        async def write() -> None:
-            if answer.stream is not None:
-                events = answer.stream.chunks()
-                try:
-                    async for chunk in events:
-                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                finally:
-                    await events.aclose()
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-        writing = asyncio.ensure_future(write())
+        try:
+            await _start(send, answer.status, {**SSE_HEADERS, **answer.headers})
+        except BaseException:
+            # The end of a stream takes what it has out of the hub, and this one never begins.
+            answer.stream.abandon()
+            raise
+        writing = asyncio.ensure_future(_write(Wire(send), answer.stream))
         try:
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if writing.done():
+            if writing.done() and not writing.cancelled():
                 await writing
         except asyncio.CancelledError:
             # The server is going down and wants this task to end: the stream says so to its client first.
@@ -84,14 +76,62 @@ class HTTPDoor:
             await asyncio.wait({writing})
 
 
-def _drop(answering: asyncio.Future[Answer]) -> None:
-    """Nobody waits for the answer any more: a stream that has come meanwhile may not have been begun."""
-    if not answering.done():
-        answering.cancel()
-    elif not answering.cancelled() and answering.exception() is None:
-        stream = answering.result().stream
-        if stream is not None:
-            stream.abandon()
+class _Leaving:
+    """Gives up what the block is doing when the client goes away.
+
+    Only what takes some time looks for that: most answers cost less than the task that would.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._watching: asyncio.Future[None] | None = None
+        self._gave_up = False
+
+    def __enter__(self) -> _Leaving:
+        self._task = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_SECONDS, self._watch_the_answer)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+        self.ignore()
+        if self._watching is not None:
+            self._watching.cancel()
+        # Ours, unless the server has its own reason to end this task.
+        given_up = self._gave_up and self._task is not None and not self._task.uncancel()
+        return given_up and kind is asyncio.CancelledError
+
+    def watch(self) -> asyncio.Future[None]:
+        """Done when the client is gone; what the block does is its own from now on."""
+        self.ignore()
+        if self._watching is None:
+            self._watching = asyncio.ensure_future(_disconnected(self._receive))
+        return self._watching
+
+    def ignore(self) -> None:
+        """Let the block go on to its end, whether its client is there or not."""
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.remove_done_callback(self._give_up)
+
+    def _watch_the_answer(self) -> None:
+        self._watching = asyncio.ensure_future(_disconnected(self._receive))
+        self._watching.add_done_callback(self._give_up)
+
+    def _give_up(self, watching: asyncio.Future[None]) -> None:
+        if self._task is not None and not watching.cancelled():
+            self._gave_up = True
+            self._task.cancel()
+
+
+async def _write(wire: Wire, stream: EventStream) -> None:
+    events = stream.chunks()
+    with reading_client(wire):
+        try:
+            async for chunk in events:
+                await wire.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            await events.aclose()
+        await wire.send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _too_slow() -> Answer:

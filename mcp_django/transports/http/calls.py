@@ -67,8 +67,9 @@ class Call:
 
     async def answer(self) -> Answer:
         """The answer, as soon as it is there or something goes before it. Raises Overloaded."""
-        run = get_workers().run(self._conversation.answer, principal_key=self._conversation.principal_key)
-        working = self._start(run)
+        working = self._start(
+            get_workers().submit(self._conversation.answer, principal_key=self._conversation.principal_key)
+        )
         try:
             await self._news
         except asyncio.CancelledError:
@@ -129,7 +130,7 @@ class Call:
 
     # How it goes.
 
-    def _start(self, run: Coroutine[Any, Any, Answer]) -> asyncio.Future[Answer]:
+    def _start(self, run: asyncio.Future[Answer] | Coroutine[Any, Any, Answer]) -> asyncio.Future[Answer]:
         """Begin a run of the handler. It may take REQUEST_SECONDS, whether somebody waits for it or not."""
         working = asyncio.ensure_future(run)
         working.add_done_callback(self._run_is_over)
@@ -255,7 +256,7 @@ class Call:
 
     async def _answers(self, asked: Asked, session_key: str) -> dict[str, JSON]:
         ids = await run_patiently(questions.open_questions, session_key, list(asked.questions))
-        expected = {question_id: self._hub.expect(f"question:{question_id}") for question_id in ids.values()}
+        expected = {question_id: self._hub.addresses.expect(f"question:{question_id}") for question_id in ids.values()}
         try:
             await self.outgoing.write([
                 encode(request_message(ids[key], question.method, asked.exchange.question_params(key, question)))
@@ -264,7 +265,7 @@ class Call:
             await self._wait_for(expected.values())
         finally:
             for question_id, arrived in expected.items():
-                self._hub.unexpect(f"question:{question_id}", arrived)
+                self._hub.addresses.unexpect(f"question:{question_id}", arrived)
         responses = await run_patiently(questions.take_responses, list(expected))
         unanswered = [question_id for question_id in expected if question_id not in responses]
         # Its user may be looking at the question still.

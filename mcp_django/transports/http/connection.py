@@ -62,17 +62,21 @@ class HTTPConnection:
     def attach(self, listener: Listener) -> None:
         if self._attachment is not None:
             self._attachment.attach(listener)
+            self._attachment.remember_lists(listener)
 
     def attach_session(self, listener: Listener) -> None:
         """Give the stream of a session to the hub, with what the session watches."""
-        self.attach(listener)
         if self._attachment is not None:
+            self._attachment.attach(listener)
             # Read only now, when no change of it can be missed any more.
-            watched = subscriptions(listener, session_uris(listener.session_key) or ())
+            watched = subscriptions(listener, session_uris(listener.session_key) or {})
             self._attachment.watch(listener, watched)
             # What went while no stream was open is told when it is there again.
-            unseen(listener, watched)
+            _, unknown = unseen(listener, watched)
+            self._attachment.look_later(listener, unknown)
             self._attachment.arrange(listener.session_key or "")
+            with self._site.call_context(listener.request):
+                self._attachment.remember_lists(listener)
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
         if self._attachment is not None:

@@ -150,7 +150,7 @@ class Conversation(Answering):
             raise self.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
         if not self._headers.accepts(SSE_TYPE):
             raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
-        session, _ = find_session(self._site, self._headers, principal)
+        session, revision = find_session(self._site, self._headers, principal)
         last_event_id = self._headers.get("last-event-id")
         if session is not None and last_event_id is not None:
             return self._resume(session, last_event_id)
@@ -158,6 +158,7 @@ class Conversation(Answering):
             site=self._site,
             principal=principal,
             request=self._incoming.request,
+            revision=revision,
             lists=frozenset(LISTS),
             session_key=key,
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,8 @@ from mcp_django.protocol.exchange import Cancellation
 
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
+#: Longer values of Accept are read anew each time.
+_USUAL_ACCEPT = 200
 
 #: Response headers of an event stream: no proxy may hold it back or compress it.
 SSE_HEADERS = {
@@ -35,13 +37,14 @@ class Headers:
 
     def __init__(self, meta: Mapping[str, Any], raw: Iterable[tuple[bytes, bytes]] = ()) -> None:
         self._meta = meta
-        counted = Counter(name.decode("latin-1").lower() for name, _ in raw)
+        names = [name.lower() for name, _ in raw]
         #: The names of those that were sent more than once, as far as that can be seen.
-        self.repeated = frozenset(name for name, count in counted.items() if count > 1)
+        self.repeated: Collection[str] = ()
+        if len(set(names)) < len(names):
+            self.repeated = frozenset(name.decode("latin-1") for name in names if names.count(name) > 1)
 
     def get(self, name: str) -> str | None:
-        key = name.upper().replace("-", "_")
-        value = self._meta.get(key if key == "CONTENT_TYPE" else f"HTTP_{key}")
+        value = self._meta.get(_meta_key(name))
         return None if value is None else value.strip(" \t")
 
     def accepts(self, media_type: str) -> bool:
@@ -49,14 +52,28 @@ class Headers:
         accept = self.get("accept")
         if not accept:
             return True
-        ranges = {media_type: 3, media_type.partition("/")[0] + "/*": 2, "*/*": 1}
-        best, accepted = 0, False
-        for part in accept.lower().split(","):
-            media_range, *parameters = (piece.strip() for piece in part.split(";"))
-            if ranges.get(media_range, 0) > best:
-                best = ranges[media_range]
-                accepted = not any(p.partition("=")[0] == "q" and _is_zero(p.partition("=")[2]) for p in parameters)
-        return accepted
+        # What clients send, they send each time.
+        lets_through = _lets_through if len(accept) <= _USUAL_ACCEPT else _lets_through.__wrapped__
+        return lets_through(accept, media_type)
+
+
+@lru_cache(maxsize=1_000)
+def _meta_key(name: str) -> str:
+    """Where META has a header that we ask for; which these are, the specification says, and the tools of a site."""
+    key = name.upper().replace("-", "_")
+    return key if key == "CONTENT_TYPE" else f"HTTP_{key}"
+
+
+@lru_cache(maxsize=200)
+def _lets_through(accept: str, media_type: str) -> bool:
+    ranges = {media_type: 3, media_type.partition("/")[0] + "/*": 2, "*/*": 1}
+    best, accepted = 0, False
+    for part in accept.lower().split(","):
+        media_range, *parameters = (piece.strip() for piece in part.split(";"))
+        if ranges.get(media_range, 0) > best:
+            best = ranges[media_range]
+            accepted = not any(p.partition("=")[0] == "q" and _is_zero(p.partition("=")[2]) for p in parameters)
+    return accepted
 
 
 def _is_zero(quality: str) -> bool:

@@ -185,7 +185,7 @@ class SSEStream(EventStream):
     async def _fetch(self) -> None:
         """Take in what was posted to other processes, and say that the stream is alive."""
         address = _address(self._key)
-        arrived = self._hub.expect(address)
+        arrived = self._hub.addresses.expect(address)
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -207,7 +207,7 @@ class SSEStream(EventStream):
                 for body in bodies:
                     await self._inbox.put(jsonrpc.decode(body))
         finally:
-            self._hub.unexpect(address, arrived)
+            self._hub.addresses.unexpect(address, arrived)
 
     # What the client is told.
 

@@ -51,7 +51,7 @@ class ListenerStream(EventStream):
                     continue
                 if pending is None:
                     break
-                yield b"".join(event(encode(message)) for message in pending)
+                yield b"".join(map(event, pending))
             if self._closing:
                 yield self._closing
         finally:
@@ -115,7 +115,8 @@ class RestStream(EventStream):
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        woken = self._woken = hub.begin_reading(self._key, self)
+        woken = self._woken = hub.addresses.begin_reading(self._key, self)
+        hub.join(self)
         try:
             while not self._closed:
                 woken.clear()
@@ -139,7 +140,8 @@ class RestStream(EventStream):
                     except TimeoutError:
                         yield _KEEPALIVE
         finally:
-            hub.end_reading(self._key, self, woken)
+            hub.leave(self)
+            hub.addresses.end_reading(self._key, self, woken)
 
     async def _read(self) -> streams.Rest | None:
         """What there is to read, None where the stream is gone. While that cannot be asked there is nothing."""

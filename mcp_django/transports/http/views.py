@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from django.conf import settings
@@ -23,6 +23,8 @@ from mcp_django.conf import get_conf
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, EventStream, Headers, Incoming
 from mcp_django.transports.http.places import Place, places
+from mcp_django.transports.watchdog import reading_client
+from mcp_django.transports.wire import SEND, Wire
 
 View = Callable[..., Any]
 
@@ -67,19 +69,39 @@ def asgi_view(place: Place) -> View:
     """Answers from our workers, so that no thread and no connection of the request's is held while a stream is open."""
 
     async def view(request: HttpRequest) -> HttpResponseBase:
+        if _uses_pool():
+            # The worker that answers needs one of the pool's too: all would wait for each other.
+            await _close_connections()
         answer = await place.answer_on_loop(_incoming(request))
         if answer.stream is None:
             return _response(answer)
-        response = StreamingHttpResponse(answer.stream.chunks(), status=answer.status)
+        wire = Wire(getattr(request, "scope", {}).get(SEND))
+        response = StreamingHttpResponse(_read_chunks(answer.stream, wire), status=answer.status)
         for name, value in {**SSE_HEADERS, **answer.headers}.items():
             response[name] = value
         # A response that middleware replaces, or that nobody waits for, may end without having been begun.
         weakref.finalize(response, _abandon, asyncio.get_running_loop(), answer.stream)
-        # Middleware may have used the database in this request's own thread, which lives as long as the stream.
-        await _close_connections()
         return response
 
     return _unguarded(view)
+
+
+async def _read_chunks(stream: EventStream, wire: Wire) -> AsyncGenerator[bytes, None]:
+    """The chunks of a stream, which ends if its client does not read them."""
+    chunks = stream.chunks()
+    try:
+        # Middleware may have used the database in this request's own thread, which lives as long as the stream.
+        await _close_connections()
+        with reading_client(wire):
+            async for chunk in chunks:
+                wire.begin()
+                yield chunk
+                await wire.taken()
+                wire.end()
+    finally:
+        await chunks.aclose()
+        # Chunks that were never begun have taken nothing out of the hub.
+        stream.abandon()
 
 
 def _abandon(loop: asyncio.AbstractEventLoop, stream: EventStream) -> None:
@@ -95,7 +117,13 @@ def _unguarded(view: View) -> View:
     return view
 
 
+def _uses_pool() -> bool:
+    databases: dict[str, Any] = settings.DATABASES
+    return any(database.get("OPTIONS", {}).get("pool") for database in databases.values())
+
+
 async def _close_connections() -> None:
+    """End the connections of this request's own thread, or give them back to their pool."""
     from asgiref.sync import sync_to_async
 
     def close() -> None:

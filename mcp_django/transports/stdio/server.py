@@ -40,7 +40,13 @@ class StdioServer:
         self._lines = Lines(get_conf().MAX_BODY_BYTES)
         self._ending = asyncio.Event()
         self._conversation = DuplexConversation(
-            site, principal, self.request, self._write, self.close, message_limit=_MAX_LINE_BYTES
+            site,
+            principal,
+            self.request,
+            self._write,
+            self.close,
+            crash=lambda: self.close(going_away=True),
+            message_limit=_MAX_LINE_BYTES,
         )
 
     async def serve(self) -> None:

@@ -7,6 +7,9 @@ import base64
 import binascii
 import contextlib
 import logging
+import os
+import time
+from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
@@ -18,12 +21,14 @@ from mcp_django.access.principals import Principal
 from mcp_django.access.requests import MCPRequest, from_scope
 from mcp_django.conf import get_conf
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Unauthenticated
+from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sites import MCPSite, site
 from mcp_django.transports.conversation import DuplexConversation
+from mcp_django.transports.watchdog import get_watchdog
+from mcp_django.transports.wire import Wire
 from mcp_django.workers import get_workers
 
 JSON = dict[str, Any]
@@ -32,12 +37,19 @@ logger = logging.getLogger("mcp_django")
 
 SUBPROTOCOL = "mcp"
 
-# RFC 6455 §7.4.1.
-_GOING_AWAY, _UNSUPPORTED_DATA, _POLICY, _TOO_BIG = 1001, 1003, 1008, 1009
+# RFC 6455 §7.4.1 and the registry of its codes.
+_NORMAL, _GOING_AWAY, _UNSUPPORTED_DATA, _POLICY, _TOO_BIG = 1000, 1001, 1003, 1008, 1009
+_INTERNAL_ERROR, _TRY_AGAIN_LATER = 1011, 1013
 #: Where the server lets an application say nothing but 1000 and 3000 to 4999, as Daphne does: 4001 stands for 1001.
 _PRIVATE = 3000
 _MAX_FAULTS = 10
 _TOKEN_PREFIX = "mcp_"  # noqa: S105
+#: How long a socket that ends waits for its last frame to be taken.
+_CLOSE_SECONDS = 1.0
+
+#: Open sockets of this process by the key of their principal.
+_open: Counter[str] = Counter()
+os.register_at_fork(after_in_child=_open.clear)
 
 
 class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -55,16 +67,23 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scope = scope
-        self._asgi_send = send
+        self._wire = Wire(send)
         self._write_lock = asyncio.Lock()
         self._is_gone = False
         self._faults = 0
-        self._ending: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        #: The code with which it ends, once that is known.
+        self._code: int | None = None
+        self._task = asyncio.current_task()
+        self._is_receiving = False
+        self._has_spoken = False
+        #: Whether its client does not read, on a server that cannot be told to let it go.
+        self._is_given_up = False
         await receive()  # websocket.connect
         self.request = _with_bearer(from_scope(scope))
         try:
             self.principal = await get_workers().run(self._admit)
             subprotocol = self._subprotocol()
+            self._check_number()
         except MCPError as error:
             await self._deny(error)
             return
@@ -72,21 +91,66 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             logger.exception("A socket could not be opened")
             await self._deny(InternalError())
             return
-        await send({"type": "websocket.accept", "subprotocol": subprotocol})
+        # What finding out who is there has read of the request is not needed again.
+        self.request = self.request.copy()
+        key = self.principal.key
+        _open[key] += 1
+        try:
+            await self._wire.send({"type": "websocket.accept", "subprotocol": subprotocol})
+            await self._serve(receive)
+        finally:
+            _open[key] -= 1
+            if not _open[key]:
+                del _open[key]
+
+    async def _serve(self, receive: Any) -> None:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        self.conversation = DuplexConversation(self.site, self.principal, self.request, self._write, self.close)
+        self.conversation = DuplexConversation(
+            self.site, self.principal, self.request, self._write, self.close, crash=self._crash
+        )
+        self._heard_at = time.monotonic()
+        watchdog = get_watchdog()
+        watchdog.add(self)
         hub.join(self)
         try:
-            await self._read(receive)
+            code = await self._read(receive)
+            if code is not None:
+                await self._finish(code)
         finally:
+            watchdog.discard(self)
             hub.leave(self)
             self.conversation.leave()
 
     def close(self, *, going_away: bool = False) -> None:
         """End the socket, after its listens have been told."""
-        if not self._ending.done():
-            self._ending.set_result(_GOING_AWAY if going_away else _POLICY)
+        self._end(_GOING_AWAY if going_away else _POLICY)
+
+    def _crash(self) -> None:
+        self._end(_INTERNAL_ERROR)
+
+    def _end(self, code: int) -> None:
+        """Let the reader end the socket. Once it has taken in a frame, unless it waits for the next one."""
+        if self._code is None:
+            self._code = code
+            if self._is_receiving and self._task is not None:
+                self._task.cancel()
+
+    def look(self, now: float) -> None:
+        """End the socket if its client does not read, or has nothing to do with it any more."""
+        if self._wire.is_stalled(now):
+            if not self._wire.abort() and not self._is_given_up and self._task is not None:
+                self._is_given_up = True
+                self._code = self._code or _TRY_AGAIN_LATER
+                self._task.cancel()
+            return
+        conf = get_conf()
+        if self.conversation.is_busy:
+            self._heard_at = now
+        elif not self._has_spoken and conf.REQUEST_SECONDS and now - self._heard_at > conf.REQUEST_SECONDS:
+            self._end(_POLICY)
+        elif conf.SOCKET_IDLE_SECONDS and now - self._heard_at > conf.SOCKET_IDLE_SECONDS:
+            self._end(_NORMAL)
 
     # Who is there.
 
@@ -112,41 +176,54 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             raise _bad_request(f"The only subprotocol is {SUBPROTOCOL!r}.")
         return SUBPROTOCOL if offered else None
 
+    def _check_number(self) -> None:
+        """Raises Overloaded where the principal has too many sockets open."""
+        limit = get_conf().MAX_LISTENS
+        if _open[self.principal.key] >= limit:
+            raise Overloaded(f"You have {limit} sockets open (MAX_LISTENS). Close one of them.")
+
     async def _deny(self, error: MCPError) -> None:
         """Refuse the upgrade: with an HTTP answer where the server can give it, else with the 403 of a close."""
         if "websocket.http.response" not in (self.scope.get("extensions") or {}):
-            await self._asgi_send({"type": "websocket.close"})
+            await self._wire.send({"type": "websocket.close"})
             return
         body = jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY))
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
         status = int(error.http_status or HTTPStatus.FORBIDDEN)
-        await self._asgi_send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-        await self._asgi_send({"type": "websocket.http.response.body", "body": body})
+        await self._wire.send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+        await self._wire.send({"type": "websocket.http.response.body", "body": body})
 
     # Frames.
 
-    async def _read(self, receive: Any) -> None:
-        """Take frames in until the socket ends, from either side."""
-        while True:
-            receiving = asyncio.ensure_future(receive())
-            try:
-                await asyncio.wait({receiving, self._ending}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not receiving.done():
-                    receiving.cancel()
-            if receiving.cancelled() or not receiving.done():
-                await self._finish(self._ending.result())
-                return
-            received = receiving.result()
-            if received["type"] == "websocket.disconnect":
-                return
-            if received["type"] == "websocket.receive":
-                code = await self._take(received)
-                if code is not None:
-                    await self._finish(code)
-                    return
+    async def _read(self, receive: Any) -> int | None:
+        """Take frames in until the socket ends; the close code, unless it was the client that ended it."""
+        try:
+            while self._code is None:
+                self._wire.resume_reading()
+                self._is_receiving = True
+                try:
+                    received = await receive()
+                finally:
+                    self._is_receiving = False
+                    self._wire.pause_reading()
+                if received["type"] == "websocket.disconnect":
+                    return None
+                if received["type"] == "websocket.receive":
+                    self._has_spoken = True
+                    self._heard_at = time.monotonic()
+                    self._code = await self._take(received) or self._code
+                    # Who sends without a pause holds nobody up, and quick requests are answered meanwhile.
+                    await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            # Ours, unless the server has its own reason to end this task.
+            if self._code is None or self._task is None or self._task.uncancel():
+                raise
+        except Exception:
+            logger.exception("A socket ends, since a frame could not be taken in")
+            return _INTERNAL_ERROR
+        return self._code
 
     async def _take(self, received: JSON) -> int | None:
         """Take one frame in; the close code, if the socket is to end."""
@@ -173,23 +250,33 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _write(self, body: bytes) -> None:
         """Send a frame. To a client that is gone nothing is sent: the reader hears of it too, and ends the socket."""
-        text = body.decode()
-        async with self._write_lock:
-            if self._is_gone:
-                return
-            try:
-                await self._asgi_send({"type": "websocket.send", "text": text})
-            except Exception:  # noqa: BLE001 - each server has its own
-                self._is_gone = True
+        # Not ``async with``, which costs twice as much: a change may go to thousands of sockets.
+        await self._write_lock.acquire()
+        try:
+            if not self._is_gone:
+                await self._wire.send({"type": "websocket.send", "text": body.decode()})
+        except Exception:  # noqa: BLE001 - each server has its own
+            self._is_gone = True
+        finally:
+            self._write_lock.release()
 
     async def _finish(self, code: int) -> None:
-        """End the listens as the specification says, then the socket."""
-        await self.conversation.finish()
+        """End the listens as the specification says, then the socket; without its client, if that does not read."""
+        self._wire.resume_reading()
+        if not self._is_given_up:
+            await self.conversation.finish()
         try:
-            await self._asgi_send({"type": "websocket.close", "code": code})
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._send_close(code)
+        except TimeoutError:
+            self._wire.abort()
+
+    async def _send_close(self, code: int) -> None:
+        try:
+            await self._wire.send({"type": "websocket.close", "code": code})
         except Exception:  # noqa: BLE001 - each server has its own
             with contextlib.suppress(Exception):  # The client is gone.
-                await self._asgi_send({"type": "websocket.close", "code": _PRIVATE + code})
+                await self._wire.send({"type": "websocket.close", "code": _PRIVATE + code})
 
 
 def _bad_request(message: str) -> InvalidRequest:

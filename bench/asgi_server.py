@@ -1,0 +1,97 @@
+"""Servers in processes of their own, on a core of their own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parent.parent
+_START_SECONDS, _STOP_SECONDS = 60, 20
+#: The server has the first core, and the load the last.
+SERVER_CORE = 0
+
+
+def pin_load() -> None:
+    """Keep this process off the server's core, where there are several, and it can be said."""
+    if _has_cores():
+        os.sched_setaffinity(0, set(range(os.cpu_count() or 1)) - {SERVER_CORE})
+
+
+def _has_cores() -> bool:
+    return hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that answers."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def websocket_url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/mcp"
+
+    @contextmanager
+    def asked(self, path: str) -> Iterator[None]:
+        """Ask for a path; its answer is read at the end of the block. Raises RuntimeError where it is no success."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+            yield
+            answer = b""
+            while read := connection.recv(4_096):
+                answer += read
+        status = answer.partition(b"\r\n")[0]
+        if b" 2" not in status:
+            raise RuntimeError(f"{path} was answered with {status.decode(errors='replace')}")
+
+    def processor_seconds(self) -> float:
+        """What the threads of the server have had of a processor until now (Linux)."""
+        running = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(file.read_text().split()[0]) for file in running) / 1e9
+
+
+@contextmanager
+def uvicorn(application: str, log: Path, **environment: str) -> Iterator[Served]:
+    """Serve an ASGI application until the block ends. Raises RuntimeError with its log where it does not start."""
+    command = ["uvicorn", "--port", "{port}", "--no-access-log", "--lifespan", "off", "--ws-ping-interval", "3600"]
+    with serve([*command, application], log, **environment) as served:
+        yield served
+
+
+@contextmanager
+def serve(arguments: Sequence[str], log: Path, **environment: str) -> Iterator[Served]:
+    """Run a server's module until the block ends; one of its arguments is ``{port}``. Raises RuntimeError."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", *(argument.format(port=port) for argument in arguments)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=_ROOT, env={**os.environ, **environment}, stdout=output, stderr=output)
+    if _has_cores():
+        os.sched_setaffinity(process.pid, {SERVER_CORE})
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not _answers(port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{arguments[0]} has not started:\n{log.read_text()}")
+            time.sleep(0.05)
+        yield Served(port, process)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_STOP_SECONDS)
+        process.kill()
+
+
+def _answers(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

@@ -1,0 +1,56 @@
+"""From a commit in one process to a frame at a client of another, through the bus, while nothing else happens."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import quantiles
+from time import perf_counter, sleep
+
+from django.db import transaction
+from tqdm import tqdm
+
+from bench import asgi_server
+from bench.fanout import listening
+from bench.principals import Principals
+from bench.report import Goal
+from demo_project.flights.models import Airline
+
+#: Changes per round: a quiet server is asked again and again.
+_CHANGES = 4
+_PAUSE_SECONDS = 0.5
+
+
+def measure(principals: Principals, sockets: int, rounds: int) -> list[Goal]:
+    """Print a line for one principal and one for as many as there are sockets; returns the goals."""
+    asgi_server.pin_load()
+    print(f"\n## Latency of {sockets:,} sockets\n\n| distinct principals | p50 | p99 | last |\n|---|---|---|---|")
+    goals = []
+    for distinct in (1, sockets):
+        seconds = _seconds(principals.of(distinct, sockets), rounds * (_CHANGES if distinct == 1 else 1))
+        cuts = quantiles(seconds, n=100)
+        p50, p99 = cuts[49] * 1_000, cuts[98] * 1_000
+        print(f"| {distinct:,} | {p50:,.1f} ms | {p99:,.1f} ms | {max(seconds) * 1_000:,.1f} ms |", flush=True)
+        if distinct == 1:
+            goals.append(Goal("latency, p50", p50, 10, "ms"))
+            goals.append(Goal("latency, p99", p99, 50, "ms"))
+    return goals
+
+
+def _seconds(tokens: Sequence[str], changes: int) -> list[float]:
+    """From before each commit of this process to each frame that tells of it."""
+    airline = Airline.objects.get(pk="UA")
+    seconds = []
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "server.log")
+        with asgi_server.uvicorn("bench.fanout_apps:application", log) as server, listening(server, tokens) as sockets:
+            for number in tqdm(range(-2, changes), desc="saving", disable=None, leave=False):
+                sleep(_PAUSE_SECONDS)
+                with transaction.atomic():
+                    airline.save()
+                    started = perf_counter()
+                told = [when - started for when, _ in sockets.gather(len(tokens))]
+                if number >= 0:
+                    seconds += told
+    return seconds

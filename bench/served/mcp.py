@@ -1,0 +1,34 @@
+"""What our own server offers: the tool and the rows that the other servers offer too."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+
+from bench.peers import TOKENS
+from bench.peers.work import PERMISSION, greeting
+from demo_project.flights.models import Airline, Airport, Flight, Plane
+from mcp_django import ModelMCP, register, tool
+
+
+@tool(permission=PERMISSION if TOKENS else "", read_only=True)
+def greet(request: HttpRequest, name: str) -> str:
+    """Greet somebody."""
+    return greeting(name)
+
+
+class PlainMCP(ModelMCP):
+    """By the permissions alone: the demo's admin looks for the user's groups too, and the other servers do not."""
+
+    use_admin = False
+
+
+@register(Flight)
+class FlightMCP(PlainMCP):
+    fields = (
+        "departs_at", "carrier", "number", "origin", "destination", "status", "departure_delay", "arrival_delay",
+        "tailnum", "notes", "plane", "air_time", "distance",
+    )  # fmt: skip
+
+
+# The keys of rows that may not be seen are not shown.
+register(Airline, Airport, Plane)(PlainMCP)

@@ -1,0 +1,25 @@
+"""Makes our database: tables, flights, and a reader with a token, which is printed. Its argument says which flights."""
+
+import os
+import sys
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "bench.served.settings")
+django.setup()
+
+from django.contrib.auth.models import Permission, User  # noqa: E402
+from django.core.management import call_command  # noqa: E402
+from django.db import connection  # noqa: E402
+
+from mcp_django.models import AccessToken  # noqa: E402
+
+call_command("migrate", verbosity=0)
+call_command("load_flights", f"--rows={sys.argv[1]}", stdout=sys.stderr, stderr=sys.stderr)
+reader = User.objects.create_user("reader")
+models = ("flight", "airline", "airport", "plane")
+reader.user_permissions.set(Permission.objects.filter(codename__in=[f"view_{model}" for model in models]))
+print(AccessToken.objects.create_token(user=reader, name="bench", scopes=["read"])[1])
+with connection.cursor() as cursor:
+    # All is in the one file, which is copied.
+    cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,0 +1,96 @@
+"""``manage.py mcp_triggers``: let PostgreSQL tell what changes, whoever changes it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connections, transaction
+
+from mcp_django.push.bus import push_databases
+
+
+class Command(BaseCommand):
+    help = (
+        "Let the database of MCP['PUSH_DATABASE'] tell by triggers what changes in the tables of exposed models, "
+        "whoever changes it: raw SQL, cascades, other programs."
+    )
+    requires_system_checks = ["mcp_django"]
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        wanted = parser.add_mutually_exclusive_group()
+        wanted.add_argument("--install", action="store_true", help="Make the triggers, and those anew that are stale.")
+        wanted.add_argument("--remove", action="store_true", help="Remove them all.")
+        wanted.add_argument("--check", action="store_true", help="Fail if one is missing or stale. The default.")
+        parser.add_argument("--sql", action="store_true", help="Only print the SQL that would do it, for a migration.")
+        parser.add_argument(
+            "--database", metavar="ALIAS", help="The alias of a user who owns the tables. Default: PUSH_DATABASE."
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            databases = push_databases()
+        except ImproperlyConfigured as error:
+            raise CommandError(str(error)) from None
+        if databases is None:
+            raise CommandError("Nobody would hear triggers: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
+        alias = options["database"] or databases[0]
+        if alias not in connections or connections[alias].vendor != "postgresql":
+            raise CommandError(f"--database: {alias!r} is no PostgreSQL database of DATABASES.")
+        if options["sql"]:
+            self._print(remove=options["remove"])
+        elif options["install"]:
+            self._install(alias)
+        elif options["remove"]:
+            self._remove(alias)
+        else:
+            self._check(alias)
+
+    def _print(self, *, remove: bool) -> None:
+        from mcp_django.push import triggers
+
+        if remove:
+            statements = [*(one.drop() for one in triggers.wanted()), triggers.drop_function()]
+        else:
+            statements = [triggers.create_function(), *(one.create() for one in triggers.wanted())]
+        self.stdout.write("\n".join(statements))
+
+    def _install(self, alias: str) -> None:
+        from mcp_django.push import triggers
+
+        state = triggers.state(connections[alias])
+        self._run(alias, triggers.create_function())
+        # Each table is locked until its transaction ends.
+        for one in state.stale:
+            self._run(alias, one.create())
+            self.stdout.write(f"{one.table} tells what changes.")
+        for one in state.left_over:
+            self._run(alias, one.drop())
+            self.stdout.write(f"{one.table} tells nothing any more.")
+        for table in state.impossible:
+            self.stderr.write(f"{table} is no table of this database: what changes there is not told by triggers.")
+        self.stdout.write("The triggers are as they should be.")
+
+    def _remove(self, alias: str) -> None:
+        from mcp_django.push import triggers
+
+        for one in triggers.installed(connections[alias]):
+            self._run(alias, one.drop())
+            self.stdout.write(f"{one.table} tells nothing any more.")
+        self._run(alias, triggers.drop_function())
+        self.stdout.write("There are no triggers.")
+
+    def _check(self, alias: str) -> None:
+        from mcp_django.push import triggers
+
+        state = triggers.state(connections[alias])
+        problems = state.problems if state.is_installed else ["There are no triggers."]
+        if problems:
+            raise CommandError("\n".join([*problems, "To put that right: manage.py mcp_triggers --install"]))
+        self.stdout.write("The triggers are as they should be.")
+
+    def _run(self, alias: str, statements: str) -> None:
+        with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+            cursor.execute(statements)

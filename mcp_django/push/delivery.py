@@ -1,0 +1,55 @@
+"""Writing what was told: one task goes from connection to connection, and leaves behind whoever lets it wait.
+
+Waking a task for each of thousands of sockets costs as much as writing its frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Protocol
+
+#: Connections that are written to before the loop looks at anything else.
+_AT_ONCE = 100
+
+
+class Sink(Protocol):
+    """A connection with something to write."""
+
+    async def flush(self) -> None:
+        """Write what is pending, and wait as long as that takes; raises nothing."""
+
+
+class Delivery:
+    """The connections of one event loop that have something to write."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: deque[Sink] = deque()
+        self._is_due = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, sink: Sink) -> None:
+        """Let the sink be flushed soon. On the loop."""
+        self._waiting.append(sink)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._begin)
+
+    def _begin(self) -> None:
+        """Go on with the rest, once a turn of the loop: the task before has had its share, or waits for a client."""
+        self._is_due = False
+        if self._waiting:
+            task = self._loop.create_task(self._flush_some())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            self._schedule()
+
+    async def _flush_some(self) -> None:
+        for _ in range(_AT_ONCE):
+            if not self._waiting:
+                return
+            await self._waiting.popleft().flush()

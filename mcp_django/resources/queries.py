@@ -1,0 +1,170 @@
+"""What the query of a URI asks: for a page of rows, or for a table of groups; and the answer, as JSON.
+
+A parameter is a condition, unless it is one of ours. A field named as one of these is compared by ``limit__exact``.
+What needs more than names and texts (``any``, ``not``, a filter of related rows) is left to the tools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import models
+
+from mcp_django.protocol.errors import FieldError
+from mcp_django.resources import aggregates, rows, templates, uris
+from mcp_django.resources.policy import ModelRights, split_path
+from mcp_django.resources.questions import InvalidQuestion
+
+JSON = dict[str, Any]
+
+Query = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a query gives now."""
+
+    #: ``{"model": .., "columns": [..], "rows": [[..]], "total"?: ..}``.
+    values: JSON
+    #: What was cut and how to get the rest, in words.
+    notes: list[str]
+    #: Where the next page begins, if there is one.
+    next_cursor: str | None = None
+
+
+def answer(model: ModelRights, target: uris.Target) -> Answer:
+    """The answer to the query of a collection or an aggregate. Raises InvalidQuestion and TooSlow."""
+    if target.kind == "aggregate":
+        table = aggregates.aggregate(model, aggregate_question(target.query))
+        return Answer({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
+    page = rows.find(model, question(target.query))
+    values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
+    if page.total is not None:
+        values["total"] = page.total
+    return Answer(values, page.notes, page.next_cursor)
+
+
+def question(query: Query) -> rows.Question:
+    """The question of a collection's query: all of its conditions must hold. Raises InvalidQuestion."""
+    values = _values(query)
+    total = values.pop("total", "false")
+    if total not in ("true", "false"):
+        message = "must be true or false. A field of that name is compared by total__exact."
+        raise InvalidQuestion.one("total", message, total)
+    return rows.Question(
+        limit=_limit(values),
+        cursor=values.pop("cursor", None),
+        total=total == "true",
+        order_by=_names(values, "order_by"),
+        search=values.pop("search", ""),
+        fields=_names(values, "fields"),
+        filter=values,
+    )
+
+
+def aggregate_question(query: Query) -> aggregates.Question:
+    """The question of an aggregate's query, within the limits that aggregate_records has. Raises InvalidQuestion."""
+    values = _values(query)
+    for name in ("cursor", "fields", "having", "total"):
+        if name in values:
+            instead = "Write having.count__gte=10. " if name == "having" else "groups have none: leave it out. "
+            message = f"{instead}A field of that name is compared by {name}__exact."
+            raise InvalidQuestion.one(name, message, values[name])
+    conditions = {name: values.pop(name) for name in list(values) if name.startswith(uris.HAVING)}
+    asked = aggregates.Question(
+        group_by=_names(values, "group_by"),
+        measures=_names(values, "measures") or ("count",),
+        having={name.removeprefix(uris.HAVING): value for name, value in conditions.items()},
+        order_by=_names(values, "order_by"),
+        search=values.pop("search", ""),
+        limit=_limit(values),
+        filter=values,
+    )
+    for name, given, most in (
+        ("group_by", asked.group_by, aggregates.MAX_GROUP_BY),
+        ("measures", asked.measures, aggregates.MAX_MEASURES),
+        ("having", asked.having, aggregates.MAX_MEASURES),
+        ("order_by", asked.order_by, aggregates.MAX_GROUP_BY),
+    ):
+        if len(given) > most:
+            raise InvalidQuestion.one(name, f"at most {most}.", len(given))
+    return asked
+
+
+def in_query(error: InvalidQuestion) -> list[FieldError]:
+    """What is wrong with a question that a URI asks, by the parameters of its query."""
+    return [{**wrong, "field": wrong["field"].removeprefix("filter.")} for wrong in error.errors]
+
+
+def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
+    """The other models whose rows a query looks at by name, by the parameters that lead there.
+
+    Raises InvalidQuestion where the query cannot be asked; asks nothing of the database.
+    """
+    if target.kind == "aggregate":
+        asked = aggregate_question(target.query)
+        aggregates.check(model, asked)
+        paths = {
+            "group_by": list(asked.group_by),
+            "measures": [name.partition(":")[2] for name in asked.measures],
+            "having": [name.partition(":")[2] for name in asked.having],
+            "order_by": [name.rpartition(":")[2] for name in asked.order_by],
+        }
+        search, conditions = asked.search, asked.filter
+    else:
+        found = question(target.query)
+        rows.check(model, found)
+        paths = {"fields": list(found.fields), "order_by": list(found.order_by)}
+        search, conditions = found.search, found.filter
+    paths |= {name: [name] for name in conditions}
+    if search:
+        paths["search"] = [
+            f"{field.relation.name}__{field.column.name}" if field.relation is not None else field.column.name
+            for field in model.searchable
+        ]
+    leads = {place: [step for path in named for step in _steps(model, path)] for place, named in paths.items()}
+    return {place: steps for place, steps in leads.items() if steps}
+
+
+def _steps(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
+    """The models that a path leads through, with or without a lookup at its end."""
+    rest = path.removeprefix("-")
+    while rest:
+        head, rest = split_path(rest)
+        relation, column = model.relations.get(head), model.columns.get(head)
+        if relation is not None:
+            through = relation.field.remote_field.through if relation.field.many_to_many else None
+            if through is not None and not through._meta.auto_created:
+                yield through
+            model = relation.related
+        elif column is not None and column.related is not None and rest and rest not in column.kind.lookups:
+            model = column.related
+        else:
+            return
+        yield model.model
+
+
+def _values(query: Query) -> dict[str, str]:
+    """The parameters by name, each of which may stand once."""
+    values: dict[str, str] = {}
+    for name, value in query:
+        if name in values:
+            raise InvalidQuestion.one(name, "stands twice in the query; for several values there is __in.", value)
+        values[name] = value
+    if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
+        message = "cannot be said in a URI: find_records takes it in its filter."
+        raise InvalidQuestion.one(grouped[0], message, values[grouped[0]])
+    return values
+
+
+def _limit(values: dict[str, str]) -> int:
+    limit = values.pop("limit", "")
+    if limit and not (limit.isascii() and limit.isdigit() and int(limit[:9]) > 0):
+        raise InvalidQuestion.one("limit", "must be a positive integer", limit)
+    return int(limit[:9] or 0)
+
+
+def _names(values: dict[str, str], name: str) -> list[str]:
+    return [item for item in values.pop(name, "").split(",") if item]

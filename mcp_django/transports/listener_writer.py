@@ -1,0 +1,91 @@
+"""What writes to a lasting connection for its listeners, in the turns that the hub's delivery gives it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.push.listeners import Listener
+
+if TYPE_CHECKING:
+    from mcp_django.transports.conversation import DuplexConversation
+
+
+class ListenerWriter:
+    """Writes what one listener of a connection is told, and its ``completion`` where the server ends it."""
+
+    __slots__ = ("_completion", "_conversation", "_end", "_is_left", "_task", "listener")
+
+    def __init__(
+        self,
+        conversation: DuplexConversation,
+        listener: Listener,
+        completion: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.listener = listener
+        self._conversation = conversation
+        self._completion = completion
+        #: The task that writes now.
+        self._task: asyncio.Task[Any] | None = None
+        self._is_left = False
+        self._end: asyncio.Future[None] | None = None
+        conversation.writers.add(self)
+        listener.speak_to(self)
+
+    def wake(self) -> None:
+        if self._task is None:
+            self._conversation.hub.delivery.add(self)
+
+    async def flush(self) -> None:
+        """Write what is pending; what comes meanwhile too."""
+        if self._task is not None or self not in self._conversation.writers:
+            return
+        self._task = asyncio.current_task()
+        listener, write = self.listener, self._conversation.write
+        try:
+            while pending := listener.take():
+                for body in pending:
+                    if listener.abandoned:
+                        break
+                    await write(body)
+            if listener.closed:
+                await self._finish()
+        except asyncio.CancelledError:
+            # Ours, since the connection is gone: the task goes on with those of others.
+            if not self._is_left or self._task is None or self._task.uncancel():
+                raise
+        except Exception as error:  # noqa: BLE001 - the connection tells of it
+            self._give_up()
+            self._conversation.crash(error)
+        finally:
+            self._task = None
+
+    async def _finish(self) -> None:
+        self._conversation.hub.remove(self.listener)
+        if self._completion is not None:
+            await self._completion()
+        self._over()
+
+    def close(self) -> asyncio.Future[None]:
+        """End the listener; done when all that it was told is written."""
+        self._end = self._end or asyncio.get_running_loop().create_future()
+        self.listener.close()
+        return self._end
+
+    def leave(self) -> None:
+        """The connection is gone."""
+        self._is_left = True
+        if self._task is not None:
+            self._task.cancel()
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self.listener.abandon()
+        self._conversation.hub.remove(self.listener)
+        self._over()
+
+    def _over(self) -> None:
+        self._conversation.writers.discard(self)
+        if self._end is not None and not self._end.done():
+            self._end.set_result(None)

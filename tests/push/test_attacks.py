@@ -1,0 +1,145 @@
+"""Attempts to be told of what others may see, to keep others from being told, and to leave things behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from mcp_django import site
+from mcp_django.access.principals import Source
+from mcp_django.push import listeners, live
+from mcp_django.push.answers import LiveAnswer
+from mcp_django.push.bus import ChannelLayerBus
+from mcp_django.push.follower import Follower
+from mcp_django.push.hub import Hub
+from mcp_django.push.listeners import Identity, Listener, Subscription
+from mcp_django.resources import uris
+from tests.push.conftest import watch
+from tests.support.asking import request_of
+from tests.support.data import Users
+from tests.support.loop import LoopThread
+from tests.support.peers import MODERN, Peer
+
+ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+
+UA, AIRLINES = "db://flights/airline/UA", "db://flights/airline"
+NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
+
+
+def listener_of(user: Any, **attributes: Any) -> Listener:
+    """A listener of the user, whose request has these attributes."""
+    request = request_of(user)
+    vars(request).update(attributes)
+    return Listener(site=site, principal=request.mcp, request=request, subscription_id=1)
+
+
+# Who may speak on the bus: on PostgreSQL, whoever may connect to the database.
+
+
+@ON_THE_DOOR
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"alias": "nowhere", "written": ["UA"]},
+        {"alias": "nowhere", "written": None},
+        {"alias": "default", "written": ["\0", "9" * 7_000, "no such key"]},
+    ],
+)
+def test_suppressing_a_change_by_forged_events(
+    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread, forged: dict[str, Any]
+) -> None:
+    watching = watch(admin, MODERN, UA, AIRLINES)
+    true = {"alias": "default", "label": "flights.airline", "written": ["UA"], "deleted": []}
+
+    async def hear() -> None:
+        follower = Follower(hub(), ChannelLayerBus(NOBODY))
+        follower.hear({"changes": [{**true, **forged}]})
+        follower.hear({"changes": [true]})
+
+    serving_loop.run(hear())
+
+    assert sorted(watching.uris(2)) == [AIRLINES, UA]
+
+
+# What is left behind.
+
+
+def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
+    users: Users, serving_loop: LoopThread, settings: LazySettings
+) -> None:
+    settings.CHANNEL_LAYERS = {}
+    listener, uri = listener_of(users.admin), "db://flights/flight?carrier__name=United"
+    subscription = Subscription(uri, uris.parse(uri), "flights.flight", digest="known")
+    answer = LiveAnswer("another", frozenset({"flights.flight", "flights.airline"}), 0.0)
+
+    async def leave_meanwhile() -> tuple[dict[Any, Any], dict[Any, Any]]:
+        hub = Hub(serving_loop.loop)
+        hub.live.add(subscription, listener)
+        [query] = hub.live._queries.values()
+        known = query.known
+        hub.live.remove(subscription, listener)
+        hub.live._finish(query, known, live.Outcome(answer), serving_loop.loop.time())
+        hub.close()
+        return hub.live._queries, hub.live._index
+
+    assert serving_loop.run(leave_meanwhile()) == ({}, {})
+
+
+# Holding up others.
+
+
+def test_holding_up_the_queries_of_others_with_another_header_on_each_stream() -> None:
+    many = [live.LiveQuery(Identity("user:1"), uris.Target("collection", f"a.{n}")) for n in range(200)]
+    few = [live.LiveQuery(Identity("user:2"), uris.Target("collection", "b"))]
+    lane = live.Lane()
+    for query in (*many, *few):
+        lane.put(query)
+
+    taken = [asyncio.run(lane.take(50)) for _ in range(2)]
+
+    assert taken == [many[:50], [*few, *many[50:99]]]
+
+
+# Being asked about as somebody else.
+
+
+@pytest.mark.parametrize("attributes", [{"path": "/north/mcp"}, {"tenant": "north"}, {"tenant": ["north"]}])
+def test_hearing_with_the_sight_of_another_tenant(users: Users, attributes: dict[str, Any]) -> None:
+    """The tenant is in the path, or a middleware has set it: what one may see there, is not what one may see here."""
+    here = listener_of(users.admin)
+
+    there = listener_of(users.admin, **attributes)
+
+    assert there.identity is not here.identity
+
+
+def test_equal_requests_of_one_principal_are_asked_about_once(users: Users) -> None:
+    here, there = (listener_of(users.admin, path="/north/mcp", tenant="north") for _ in range(2))
+
+    assert there.identity is here.identity
+
+
+# Going on with a stream that nobody will ever speak on.
+
+
+def test_a_stream_that_begins_too_late_ends_at_once(
+    users: Users, serving_loop: LoopThread, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CHANNEL_LAYERS = {}
+    monkeypatch.setattr(listeners, "_BEGIN_SECONDS", -1.0)
+    listener = listener_of(users.admin)
+    listener.principal = replace(listener.principal, source=Source.COMMAND)  # It holds, whatever the sweep asks.
+
+    async def begin_after_a_sweep() -> list[bytes] | None:
+        hub = Hub(serving_loop.loop)
+        hub.add(listener)
+        await hub._compare(1)
+        hub.close()
+        return await asyncio.wait_for(listener.next(), 30)
+
+    assert serving_loop.run(begin_after_a_sweep()) is None

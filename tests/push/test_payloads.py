@@ -1,0 +1,151 @@
+"""Events as payloads of NOTIFY: none is too long, and together they say what the event says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcp_django.push import payloads
+from mcp_django.push.changes import Changes, ModelChange
+
+
+def event_of(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"changes": list(changes), **more}
+
+
+def change(label: str = "shop.tag", written: Any = (), deleted: Any = ()) -> dict[str, Any]:
+    return {
+        "alias": "default",
+        "label": label,
+        "written": None if written is None else list(written),
+        "deleted": list(deleted),
+    }
+
+
+def said(cut: list[str]) -> tuple[Changes, set[str], bool]:
+    """What the payloads say together."""
+    changes, controls, lost = Changes(), set[str](), False
+    for payload in cut:
+        event = payloads.read(payload)
+        assert event is not None
+        assert len(payload.encode()) < 8_000
+        for one in event.get("changes", ()):
+            changes.note(one["alias"], one["label"], one["written"], one["deleted"])
+        controls.update(event.get("controls", ()))
+        lost = lost or event.get("lost", False)
+    return changes, controls, lost
+
+
+def test_what_fits_is_one_payload() -> None:
+    event = event_of(change(written=["a"], deleted=["b"]), controls=["tools"])
+
+    assert [json.loads(payload) for payload in payloads.cut(event)] == [event]
+
+
+def test_many_keys_are_told_in_several_payloads() -> None:
+    written, deleted = [f"key {number}" for number in range(900)], [f"gone {number}" for number in range(90)]
+
+    cut = payloads.cut(event_of(change(written=written, deleted=deleted)))
+
+    assert len(cut) > 1
+    assert said(cut) == ({("default", "shop.tag"): ModelChange({*written}, {*deleted})}, set(), False)
+
+
+def test_more_than_32_payloads_of_keys_are_told_as_the_model() -> None:
+    written = [f"{number:0>3400}" for number in range(65)]
+
+    assert payloads.cut(event_of(change(written=written[:64]))) != payloads.cut(event_of(change(written=None)))
+    assert payloads.cut(event_of(change(written=written))) == [payloads.write(event_of(change(written=None)))]
+
+
+def test_a_key_that_fits_into_no_payload_is_told_as_the_model() -> None:
+    cut = payloads.cut(event_of(change(written=["a", "b" * 9_000]), change("shop.book", written=["1"])))
+
+    assert said(cut)[0] == {
+        ("default", "shop.tag"): ModelChange(None, set()),
+        ("default", "shop.book"): ModelChange({"1"}, set()),
+    }
+
+
+def test_many_models_are_told_in_several_payloads() -> None:
+    labels = [f"shop.model{number}" for number in range(500)]
+
+    cut = payloads.cut(event_of(*(change(label, written=["1"]) for label in labels)))
+
+    assert len(cut) > 1
+    assert said(cut)[0] == {("default", label): ModelChange({"1"}, set()) for label in labels}
+
+
+def test_many_controls_are_told_in_several_payloads() -> None:
+    controls = {f"session:{number:0>64}" for number in range(500)}
+
+    cut = payloads.cut({"controls": sorted(controls)})
+
+    assert len(cut) > 1
+    assert said(cut) == ({}, controls, False)
+
+
+def test_what_no_payload_can_hold_lets_everybody_look() -> None:
+    assert payloads.cut({"controls": ["x" * 9_000]}) == ['{"lost":true}']
+
+
+def test_what_needs_more_payloads_than_a_statement_takes_lets_everybody_look() -> None:
+    controls = [f"{number:0>7000}" for number in range(1_001)]
+
+    assert len(payloads.cut({"controls": controls[1:]})) == 1_000
+    assert payloads.cut({"controls": controls}) == ['{"lost":true}']
+
+
+def test_that_events_were_lost_is_told_once() -> None:
+    cut = payloads.cut(event_of(change(written=[f"key {number}" for number in range(2_000)]), lost=True))
+
+    assert [json.loads(payload).get("lost") for payload in cut] == [True, *[None] * (len(cut) - 1)]
+
+
+KEYS = st.lists(st.text(st.characters(), max_size=300), max_size=200, unique=True)
+
+
+@given(
+    written=st.none() | KEYS, deleted=KEYS, controls=st.lists(st.text(max_size=100), max_size=100), lost=st.booleans()
+)
+def test_whatever_changed_is_told_in_payloads_that_fit(
+    written: list[str] | None, deleted: list[str], controls: list[str], lost: bool
+) -> None:
+    event = event_of(change(written=written, deleted=[] if written is None else deleted), controls=controls, lost=lost)
+
+    changes, told_controls, told_lost = said(payloads.cut(event))
+
+    expected = Changes()
+    for one in event["changes"]:
+        expected.note(one["alias"], one["label"], one["written"], one["deleted"])
+    assert (changes, told_controls, told_lost) == (expected, {*controls}, lost)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "",
+        "rubbish",
+        "null",
+        "[]",
+        '"text"',
+        "[" * 5_000,
+        '{"publisher":"x","number":9}',
+        '{"changes":{}}',
+        '{"changes":[null]}',
+        '{"changes":[{"alias":"default","label":"shop.tag"}]}',
+        '{"changes":[{"alias":"default","label":"shop.tag","written":"a","deleted":[]}]}',
+        '{"changes":[{"alias":"default","label":"shop.tag","written":[1],"deleted":[]}]}',
+        '{"changes":[{"alias":"default","label":"shop.tag","written":[],"deleted":null}]}',
+        '{"changes":[{"alias":[],"label":"shop.tag","written":[],"deleted":[]}]}',
+        '{"controls":"tools"}',
+        '{"controls":[1]}',
+        '{"lost":[]}',
+    ],
+)
+def test_a_stranger_who_notifies_something_else_is_not_heard(payload: str) -> None:
+    assert payloads.read(payload) is None

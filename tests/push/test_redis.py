@@ -1,0 +1,150 @@
+"""A Redis that goes away and comes back: the hub hears of it, and lets everybody look for what it has missed."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import RedisError
+
+from mcp_django.push import redis as receiving
+from mcp_django.push.bus import ChannelLayerBus
+from mcp_django.push.changes import Changes
+from mcp_django.push.follower import Follower
+from tests.conftest import need
+from tests.end_to_end.servers import wait_for
+from tests.faults.services import Redis, redis_program
+from tests.push.processes import PUBSUB
+from tests.support.loop import LoopThread
+
+EVENT = {"publisher": "x", "started": 0.0, "number": 1, "controls": ["tools"]}
+RESYNCED = "resynced"
+
+
+class Looking:
+    """Stands where a hub stands, and keeps in their order what it is told."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[Any] = queue.Queue()
+
+    def resync(self) -> None:
+        self.heard.put(RESYNCED)
+
+    def receive(self, changes: Changes, controls: Any) -> None:
+        self.heard.put(sorted(controls))
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[Redis]:
+    need(redis_program() is not None, "redis-server")
+    service = Redis(tmp_path)
+    service.start()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def bus(redis: Redis) -> ChannelLayerBus:
+    return ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": {"hosts": [redis.url]}})
+
+
+@pytest.fixture
+def looking(bus: ChannelLayerBus, serving_loop: LoopThread) -> Iterator[Looking]:
+    """Follows the bus, and has joined it."""
+    looking = Looking()
+
+    async def start() -> Any:
+        return asyncio.ensure_future(Follower(looking, bus).follow())  # type: ignore[arg-type]
+
+    async def stop() -> None:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+
+    following = serving_loop.run(start())
+    assert looking.heard.get(timeout=30) == RESYNCED
+    yield looking
+    serving_loop.run(stop())
+
+
+def test_what_was_told_while_the_broker_was_away_is_looked_for_without_another_event(
+    redis: Redis, bus: ChannelLayerBus, looking: Looking
+) -> None:
+    bus.publish(EVENT)
+    heard = [looking.heard.get(timeout=30)]
+
+    redis.end(signal.SIGKILL)
+    with pytest.raises(RedisError):
+        bus.publish({**EVENT, "number": 2})
+    redis.start()
+
+    heard.append(looking.heard.get(timeout=60))
+    # Its number is none that would say that something was lost: whoever told of the last one has ended, say.
+    bus.publish({**EVENT, "publisher": "another", "controls": ["access"]})
+    heard.append(looking.heard.get(timeout=60))
+    assert heard == [["tools"], RESYNCED, ["access"]]
+
+
+def test_a_broker_that_stays_away_is_not_looked_for_at_every_attempt_to_join_it(
+    redis: Redis, looking: Looking, caplog: pytest.LogCaptureFixture
+) -> None:
+    redis.end(signal.SIGKILL)
+    wait_for(lambda: caplog.messages.count("The bus failed; joining it again") >= 3, "three attempts")
+
+    assert looking.heard.empty()
+
+
+def test_a_broker_that_stays_away_for_long_has_everybody_look_now_and_then(
+    redis: Redis, looking: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.push.follower._AWAY_SECONDS", 0.01)
+
+    redis.end(signal.SIGKILL)
+
+    assert [looking.heard.get(timeout=60), looking.heard.get(timeout=60)] == [RESYNCED, RESYNCED]
+
+
+def test_a_quiet_broker_is_kept(redis: Redis, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "_QUIET_SECONDS", 0.2)
+    bus = ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": {"hosts": [redis.url]}})
+
+    async def hear_late() -> tuple[Any, list[str]]:
+        joined: list[str] = []
+        events = bus.subscribe(lambda: joined.append("joined"))
+        hearing = asyncio.ensure_future(anext(events))
+        # Several times as long as it may be quiet.
+        await asyncio.wait({hearing}, timeout=1.5)
+        assert not hearing.done(), hearing
+        await asyncio.to_thread(bus.publish, EVENT)
+        heard = await asyncio.wait_for(hearing, 30)
+        await events.aclose()
+        return heard, joined
+
+    assert serving_loop.run(hear_late()) == (EVENT, ["joined"])
+
+
+def test_a_broker_that_answers_no_more_is_given_up(
+    redis: Redis, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "_QUIET_SECONDS", 0.2)
+    bus = ChannelLayerBus({"BACKEND": PUBSUB, "CONFIG": {"hosts": [redis.url]}})
+
+    async def hear() -> None:
+        def stop() -> None:
+            redis.send(signal.SIGSTOP)
+
+        events = bus.subscribe(stop)
+        try:
+            await asyncio.wait_for(anext(events), 60)
+        finally:
+            await events.aclose()
+
+    try:
+        with pytest.raises(RedisError, match=r"^Redis has said nothing for 0 s$"):
+            serving_loop.run(hear())
+    finally:
+        redis.send(signal.SIGCONT)

@@ -1,0 +1,108 @@
+"""A server that has several worker processes itself: what is saved in one is told by the others."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets import Subprotocol
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.conftest import is_listening, need
+from tests.push.processes import new_prefix, served
+from tests.support import schemas
+from tests.support.data import Users, switch_on, token_of
+from tests.support.peers import MODERN, Message, meta
+
+FLIGHT = "db://flights/flight/1"
+#: Which process takes a connection, the system decides.
+_CONNECTIONS = 60
+
+
+@pytest.fixture
+def token(users: Users) -> str:
+    switch_on("process", "parent", "touch")
+    return token_of(users.admin)
+
+
+@pytest.fixture(params=["uvicorn with workers", "granian with workers"])
+def origin(request: pytest.FixtureRequest, token: str, flights: Any, tmp_path: Path) -> Iterator[str]:
+    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    with served(request.param, new_prefix(), tmp_path / "log", module="tests.push.worker_tools") as origin:
+        yield origin
+
+
+def opened(origin: str, token: str) -> ClientConnection:
+    headers = {"Authorization": f"Bearer {token}"}
+    url = origin.replace("http", "ws", 1) + "/mcp"
+    return connect(url, open_timeout=60, additional_headers=headers, subprotocols=[Subprotocol("mcp")])
+
+
+def send(socket: ClientConnection, request_id: str, method: str, params: Message) -> None:
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": {**params, "_meta": meta()}}
+    socket.send(json.dumps(message))
+
+
+def call(socket: ClientConnection, name: str, **arguments: Any) -> int:
+    """Call a tool that tells of a process."""
+    send(socket, name, "tools/call", {"name": name, "arguments": arguments})
+    answer: Message = {}
+    while "id" not in answer:  # It may be told before to look again.
+        answer = json.loads(socket.recv(60))
+    return int(answer["result"]["content"][0]["text"])
+
+
+def test_a_save_in_one_worker_is_told_to_those_who_listen_to_another(origin: str, token: str) -> None:
+    with ExitStack() as stack:
+        of_process: dict[int, ClientConnection] = {}
+        for _ in range(_CONNECTIONS):
+            socket = stack.enter_context(opened(origin, token))
+            of_process.setdefault(call(socket, "process"), socket)
+            if len(of_process) == 2:
+                break
+        assert len(of_process) == 2
+        (here, saving), (there, listening) = of_process.items()
+        send(listening, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
+        acknowledged = json.loads(listening.recv(60))
+
+        # More often than a process tells its clients to look again since it has only just joined the others.
+        for _ in range(5):
+            saved_by = call(saving, "touch", flight=1)
+            told = json.loads(listening.recv(60))
+            schemas.check(told, MODERN, "subscriptions/listen")
+            assert (saved_by, told["params"]["uri"]) == (here, FLIGHT)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert here != there
+
+
+def test_each_worker_completes_its_listens_before_it_ends(origin: str, token: str) -> None:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(opened(origin, token)) for _ in range(8)]
+        for socket in sockets:
+            send(socket, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
+            assert json.loads(socket.recv(60))["method"] == "notifications/subscriptions/acknowledged"
+
+        os.kill(call(sockets[0], "parent"), signal.SIGTERM)
+        ends = [rest_of(socket) for socket in sockets]
+
+    for messages, code in ends:
+        assert [message["result"]["resultType"] for message in messages if "id" in message] == ["complete"]
+        assert code == 1001
+
+
+def rest_of(socket: ClientConnection) -> tuple[list[Message], int | None]:
+    """What the socket is told until it ends, and with which code it does."""
+    messages: list[Message] = []
+    try:
+        while True:
+            messages.append(json.loads(socket.recv(60)))
+    except ConnectionClosed as closed:
+        return messages, closed.rcvd.code if closed.rcvd is not None else None

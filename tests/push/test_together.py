@@ -1,0 +1,188 @@
+"""Many principals whom one event concerns: each is told what it would be told alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import Group as UserGroup
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.http import HttpRequest
+from django.test.utils import CaptureQueriesContext
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django import MCPSite, site
+from mcp_django.access.authentication import authenticate, principals
+from mcp_django.access.requests import MCPRequest
+from mcp_django.models import AccessToken
+from mcp_django.push import together
+from mcp_django.push.changes import Changes
+from mcp_django.push.listeners import Listener, watch
+from mcp_django.push.visibility import Group, told
+from tests.shop.models import Tag
+from tests.support.data import Users, make_staff, token_of
+
+UA = "db://flights/airline/UA"
+VIEW = "flights.view_airline"
+
+
+class NoGroups(ModelBackend):
+    """A project's own: groups say nothing."""
+
+    def _get_group_permissions(self, user_obj: Any) -> Any:
+        return Permission.objects.none()
+
+
+class Elsewhere(MCPSite):
+    """A site on which the meaning of a statement depends on who asks: here there is nothing but for one user."""
+
+    @contextmanager
+    def call_context(self, request: HttpRequest) -> Iterator[None]:
+        def nothing(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            return execute(sql.replace(" IN (", " NOT IN ("), params, many, context)
+
+        if request.user.get_username() == "inside":
+            yield
+            return
+        with connection.execute_wrapper(nothing):
+            yield
+
+
+def watching(user: User, uri: str = UA, at: MCPSite = site) -> Group:
+    """A stream of the user, who may see the resource."""
+    meta = {"HTTP_AUTHORIZATION": f"Bearer {token_of(user)}"}
+    request = MCPRequest(path="/mcp", scheme="http", meta=meta, attributes={})
+    request.for_principal(authenticate(request, fresh=True))
+    group, subscription = Group(Listener(site=at, principal=request.mcp, request=request)), watch(at, uri)
+    assert subscription is not None
+    assert subscription.look(at, request)
+    subscription.visible = False  # What was visible would be told of once more.
+    group.subscriptions[subscription] = group.listener
+    return group
+
+
+def saved(model: Any, key: str) -> Changes:
+    changes = Changes()
+    changes.note("default", model._meta.label_lower, written={key})
+    return changes
+
+
+def who_is_told(groups: list[Group], changes: Changes | None = None) -> list[str]:
+    principals.clear()
+    found = told(groups, changes or saved(Airline, "UA"))
+    assert not any(checked.later for checked in found)
+    return [
+        group.listener.principal.user.get_username()
+        for group, checked in zip(groups, found, strict=True)
+        if checked.tell
+    ]
+
+
+@pytest.fixture
+def readers(flights: list[Flight]) -> list[User]:
+    """Some who may view airlines: by permissions of their own, by a group, by both, or as superusers."""
+    permission = Permission.objects.get(codename="view_airline")
+    by_group = UserGroup.objects.create(name="readers")
+    by_group.permissions.add(permission)
+    empty = UserGroup.objects.create(name="empty")
+    own, grouped, both = make_staff("own", VIEW), make_staff("grouped"), make_staff("both", VIEW)
+    grouped.groups.add(empty, by_group)
+    both.groups.add(by_group, empty)
+    return [own, grouped, both, User.objects.create_superuser("root")]
+
+
+def test_each_is_told_by_rights_of_its_own(readers: list[User]) -> None:
+    assert who_is_told([watching(user) for user in readers]) == ["own", "grouped", "both", "root"]
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_rights_that_were_lost_meanwhile(readers: list[User], settings: Any, seconds: int) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
+    names = ("stays", "permission", "group", "inactive", "revoked", "deleted", "scopes")
+    users = {name: make_staff(name) for name in names}
+    for user in users.values():
+        user.groups.add(UserGroup.objects.get(name="readers"))
+    groups = [watching(user) for user in users.values()]
+
+    users["permission"].groups.clear()
+    users["permission"].user_permissions.add(Permission.objects.get(codename="view_airport"))
+    users["group"].groups.set(UserGroup.objects.filter(name="empty"))
+    User.objects.filter(username="inactive").update(is_active=False)
+    AccessToken.objects.get(user=users["revoked"]).revoke()
+    users["deleted"].delete()
+    AccessToken.objects.filter(user=users["scopes"]).update(scopes=["actions"])
+
+    assert who_is_told(groups) == ["stays"]
+
+
+def test_a_superuser_who_is_one_no_more_and_one_who_has_become_one(readers: list[User]) -> None:
+    groups = [watching(user) for user in readers]
+    User.objects.filter(username="root").update(is_superuser=False)
+    readers[0].user_permissions.clear()
+    User.objects.filter(username="own").update(is_superuser=True)
+
+    assert who_is_told(groups) == ["own", "grouped", "both"]
+
+
+def test_a_backend_of_the_project_says_what_groups_mean(readers: list[User], settings: Any) -> None:
+    groups = [watching(user) for user in readers]
+    settings.AUTHENTICATION_BACKENDS = [f"{__name__}.NoGroups"]
+
+    assert who_is_told(groups) == ["own", "both", "root"]
+
+
+def test_rows_that_not_everybody_sees_are_looked_for_anew(users: Users, flights: list[Flight]) -> None:
+    uri = "db://flights/flight/1"
+    groups = [watching(user, uri) for user in (users.admin, users.ops, users.viewer)]
+    assert who_is_told(groups, saved(Flight, "1")) == ["admin", "ops", "viewer"]
+    Flight.objects.filter(pk=1).update(origin="EWR")
+
+    # The last word on a record that was visible, for who may see flights from JFK alone.
+    assert who_is_told(groups, saved(Flight, "1")) == ["admin", "ops", "viewer"]
+    assert who_is_told(groups, saved(Flight, "1")) == ["admin", "viewer"]
+
+
+def test_seeing_what_is_there_in_the_context_of_another(db: None) -> None:
+    """Tenants whose tables differ by the context alone: what one sees there, another does not see here."""
+    elsewhere = Elsewhere("elsewhere")
+    elsewhere.register(Tag)
+    tag = Tag._default_manager.create(name="secret")
+    users = [User.objects.create_superuser(name) for name in ("inside", "outside")]
+    groups = [watching(user, f"db://shop/tag/{tag.pk}", elsewhere) for user in users]
+
+    assert who_is_told(groups, saved(Tag, str(tag.pk))) == ["inside"]
+
+
+def test_many_cost_no_more_statements_than_a_few(readers: list[User]) -> None:
+    permission = UserGroup.objects.get(name="readers")
+    few, many = ([make_staff(f"{size}-{number}") for number in range(size)] for size in (2, 12))
+    for user in (*few, *many):
+        user.groups.add(permission)
+
+    def statements(users: list[User]) -> int:
+        groups = [watching(user) for user in users]
+        with CaptureQueriesContext(
+            connection,
+        ) as captured:
+            assert len(who_is_told(groups)) == len(users)
+        return len(captured)
+
+    assert statements(many) == statements(few)
+
+
+def test_what_cannot_be_read_together_is_asked_of_each(
+    readers: list[User], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    groups = [watching(user) for user in readers]
+
+    def fails(users: Any) -> Any:
+        raise ValueError("no such table")
+
+    monkeypatch.setattr(together, "_permissions", fails)
+
+    assert who_is_told(groups) == ["own", "grouped", "both", "root"]
+    assert "Principals could not be read together" in caplog.text
