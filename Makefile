@@ -19,7 +19,7 @@ DATABASE_TESTS := $(addprefix tests/access/test_,attacks.py mcp_token.py ops.py 
 	tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
 	tests/tools/test_actions.py tests/tools/test_action_failures.py tests/tools/test_action_files.py tests/tools/test_rows.py \
 	tests/tools/test_tables.py tests/tools/test_describe.py tests/tools/test_queries_page.py tests/tasks/test_processes.py \
-	tests/tasks/test_questions.py $(addprefix tests/push/test_,bulk.py changes.py live.py postgresql.py triggers.py visibility.py two_servers.py) \
+	tests/tasks/test_questions.py $(addprefix tests/push/test_,bulk.py changes.py live.py postgresql.py triggers.py unanswered.py visibility.py two_servers.py) \
 	tests/transports/test_cancellation.py tests/transports/test_resuming.py
 # Two processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
 # real clients run several at a time by themselves, so they come after.

@@ -89,6 +89,8 @@ class Conf:
     #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A team may
     #: well share a token.
     MAX_LISTENS: int = 1_000
+    #: Bytes of the URIs that one principal may watch in one process, on all streams and sockets together.
+    MAX_WATCHED_BYTES: int = 16_000_000
     #: Legacy sessions over HTTP that one principal may have; those that were idle longest give way.
     MAX_SESSIONS: int = 1_000
     MAX_URI: int = 4_000

@@ -45,8 +45,8 @@ class Attachment:
             digests = lists.first_look(listener, unknown)
             self._on_loop(lambda: self._hub.lists.remember(listener, digests))
 
-    def watch(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
-        """Add subscriptions to a listener that is there."""
+    def watch(self, listener: Listener, subscriptions: Collection[Subscription]) -> None:
+        """Add subscriptions to a listener that is there. Raises LimitExceeded."""
         self._on_loop(lambda: self._watch(listener, subscriptions))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
@@ -79,7 +79,8 @@ class Attachment:
                 self._hub.remove(listener)
                 listener.abandon()
 
-    def _watch(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
+    def _watch(self, listener: Listener, subscriptions: Collection[Subscription]) -> None:
+        self._check_room(listener, [one for one in subscriptions if one.uri not in listener.subscriptions])
         for subscription in subscriptions:
             self._hub.watch(listener, subscription)
 
@@ -93,6 +94,14 @@ class Attachment:
         limit = get_conf().MAX_LISTENS
         if listener.subscription_id is not None and self._hub.streams_of(listener.principal.key) >= limit:
             raise LimitExceeded(f"You have {limit} listens open (MAX_LISTENS). Close one of them.")
+        self._check_room(listener, listener.subscriptions.values())
         close_hub_at_shutdown(self._hub)
         self._listeners.append(listener)
         self._hub.add(listener)
+
+    def _check_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
+        if not self._hub.has_room(listener, subscriptions):
+            limit = get_conf().MAX_WATCHED_BYTES
+            raise LimitExceeded(
+                f"The URIs that you watch would be longer than {limit} bytes (MAX_WATCHED_BYTES). Close a listen."
+            )

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
@@ -82,6 +82,8 @@ class Hub:
         self.unanswered = Unanswered(self)
         #: Concrete label → subscription → its listener: an event costs by its matches.
         self._index: dict[str, dict[Subscription, Listener]] = defaultdict(dict)
+        #: Key of a principal → bytes of the URIs that it watches.
+        self._watched_bytes: Counter[str] = Counter()
         self._inbox = Changes()
         self._controls: set[str] = set()
         self._inbox_lock = Lock()
@@ -142,7 +144,13 @@ class Hub:
             if speaker is not None:
                 speaker.take_over(listener)
 
+    def has_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> bool:
+        """Whether its principal may watch these too: see MAX_WATCHED_BYTES."""
+        more = sum(len(subscription.uri) for subscription in subscriptions)
+        return not more or self._watched_bytes[listener.principal.key] + more <= get_conf().MAX_WATCHED_BYTES
+
     def _follow(self, subscription: Subscription, listener: Listener) -> None:
+        self._watched_bytes[listener.principal.key] += len(subscription.uri)
         if subscription.is_live:
             self.live.add(subscription, listener)
         else:
@@ -150,9 +158,13 @@ class Hub:
 
     def _unfollow(self, subscription: Subscription, listener: Listener) -> None:
         if subscription.is_live:
-            self.live.remove(subscription, listener)
+            was_followed = self.live.remove(subscription, listener)
         else:
-            self._index[subscription.concrete].pop(subscription, None)
+            was_followed = self._index[subscription.concrete].pop(subscription, None) is not None
+        if was_followed:
+            self._watched_bytes[listener.principal.key] -= len(subscription.uri)
+            if not self._watched_bytes[listener.principal.key]:
+                del self._watched_bytes[listener.principal.key]
 
     def join(self, member: Member) -> None:
         self._members.add(member)
@@ -333,6 +345,10 @@ class Hub:
             self.unwatch(listener, uri)
         new = wanted.keys() - listener.subscriptions.keys()
         added = visibility.subscriptions(listener, {uri: wanted[uri] for uri in new})
+        if not self.has_room(listener, added):
+            # Its client opens another one, and is told why that cannot be.
+            self._end(listener)
+            return
         # Indexed before they are looked at, so that no change falls between.
         for subscription in added:
             self.watch(listener, subscription)

@@ -149,18 +149,22 @@ class LiveQueries:
         if is_new or query.dirty:
             self._wake(query)
 
-    def remove(self, subscription: Subscription, listener: Listener) -> None:
+    def remove(self, subscription: Subscription, listener: Listener) -> bool:
+        """Whether it was there."""
         if subscription.target is None:
-            return
+            return False
         key = (listener.identity, subscription.target)
         query = self._queries.get(key)
-        if query is None or query.subscriptions.pop(subscription, None) is None or query.subscriptions:
-            return
+        if query is None or query.subscriptions.pop(subscription, None) is None:
+            return False
+        if query.subscriptions:
+            return True
         del self._queries[key]
         for label in query.labels:
             self._index[label].pop(query, None)
             if not self._index[label]:
                 del self._index[label]
+        return True
 
     def hear(self, labels: Iterable[str], controls: Collection[str]) -> None:
         """Rows of models have changed, or rights: what is made of them is computed again."""

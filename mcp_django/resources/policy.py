@@ -14,12 +14,13 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db import models, router
+from django.db import OperationalError, models, router
 from django.db.models import Q
 
 from mcp_django.access.scopes import READ
 from mcp_django.conf import get_conf
 from mcp_django.interrupts import was_interrupted
+from mcp_django.outages import is_database_away
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import DATETIME, AnyField, kind_of
 from mcp_django.resources.scoping import shows_every_row
@@ -43,13 +44,16 @@ def ask(hook: Callable[[], T], default: T, *name: object) -> T:
 
     The name may be given in parts, which are only then written, with dots between them.
 
-    In a request that was given up meanwhile it raises what the hook raised.
+    In a request that was given up meanwhile it raises what the hook raised, and OperationalError while a database is
+    away: neither is the hook's fault, and no answer can be made of what it did not come to say.
     """
     try:
         return hook()
-    except Exception:
+    except Exception as error:
         if was_interrupted():
-            raise  # Not the hook's fault, and no answer can be made of what it did not come to say.
+            raise
+        if is_database_away():
+            raise OperationalError("The database is away.") from error
         logger.exception("%s failed; taken as a refusal", ".".join(map(str, name)))
         return default
 

@@ -19,13 +19,15 @@ from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Identity, Listener, Subscription
 from mcp_django.resources import uris
-from tests.push.conftest import watch
+from tests.end_to_end.servers import wait_for
+from tests.push.conftest import acknowledged, listen, watch
 from tests.support.asking import request_of
-from tests.support.data import Users
+from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
-from tests.support.peers import MODERN, Peer
+from tests.support.peers import LEGACY, MODERN, ASGIPeer, DuplexPeer, Peer, Peers
 
 ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_THE_DOOR_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 
 UA, AIRLINES = "db://flights/airline/UA", "db://flights/airline"
 NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
@@ -103,6 +105,83 @@ def test_holding_up_the_queries_of_others_with_another_header_on_each_stream() -
     taken = [asyncio.run(lane.take(50)) for _ in range(2)]
 
     assert taken == [many[:50], [*few, *many[50:99]]]
+
+
+# Filling the memory of a process.
+
+
+def long_uri(letter: str) -> str:
+    return f"db://flights/flight?search={letter * 160}"
+
+
+@ON_THE_DOOR_AND_A_SOCKET
+def test_watching_by_long_uris_on_many_streams(
+    peers: Peers, users: Users, flights: Any, settings: LazySettings, hub: Callable[[], Hub]
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    token = token_of(users.admin)
+    first, _ = (watch(peers(token), MODERN, long_uri(letter)) for letter in "ab")
+
+    wanted = {"notifications": {"resourceSubscriptions": [long_uri("c")]}}
+    refused = peers(token).request(MODERN, "subscriptions/listen", wanted)
+    watch(peers(token_of(users.viewer)), MODERN, long_uri("c"))
+    first.close()
+    wait_for(lambda: len(hub()._listeners) == 2, "the end of the first")
+    watch(peers(token), MODERN, long_uri("c"))
+
+    assert refused["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_watching_by_long_uris_in_a_session(
+    admin: DuplexPeer, flights: Any, settings: LazySettings, hub: Callable[[], Hub]
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    a, b, c = map(long_uri, "abc")
+
+    answers = [admin.request(LEGACY[-1], "resources/subscribe", {"uri": uri}) for uri in (a, b, b, c)]
+    admin.request(LEGACY[-1], "resources/unsubscribe", {"uri": a})
+    answers.append(admin.request(LEGACY[-1], "resources/subscribe", {"uri": c}))
+
+    assert ["error" in answer for answer in answers] == [False, False, False, True, False]
+    assert answers[3]["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert list(hub()._watched_bytes.values()) == [len(b + c)]
+
+
+@ON_THE_DOOR
+def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
+    peers: Peers, users: Users, flights: Any, settings: LazySettings
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    token = token_of(users.admin)
+    peers(token).watch(LEGACY[-1], [long_uri("a")])
+    second, third = peers(token), peers(token)
+    stream = second.watch(LEGACY[-1], [long_uri("b")])
+    assert isinstance(third, ASGIPeer)
+    third.result(LEGACY[-1], "resources/subscribe", {"uri": long_uri("c")})
+
+    headers = {"Mcp-Session-Id": third.session(LEGACY[-1]), "MCP-Protocol-Version": LEGACY[-1]}
+    refused = third.http("GET", headers={**headers, "Accept": "text/event-stream"})
+
+    assert refused.status == 400
+    assert b"LIMIT_EXCEEDED" in refused.body
+    second.result(LEGACY[-1], "resources/subscribe", {"uri": long_uri("d")})
+    with pytest.raises(EOFError):
+        stream.next()
+
+
+@ON_THE_DOOR
+def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
+    admin: Peer, flights: Any, hub: Callable[[], Hub]
+) -> None:
+    wanted = [long_uri("a"), "db://flights/airline/UA", "db://flights/airline/absent", "db://no/where"]
+    watching = listen(admin, {"resourceSubscriptions": wanted})
+    assert watching.next() == acknowledged("sub-1", resourceSubscriptions=wanted[:2])
+    [counted] = hub()._watched_bytes.values()
+    watching.close()
+
+    assert counted == len("".join(wanted[:2]))
+    assert hub()._watched_bytes == {}
 
 
 # Being asked about as somebody else.

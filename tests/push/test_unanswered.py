@@ -20,6 +20,7 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import assert_nothing_but, watch
 from tests.resources.test_reading import slow
 from tests.shop.models import Tag
+from tests.support.leaving import Leaving
 from tests.support.peers import LEGACY, MODERN, Peer
 
 pytestmark = pytest.mark.parametrize("transport", ["http-asgi"])
@@ -243,6 +244,20 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
 
 
 # What the project's own code does.
+
+
+def test_a_hook_that_loses_its_database_refuses_nothing(
+    ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
+) -> None:
+    leaving = Leaving("flights.flight", monkeypatch)
+    watching = watch(ops, MODERN, JFK, FLIGHTS, QUIET)
+    leaving.times = 2
+
+    jfk.save()
+
+    assert watching.uris(2) == [FLIGHTS, JFK]
+    assert leaving.times == 0
+    assert_nothing_but(watching, QUIET, touch)
 
 
 def test_a_check_that_fails_hides_its_own_model_and_no_other(

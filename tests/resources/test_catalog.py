@@ -19,6 +19,7 @@ from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
+from tests.support.leaving import Leaving
 from tests.support.peers import MODERN, REVISIONS, Peer
 
 
@@ -481,3 +482,18 @@ def test_a_plain_resource_that_does_not_know_when_it_was_changed_is_listed(
 def test_options_that_no_client_could_read_are_refused(uri: str, options: Any) -> None:
     with pytest.raises(ImproperlyConfigured, match="shop://"):
         resource(uri, **options)(lambda request, x="": x)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list", "tools/list"])
+def test_a_database_that_goes_away_makes_no_list_shorter(
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    leaving = Leaving("flights.flight", monkeypatch)
+    whole = admin.result(MODERN, method)
+    leaving.times = 1
+
+    error = admin.error(MODERN, method)
+
+    assert error["code"] == -32603
+    assert admin.result(MODERN, method) == whole
