@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent.parent
-_START_SECONDS, _STOP_SECONDS = 60, 20
+_START_SECONDS, _STOP_SECONDS = 90, 20
 #: The server has the first core, and the load the last.
 SERVER_CORE = 0
 
@@ -69,26 +70,43 @@ def uvicorn(application: str, log: Path, **environment: str) -> Iterator[Served]
 @contextmanager
 def serve(arguments: Sequence[str], log: Path, **environment: str) -> Iterator[Served]:
     """Run a server's module until the block ends; one of its arguments is ``{port}``. Raises RuntimeError."""
+    with started([sys.executable, "-m", *arguments], log, {**os.environ, **environment}) as (port, process):
+        yield Served(port, process)
+
+
+@contextmanager
+def started(
+    command: Sequence[str], log: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Run a command on the server's core until the block ends, once it answers on the port that it finds in ``{port}``.
+
+    All that it starts ends with it, since it leads a session. Raises RuntimeError with its log where nothing answers.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", *(argument.format(port=port) for argument in arguments)]
+        port = int(probe.getsockname()[1])
+    words = [word.replace("{port}", str(port)) for word in command]
     with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=_ROOT, env={**os.environ, **environment}, stdout=output, stderr=output)
+        process = subprocess.Popen(
+            words, cwd=_ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
     if _has_cores():
+        # What it starts is where it is.
         os.sched_setaffinity(process.pid, {SERVER_CORE})
     try:
         deadline = time.monotonic() + _START_SECONDS
         while not _answers(port):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{arguments[0]} has not started:\n{log.read_text()}")
+                raise RuntimeError(f"{' '.join(words)} has not started:\n{log.read_text()}")
             time.sleep(0.05)
-        yield Served(port, process)
+        yield port, process
     finally:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_SECONDS)
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def _answers(port: int) -> bool:

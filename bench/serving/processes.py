@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.asgi_server import SERVER_CORE
+from bench.asgi_server import started
 from bench.serving.environments import ROOT, python_of
 
-_START_SECONDS, _STOP_SECONDS = 90, 20
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 #: What serves → its command line. One process answers; under WSGI in as many threads as our own workers may share.
@@ -71,45 +66,13 @@ class Running:
 @contextmanager
 def serving(server: Server, log: Path) -> Iterator[Running]:
     """Serve until the block ends. Raises RuntimeError with the log where nothing answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = [part.format(port=port, application=server.application) for part in _COMMANDS[server.runner]]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [python_of(server.environment), "-m", *command],
-            cwd=ROOT,
-            env=environment(dict(server.variables)),
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    # What it starts is where it is.
-    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1:
-        os.sched_setaffinity(process.pid, {SERVER_CORE})
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not _answers(port):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{server.application} has not started:\n{log.read_text()}")
-            time.sleep(0.05)
+    command = [word.replace("{application}", server.application) for word in _COMMANDS[server.runner]]
+    python = str(python_of(server.environment))
+    with started([python, "-m", *command], log, environment(dict(server.variables))) as (port, process):
         yield Running(port, process.pid)
-    finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_STOP_SECONDS)
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables of a process: those of this one, without what chooses another project."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("DJANGO_SETTINGS_MODULE", "DEBUG")}
     return {**inherited, "PYTHONPATH": str(ROOT), **variables}
-
-
-def _answers(port: int) -> bool:
-    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True
-    return False
