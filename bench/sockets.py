@@ -32,11 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from bench.project import set_up
     from bench.sockets_client import raise_open_files
 
+    servers = options.server or list(memory.SERVERS)
+    if unknown := sorted(set(servers) - set(memory.SERVERS)):
+        parser.error(f"unknown: {', '.join(unknown)}; there are: {', '.join(memory.SERVERS)}")
     set_up("january")
     [token] = Principals.made(1).tokens
     raise_open_files()
     asgi_server.pin_load()
-    servers = options.server or list(memory.SERVERS)
     if options.sockets:
         memory.measure(servers, token, options.sockets)
     goals = memory.measure_churn(servers, token, options.churn) if options.churn else []
