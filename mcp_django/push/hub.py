@@ -76,7 +76,11 @@ class Hub:
         self._closed = False
         #: In the order in which they came.
         self._listeners: dict[Listener, None] = {}
-        self._members: set[Member] = set()
+        #: Key of a stored session → its listeners, in the order in which they came.
+        self._by_session: dict[str, dict[Listener, None]] = defaultdict(dict)
+        #: Each with the key of its principal.
+        self._members: dict[Member, str] = {}
+        self._by_principal: dict[str, set[Member]] = defaultdict(set)
         self.lists = ListWatch()
         self.live = LiveQueries(self)
         self.unanswered = Unanswered(self)
@@ -109,7 +113,9 @@ class Hub:
         if self._closed:
             listener.close(going_away=True)
         self._listeners[listener] = None
-        self._members.add(listener)
+        if listener.session_key is not None:
+            self._by_session[listener.session_key][listener] = None
+        self._enter(listener)
         self.lists.add(listener)
         for subscription in listener.subscriptions.values():
             self._follow(subscription, listener)
@@ -134,11 +140,14 @@ class Hub:
 
     def remove(self, listener: Listener) -> None:
         self._listeners.pop(listener, None)
-        self._members.discard(listener)
+        self.leave(listener)
         self.lists.remove(listener)
         for subscription in listener.subscriptions.values():
             self._unfollow(subscription, listener)
         if listener.session_key is not None:
+            self._by_session[listener.session_key].pop(listener, None)
+            if not self._by_session[listener.session_key]:
+                del self._by_session[listener.session_key]
             self.arrange(listener.session_key)
             speaker = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
             if speaker is not None:
@@ -167,20 +176,28 @@ class Hub:
                 del self._watched_bytes[listener.principal.key]
 
     def join(self, member: Member) -> None:
-        self._members.add(member)
+        self._enter(member)
         if self._closed:
             member.close(going_away=True)
 
+    def _enter(self, member: Member) -> None:
+        key = self._members[member] = member.principal.key
+        self._by_principal[key].add(member)
+
     def leave(self, member: Member) -> None:
-        self._members.discard(member)
+        key = self._members.pop(member, None)
+        if key is not None:
+            self._by_principal[key].discard(member)
+            if not self._by_principal[key]:
+                del self._by_principal[key]
 
     def listeners_of(self, session_key: str) -> list[Listener]:
         """The open streams of a stored session, the oldest first."""
-        return [listener for listener in self._listeners if listener.session_key == session_key]
+        return list(self._by_session.get(session_key, ()))
 
     def streams_of(self, principal_key: str) -> int:
         """How many listens and open questions the principal has in this process."""
-        return sum(member.is_counted and member.principal.key == principal_key for member in self._members)
+        return sum(member.is_counted for member in self._by_principal.get(principal_key, ()))
 
     @property
     def is_empty(self) -> bool:
@@ -416,7 +433,7 @@ class Hub:
         await self._tell_tasks({key for listener in self._listeners for key in listener.tasks})
 
     def _end(self, member: Member) -> None:
-        self._members.discard(member)
+        self.leave(member)
         member.close()
 
 

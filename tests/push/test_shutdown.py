@@ -13,6 +13,7 @@ from tests.push.processes import ROOT, environment
 #: A process whose loop is blocked, with a stream that therefore never ends.
 STUCK = """
 import asyncio, signal, sys, time
+from types import SimpleNamespace
 import django
 django.setup()
 from mcp_django.push import shutdown
@@ -22,7 +23,7 @@ shutdown._END_SECONDS = 0.3
 {handler}
 
 class Stuck:
-    is_counted, session_key = False, None
+    is_counted, session_key, principal = False, None, SimpleNamespace(key="user:1")
     def close(self, *, going_away=False):
         pass
 

@@ -308,7 +308,7 @@ def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, ho
     assert cancelled["params"]["requestId"] == message(question)["id"]
     assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
     assert hub_of(peer).addresses._expected == {}
-    assert hub_of(peer)._members == set()
+    assert not hub_of(peer)._members
     assert hub_of(peer).addresses.stored_streams == {}
 
 
