@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether a database has failed, and not the code that asked it. In the thread, and soon after it happened.
+
+    A project's code may have made another exception of it.
+    """
+    return isinstance(error, (OperationalError, InterfaceError)) or is_database_away()
 
 
 def is_database_away() -> bool:

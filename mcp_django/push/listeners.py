@@ -73,7 +73,7 @@ class Subscription:
     #: A record: whether it was visible.
     visible: bool = False
     #: A collection that holds not every row: the keys that were visible. None: all rows are, or too many to remember.
-    keys: set[str] | None = None
+    keys: frozenset[str] | None = None
     #: A collection of which every row is visible.
     unscoped: bool = False
     #: What may be told of it could not be found out in time: see ``unanswered``.
@@ -122,21 +122,38 @@ class Subscription:
             self.digest = "" if self.first is None else self.first.digest
         return True
 
-    def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], set[str] | None] | None = None) -> None:
+    def remember(
+        self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None] | None = None
+    ) -> None:
         """Note which rows of the collection are visible, to tell of those that go."""
         self.unscoped = not rights.scoped
         if not self.unscoped:
             keys = (keys_of or watched_keys)(rights)
-            self.keys = None if keys is None else {*(self.keys or ()), *keys}
+            self.keys = None if keys is None else remembered(keys | (self.keys or keys))
 
 
-def watched_keys(rights: ModelRights) -> set[str] | None:
+#: Hash → the set of keys that has it, as long as anybody remembers it.
+_remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
+
+
+def remembered(keys: frozenset[str]) -> frozenset[str] | None:
+    """The same set for all who remember the same keys; None if there are more than MAX_WATCHED_KEYS."""
+    if len(keys) > get_conf().MAX_WATCHED_KEYS:
+        return None
+    found = _remembered.get(hash(keys))
+    if found == keys:
+        return found
+    _remembered[hash(keys)] = keys
+    return keys
+
+
+def watched_keys(rights: ModelRights) -> frozenset[str] | None:
     """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
     limit = get_conf().MAX_WATCHED_KEYS
     keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
     if len(keys) > limit:
         return None
-    return rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else set(keys)
+    return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)
 
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:

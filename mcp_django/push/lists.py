@@ -18,10 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 from django.utils import translation
 
 from mcp_django.interrupts import was_interrupted
+from mcp_django.outages import is_outage
 from mcp_django.prompts import catalog as prompts
 from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
 from mcp_django.protocol.exchange import Exchange, NoConnection, looking
@@ -279,9 +279,9 @@ def _look_again(listener: Listener, names: Collection[str], together: Together) 
             return _digests(listener.site, request, names, listener.revision, _Memory())
     except MCPError:
         return {}
-    except (OperationalError, InterfaceError):
-        raise  # The database is away: nothing is known, and the hub asks again.
-    except Exception:
+    except Exception as error:
+        if is_outage(error):
+            raise  # Nothing is known, and the hub asks again.
         logger.exception("Lists could not be compared with what they were; nobody is told")
         return {}
 
@@ -297,11 +297,11 @@ def _digests(
             try:
                 for page in _PAGES[name]:
                     digest.update(_written(page, looking(site, request, page.method, connection), revision))
-            except (OperationalError, InterfaceError):
-                raise
             except MCPError:
                 continue  # It took too long; the sweep looks again.
-            except (Exception, SystemExit):
+            except (Exception, SystemExit) as error:
+                if is_outage(error):
+                    raise
                 logger.exception("A list of %s cannot be given", name)
                 found[name] = _FAILED
             else:

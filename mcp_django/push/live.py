@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from django.db import InterfaceError, OperationalError
-
 from mcp_django.conf import get_conf
+from mcp_django.outages import is_outage
 from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
 from mcp_django.push.answers import LiveAnswer, Viewer
 from mcp_django.push.changes import ACCESS, ACCESS_OF
@@ -322,11 +321,12 @@ def _for_principal(asked: Sequence[Asked], end: float, together: Together) -> It
                     break
     except MCPError:
         found += [Outcome()] * (len(asked) - len(found))  # The credentials no longer hold; the sweep ends the stream.
-    except (OperationalError, InterfaceError):
-        found.append(Outcome(is_unknown=True))
-    except Exception:
-        logger.exception("Live queries cannot be computed; nobody is told")
-        found += [Outcome()] * (len(asked) - len(found))
+    except Exception as error:
+        if is_outage(error):
+            found.append(Outcome(is_unknown=True))
+        else:
+            logger.exception("Live queries cannot be computed; nobody is told")
+            found += [Outcome()] * (len(asked) - len(found))
     yield from found[: len(asked)]
 
 
@@ -345,10 +345,10 @@ def _outcome(viewer: Viewer, asked: Asked) -> Outcome:
             forget_answers((session, uri) for known, session, uri in asked.stored if known != digest)
     except InvalidQuestion:
         return Outcome()
-    except (OperationalError, InterfaceError):
-        logger.warning("The database failed a live query; it is computed again later", exc_info=True)
-        return Outcome(is_unknown=True)
-    except Exception:
+    except Exception as error:
+        if is_outage(error):
+            logger.warning("The database failed a live query; it is computed again later", exc_info=True)
+            return Outcome(is_unknown=True)
         logger.exception("A live query cannot be computed; nobody is told")
         return Outcome()
     return outcome

@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
-from django.db import InterfaceError, OperationalError
 
 from mcp_django.access import switches
 from mcp_django.access.authentication import authenticate_again, principals
 from mcp_django.access.requests import MCPRequest
-from mcp_django.conf import get_conf
 from mcp_django.models import AccessToken, Session, WatchedResource
+from mcp_django.outages import is_outage
 from mcp_django.protocol.errors import MCPError, TooSlow
 from mcp_django.push.changes import Changes, ModelChange
-from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
+from mcp_django.push.listeners import Listener, Subscription, remembered, watch, watched_keys
 from mcp_django.push.together import Together, Visible
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
@@ -135,12 +134,12 @@ def _check(group: Group, subscriptions: Collection[Subscription], changes: Chang
                     waiting = deque(sorted(waiting, key=lambda subscription: kind_of(subscription) in checked.slow))
     except MCPError:
         return checked  # The credentials no longer hold; the sweep ends the stream.
-    except (OperationalError, InterfaceError) as error:
+    except Exception as error:
+        if not is_outage(error):
+            logger.exception("The check before a push failed; nobody is told")
+            return checked
         logger.warning("What may be told cannot be found out yet: %s", error)
         checked.is_away = True
-    except Exception:
-        logger.exception("The check before a push failed; nobody is told")
-        return checked
     if checked.slow:
         logger.warning("The check before a push took longer than STATEMENT_SECONDS; it is made again")
     checked.later = list(waiting)
@@ -155,9 +154,11 @@ def _is_told(subscription: Subscription, sight: Sight, changes: Changes) -> bool
         try:
             if _tell(subscription, sight, alias, change):
                 return True
-        except (MCPError, OperationalError, InterfaceError):
+        except MCPError:
             raise
-        except Exception:
+        except Exception as error:
+            if is_outage(error):
+                raise
             # Of the other changes it is told all the same: this one may be forged.
             logger.exception("The check of %s before a push failed; it is not told", subscription.uri)
     return False
@@ -182,10 +183,11 @@ def presumed(group: Group, changes: Changes) -> list[Subscription]:
                     if label == subscription.concrete and concerns(subscription, change)
                 )
             ]
-    except (MCPError, OperationalError, InterfaceError):
-        return []
-    except Exception:
-        logger.exception("Who saw what has changed could not be found out; nobody is told")
+    except MCPError:
+        return []  # The credentials no longer hold; the sweep ends the stream.
+    except Exception as error:
+        if not is_outage(error):
+            logger.exception("Who saw what has changed could not be found out; nobody is told")
         return []
 
 
@@ -219,7 +221,7 @@ class Sight:
         #: (label, alias) → keys of watched records, and of rows that were touched, that are visible.
         self._records: dict[tuple[str, str], set[str]] = {}
         self._touched: dict[tuple[str, str], set[str]] = {}
-        self._collections: dict[str, set[str] | None] = {}
+        self._collections: dict[str, frozenset[str] | None] = {}
 
     def model(self, label: str) -> ModelRights | None:
         return self._rights.of_label(label)
@@ -238,7 +240,7 @@ class Sight:
             self._touched[place] = self._visible(model, (change.written or set()) | change.deleted, alias)
         return self._touched[place]
 
-    def collection(self, model: ModelRights) -> set[str] | None:
+    def collection(self, model: ModelRights) -> frozenset[str] | None:
         """The keys of all visible rows: see ``Subscription.keys``."""
         if model.label not in self._collections:
             self._collections[model.label] = watched_keys(model)
@@ -294,8 +296,8 @@ def _tell_collection(
         known_gone = model.model_mcp.tell_unseen_deletes and bool(change.deleted)
         return bool(visible) or known_gone
     gone = (known & touched) - visible
-    known = (known - gone) | visible
-    subscription.keys = known if len(known) <= get_conf().MAX_WATCHED_KEYS else None
+    if gone or not visible <= known:
+        subscription.keys = remembered((known - gone) | visible)
     return bool(visible or gone)
 
 
@@ -326,14 +328,14 @@ def unseen(listener: Listener, added: list[Subscription]) -> tuple[list[Subscrip
                 if not waiting[0].look(listener.site, request):
                     found.append(waiting[0])
                 waiting.popleft()
-    except (TooSlow, OperationalError, InterfaceError) as error:
-        logger.warning("What a session watches cannot be looked at yet: %s", type(error).__name__)
-        for subscription in waiting:
-            subscription.visible = True
-        return found, [subscription for subscription in waiting if not subscription.is_live]
-    except MCPError:
-        return added, []  # The credentials no longer hold; the sweep ends the stream.
-    except Exception:
+    except Exception as error:
+        if isinstance(error, TooSlow) or is_outage(error):
+            logger.warning("What a session watches cannot be looked at yet: %s", type(error).__name__)
+            for subscription in waiting:
+                subscription.visible = True
+            return found, [subscription for subscription in waiting if not subscription.is_live]
+        if isinstance(error, MCPError):
+            return added, []  # The credentials no longer hold; the sweep ends the stream.
         logger.exception("What a session watches could not be looked at; it counts as invisible")
         return [*found, *waiting], []
     return found, []

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from django.db import InterfaceError, OperationalError
 from django.utils import timezone
 
 from mcp_django.models import Task
+from mcp_django.outages import is_outage
 from mcp_django.protocol.errors import MCPError
 from mcp_django.push.listeners import Listener
 from mcp_django.push.visibility import current_request
@@ -81,8 +81,8 @@ def _principal(listener: Listener) -> Principal | None:
         return current_request(listener).mcp
     except MCPError:
         return None  # The credentials no longer hold; the sweep ends the stream.
-    except (OperationalError, InterfaceError):
-        raise  # The database is away: nothing is known, and the hub asks again.
-    except Exception:
+    except Exception as error:
+        if is_outage(error):
+            raise  # Nothing is known, and the hub asks again.
         logger.exception("The check before a push failed; nobody is told")
         return None

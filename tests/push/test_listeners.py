@@ -12,7 +12,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from demo_project.flights.models import Airline
+from demo_project.flights.models import Airline, Flight
+from mcp_django import changed
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.listeners import watch as watched
@@ -202,6 +203,46 @@ def count_asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(FlightAdmin, "get_queryset", noted)
     return asked
+
+
+def keys_of(hub: Hub) -> list[frozenset[str] | None]:
+    """Of each stream, the keys that are remembered of the flights."""
+    return [listener.subscriptions["db://flights/flight"].keys for listener in listeners(hub)]
+
+
+@ON_THE_DOOR
+def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flight, hub: Callable[[], Hub]) -> None:
+    watching = [watch(ops, MODERN, "db://flights/flight", listen_id=listen_id) for listen_id in ("one", "two")]
+    before = keys_of(hub())
+    assert before[0] is before[1]
+    assert before[0] is not None
+
+    ewr.origin_id = "JFK"
+    ewr.save()
+    assert [stream.uris(1) for stream in watching] == [["db://flights/flight"]] * 2
+
+    after = keys_of(hub())
+    assert after[0] is after[1]
+    assert after[0] == before[0] | {str(ewr.pk)}
+
+
+@ON_THE_DOOR
+def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are_others(
+    ops: Peer, jfk: Flight, settings: Any, hub: Callable[[], Hub]
+) -> None:
+    watching = watch(ops, MODERN, "db://flights/flight")
+    [keys] = keys_of(hub())
+    assert keys is not None
+    settings.MCP = {**settings.MCP, "MAX_WATCHED_KEYS": len(keys)}
+
+    # Another row comes in the place of this one, and no signal says so.
+    Flight.objects.filter(pk=jfk.pk)._raw_delete("default")
+    jfk.pk = None
+    Flight.objects.bulk_create([jfk])
+    changed(Flight)
+
+    assert watching.uris(1) == ["db://flights/flight"]
+    assert keys_of(hub()) == [None]
 
 
 @ON_THE_DOOR

@@ -27,7 +27,7 @@ from tests.push.conftest import acknowledged, list_changed, listen, switch_a_too
 from tests.support.asking import request_of
 from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared
-from tests.support.leaving import Leaving
+from tests.support.leaving import Leaving, LeavingInContext
 from tests.support.peers import LEGACY, MODERN, Peer, Peers, Watching
 
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
@@ -645,11 +645,12 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
 
 @ON_THE_DOOR
 @EACH_ERA
+@pytest.mark.parametrize("hook", [Leaving, LeavingInContext])
 def test_a_database_that_goes_away_while_lists_are_compared_changes_none(
-    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, revision: str
+    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, revision: str, hook: type[Leaving]
 ) -> None:
     monkeypatch.setattr(lists, "_AFTER_ERROR_SECONDS", 0.01)
-    leaving = Leaving("flights.flight", monkeypatch)
+    leaving = hook("flights.flight", monkeypatch)
     watching = watch_lists(peers(token_of(users.viewer)), revision, UA)
     leaving.times = 2
 

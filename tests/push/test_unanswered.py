@@ -20,7 +20,7 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import assert_nothing_but, watch
 from tests.resources.test_reading import slow
 from tests.shop.models import Tag
-from tests.support.leaving import Leaving
+from tests.support.leaving import Leaving, LeavingInContext
 from tests.support.peers import LEGACY, MODERN, Peer
 
 pytestmark = pytest.mark.parametrize("transport", ["http-asgi"])
@@ -246,10 +246,16 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
 # What the project's own code does.
 
 
+@pytest.mark.parametrize("hook", [Leaving, LeavingInContext])
 def test_a_hook_that_loses_its_database_refuses_nothing(
-    ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
+    ops: Peer,
+    database: Database,
+    jfk: Flight,
+    monkeypatch: pytest.MonkeyPatch,
+    touch: Callable[[], None],
+    hook: type[Leaving],
 ) -> None:
-    leaving = Leaving("flights.flight", monkeypatch)
+    leaving = hook("flights.flight", monkeypatch)
     watching = watch(ops, MODERN, JFK, FLIGHTS, QUIET)
     leaving.times = 2
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from mcp_django import outages, site
 
@@ -29,9 +31,29 @@ class Leaving:
         monkeypatch.setattr(outages, "_is_usable", lambda one: not self._is_lost and is_usable(one))
 
     def _has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        self._lose()
+        return self._ask(request, obj)
+
+    def _lose(self) -> None:
         self._is_lost = connection.vendor == "sqlite" and self.times > 0
         if self.times:
             self.times -= 1
             with connection.cursor() as cursor:
                 cursor.execute(_LEAVING[connection.vendor])
-        return self._ask(request, obj)
+
+
+class LeavingInContext(Leaving):
+    """It is the site's ``call_context`` that loses it, and that makes an exception of its own of what happened."""
+
+    def __init__(self, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(label, monkeypatch)
+        monkeypatch.setattr(site.models[label], "has_view_permission", self._ask)
+        monkeypatch.setattr(type(site), "call_context", self._call_context)
+
+    @contextmanager
+    def _call_context(self, request: Any) -> Iterator[None]:
+        try:
+            self._lose()
+        except DatabaseError as error:
+            raise LookupError("no tenant") from error
+        yield
