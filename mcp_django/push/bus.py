@@ -87,6 +87,10 @@ class LocalBus(Bus):
         with self._lock:
             self._hubs.add(hub)
 
+    def leave(self, hub: Hub) -> None:
+        with self._lock:
+            self._hubs.discard(hub)
+
     def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
         with self._lock:
             hubs = list(self._hubs)

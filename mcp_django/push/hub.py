@@ -95,17 +95,17 @@ class Hub:
         self.addresses = Addresses(loop)
         self._tasks: set[asyncio.Task[None]] = set()
         self.delivery = Delivery(loop)
-        bus = get_bus()
+        self._bus = get_bus()
         self._start(self._work())
         self._start(self._sweep())
         self._start(self.lists.work())
         self._start(self.unanswered.work())
         for work in self.live.works():
             self._start(work)
-        if isinstance(bus, LocalBus):
-            bus.join(self)
+        if isinstance(self._bus, LocalBus):
+            self._bus.join(self)
         else:
-            self._start(Follower(self, bus).follow())
+            self._start(Follower(self, self._bus).follow())
 
     # Who is here. On the loop.
 
@@ -213,6 +213,8 @@ class Hub:
     def close(self) -> None:
         """End every stream and every task of the hub; what comes later is ended at once."""
         was_closed, self._closed = self._closed, True
+        if isinstance(self._bus, LocalBus):
+            self._bus.leave(self)
         for member in list(self._members):
             member.close(going_away=True)
         # Servers ask more than once, and a second cancellation would break into the clearing up after the first.

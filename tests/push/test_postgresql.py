@@ -30,7 +30,8 @@ import mcp_django
 from demo_project.flights.models import Airline
 from mcp_django.push import bus as buses
 from mcp_django.push import postgresql
-from mcp_django.push.changes import note, note_control
+from mcp_django.push.changes import ACCESS, note, note_control
+from mcp_django.push.hub import Hub
 from mcp_django.push.postgresql import PostgreSQLBus
 from tests.conftest import _close_hubs, need
 from tests.end_to_end.servers import wait_for
@@ -49,7 +50,7 @@ from tests.push.processes import POSTGRESQL, ROOT, ServedPeer, environment, run_
 from tests.shop.models import Tag, Visit
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
-from tests.support.peers import MODERN, Peers
+from tests.support.peers import MODERN, Peer, Peers, Watching
 
 pytestmark = [
     pytest.mark.skipif(connection.vendor != "postgresql", reason="the bus of PostgreSQL: TEST_DATABASE=postgresql"),
@@ -572,6 +573,26 @@ def token(users: Users, flights: Any) -> str:
     return token_of(users.admin)
 
 
+@pytest.fixture
+def watch_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[Peer], Watching]:
+    """Watches UA and AA, after the hub has joined the bus and everybody has looked for what came before that."""
+    looked, handle = threading.Event(), Hub._handle
+
+    async def handled(hub: Hub, changes: Any, controls: set[str]) -> None:
+        await handle(hub, changes, controls)
+        if ACCESS in controls:
+            looked.set()
+
+    monkeypatch.setattr(Hub, "_handle", handled)
+
+    def watch_both(peer: Peer) -> Watching:
+        watch(peer, MODERN, UA, listen_id="makes the hub").close()
+        assert looked.wait(60)
+        return watch(peer, MODERN, UA, AA)
+
+    return watch_both
+
+
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_what_another_process_commits_is_told_to_who_listens(transport: str, token: str, peers_of_bus: Peers) -> None:
     watching = watch(peers_of_bus(token), MODERN, UA, AA)
@@ -585,10 +606,9 @@ def test_what_another_process_commits_is_told_to_who_listens(transport: str, tok
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_change_is_told_once(
-    transport: str, token: str, peers_of_bus: Peers, touch_and_drain: Callable[..., list[str]]
+    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
 ) -> None:
-    watching = watch(peers_of_bus(token), MODERN, UA, AA)
-    touch_and_drain(watching)
+    watching = watch_later(peers_of_bus(token))
 
     for _ in range(3):
         with transaction.atomic():
@@ -600,35 +620,17 @@ def test_a_change_is_told_once(
     assert watching.next() == updated(AA, "sub-1")
 
 
-@pytest.fixture
-def touch_and_drain() -> Callable[..., list[str]]:
-    """Changes UA, and reads until that was told and nothing else is on its way."""
-
-    def drain(watching: Any) -> list[str]:
-        wait_for(lambda: own_connections() == ['LISTEN "mcp_django"'], "the hub that joins the bus", 60)
-        told: list[str] = []
-        for name in ("UA", "AA", "UA"):
-            with transaction.atomic():
-                Airline.objects.get(pk=name).save()
-            uri = f"db://flights/airline/{name}"
-            while not told or told[-1] != uri:
-                told.append(watching.next()["params"]["uri"])
-        return told
-
-    return drain
-
-
 @pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_connection_that_the_database_ends_is_joined_again_and_everybody_looks(
-    transport: str, token: str, peers_of_bus: Peers, touch_and_drain: Callable[..., list[str]]
+    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
 ) -> None:
-    watching = watch(peers_of_bus(token), MODERN, UA, AA)
-    touch_and_drain(watching)
+    watching = watch_later(peers_of_bus(token))
 
     assert end_own_connections() == 1
 
     assert watching.uris(2) == [AA, UA]
-    assert touch_and_drain(watching)
+    Airline.objects.get(pk="UA").save()
+    assert watching.next() == updated(UA, "sub-1")
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
@@ -636,7 +638,7 @@ def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
     transport: str,
     token: str,
     peers_of_bus: Peers,
-    touch_and_drain: Callable[..., list[str]],
+    watch_later: Callable[[Peer], Watching],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As when a firewall forgets it: both ends take it for open."""
@@ -645,8 +647,7 @@ def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
     with Firewall(5432) as firewall:
         parameters = postgresql._parameters("default")
         monkeypatch.setattr(postgresql, "_parameters", lambda alias: {**parameters, "port": firewall.port})
-        watching = watch(peers_of_bus(token), MODERN, UA, AA)
-        touch_and_drain(watching)
+        watching = watch_later(peers_of_bus(token))
 
         firewall.forget()
 
@@ -704,10 +705,9 @@ class Firewall:
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
-    transport: str, token: str, peers_of_bus: Peers, touch_and_drain: Callable[..., list[str]]
+    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
 ) -> None:
-    watching = watch(peers_of_bus(token), MODERN, UA, AA)
-    touch_and_drain(watching)
+    watching = watch_later(peers_of_bus(token))
 
     with listening() as stranger:
         stranger.notify("rubbish")
@@ -722,10 +722,13 @@ def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_hub_that_ends_leaves_no_connection_and_holds_no_transaction(
-    transport: str, token: str, peers_of_bus: Peers, serving_loop: LoopThread, touch_and_drain: Callable[..., list[str]]
+    transport: str,
+    token: str,
+    peers_of_bus: Peers,
+    serving_loop: LoopThread,
+    watch_later: Callable[[Peer], Watching],
 ) -> None:
-    watching = watch(peers_of_bus(token), MODERN, UA, AA)
-    touch_and_drain(watching)
+    watch_later(peers_of_bus(token))
     assert _in_transactions() == []
 
     _close_hubs()
