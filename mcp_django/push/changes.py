@@ -20,7 +20,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.signals import request_started
-from django.db import connections, models, transaction
+from django.db import connections, models
 from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
@@ -76,7 +76,10 @@ class Changes(dict[tuple[str, str], ModelChange]):
     """ModelChange by (database alias, label of the concrete model)."""
 
     def note(self, alias: str, label: str, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
-        self.setdefault((alias, label), ModelChange()).merge(written, deleted)
+        change = self.get((alias, label))
+        if change is None:
+            change = self[alias, label] = ModelChange()
+        change.merge(written, deleted)
 
     def absorb(self, other: Changes) -> None:
         for (alias, label), change in other.items():
@@ -133,13 +136,10 @@ class ChangeSet:
         return not self.told and self.position < len(callbacks)
 
 
-def current(alias: str) -> ChangeSet | None:
+def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
     """The change set of the connection's present savepoint branch; None where commits cannot be seen."""
-    connection = connections[alias]
-    if not connection.in_atomic_block and not connection.get_autocommit():
-        return None
     if not connection.in_atomic_block:
-        return ChangeSet()
+        return ChangeSet() if connection.get_autocommit() else None
     kept: WeakValueDictionary[Any, ChangeSet] | None = getattr(connection, "_mcp_change_sets", None)
     if kept is None:
         kept = WeakValueDictionary()
@@ -149,7 +149,7 @@ def current(alias: str) -> ChangeSet | None:
     if change_set is None or not change_set.waits(connection.run_on_commit):
         change_set = kept[branch] = ChangeSet()
         change_set.position = len(connection.run_on_commit)
-        transaction.on_commit(change_set, using=alias, robust=True)
+        connection.on_commit(change_set, robust=True)
         _ride_with(connection)
     return change_set
 
@@ -168,19 +168,21 @@ def untold(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
 
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
     """Rows of a model were written or deleted; told when the transaction commits."""
-    change_set = current(alias)
+    connection = connections[alias]
+    change_set = current(connection)
     if change_set is not None:
         change_set.changes.note(alias, label, written, deleted)
-        if not connections[alias].in_atomic_block:
+        if not connection.in_atomic_block:
             change_set()
 
 
 def note_control(alias: str, control: str) -> None:
     """Something that every process must know (``access:<user>``, ``tools``, ``session:<key>``), told at the commit."""
-    change_set = current(alias)
+    connection = connections[alias]
+    change_set = current(connection)
     if change_set is not None:
         change_set.note_control(control)
-        if not connections[alias].in_atomic_block:
+        if not connection.in_atomic_block:
             change_set()
 
 

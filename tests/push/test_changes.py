@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 from django.core.management import call_command
-from django.db import transaction
+from django.db import connection, transaction
 
 from mcp_django.push.changes import ModelChange, current
 from tests.push.conftest import Heard
@@ -237,7 +237,7 @@ def test_without_autocommit_nothing_is_told_since_nobody_sees_the_commit(heard: 
     transaction.set_autocommit(False)
     try:
         Tag.objects.create(name="a")
-        noted = current("default")
+        noted = current(connection)
         transaction.commit()
     finally:
         transaction.set_autocommit(True)
