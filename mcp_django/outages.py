@@ -6,7 +6,7 @@ from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 
-def is_outage(error: BaseException) -> bool:
+def is_outage(error: Exception) -> bool:
     """Whether a database has failed, and not the code that asked it. In the thread, and soon after it happened.
 
     A project's code may have made another exception of it.

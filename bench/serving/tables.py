@@ -87,15 +87,18 @@ ASGI = Table(
 
 SERVERS = Table(
     "servers",
-    "HTTP over other ASGI servers, 2026-07-28, without authentication",
+    "HTTP over other ASGI servers, without authentication",
     (
-        Line("mcp_django, granian", _ours("granian")),
-        Line("official SDK 2.3, granian", _peer("official", "granian")),
-        Line("mcp_django, Daphne", _ours("daphne")),
-        Line("mcp_django, uvicorn without httptools and uvloop", _ours("uvicorn, h11")),
-        Line("official SDK 2.3, uvicorn without httptools and uvloop", _peer("official", "uvicorn, h11")),
+        Line("mcp_django, granian, 2026-07-28", _ours("granian")),
+        Line("official SDK 2.3, granian, 2026-07-28", _peer("official", "granian")),
+        Line("mcp_django, Daphne, 2026-07-28", _ours("daphne")),
+        Line("mcp_django, uvicorn without httptools and uvloop, 2026-07-28", _ours("uvicorn, h11")),
+        Line("official SDK 2.3, uvicorn without httptools and uvloop, 2026-07-28", _peer("official", "uvicorn, h11")),
+        Line("mcp_django, granian, 2025-11-25", _ours("granian"), LEGACY),
+        Line("official SDK 2.3, granian, 2025-11-25", _peer("official", "granian"), LEGACY),
+        Line("mcp_django, Daphne, 2025-11-25", _ours("daphne"), LEGACY),
     ),
-    {MODERN: "official SDK 2.3, granian"},
+    {MODERN: "official SDK 2.3, granian, 2026-07-28", LEGACY: "official SDK 2.3, granian, 2025-11-25"},
 )
 
 WSGI = Table(
@@ -114,14 +117,18 @@ WSGI = Table(
 
 ASGI_TOKENS = Table(
     "asgi-tokens",
-    "HTTP over ASGI, uvicorn, 2026-07-28, with a token and a permission",
+    "HTTP over ASGI, uvicorn, with a token and a permission",
     (
-        Line("mcp_django, TOKEN_CACHE_SECONDS 1", _ours(BENCH_CACHE_SECONDS="1", **_TOKENS)),
-        Line("mcp_django, TOKEN_CACHE_SECONDS 0", _ours(BENCH_CACHE_SECONDS="0", **_TOKENS)),
-        Line("official SDK 2.3", _peer("official", **_TOKENS)),
-        Line("FastMCP 4.1", _peer("fast", **_TOKENS)),
+        Line("mcp_django, TOKEN_CACHE_SECONDS 1, 2026-07-28", _ours(BENCH_CACHE_SECONDS="1", **_TOKENS)),
+        Line("mcp_django, TOKEN_CACHE_SECONDS 0, 2026-07-28", _ours(BENCH_CACHE_SECONDS="0", **_TOKENS)),
+        Line("official SDK 2.3, 2026-07-28", _peer("official", **_TOKENS)),
+        Line("FastMCP 4.1, 2026-07-28", _peer("fast", **_TOKENS)),
+        Line("mcp_django, TOKEN_CACHE_SECONDS 1, 2025-11-25", _ours(BENCH_CACHE_SECONDS="1", **_TOKENS), LEGACY),
+        Line("mcp_django, TOKEN_CACHE_SECONDS 0, 2025-11-25", _ours(BENCH_CACHE_SECONDS="0", **_TOKENS), LEGACY),
+        Line("official SDK 2.3, stateless, 2025-11-25", _peer("official", **_TOKENS), LEGACY),
+        Line("FastMCP 4.1, stateless, 2025-11-25", _peer("fast", **_TOKENS), LEGACY),
     ),
-    {MODERN: "official SDK 2.3"},
+    {MODERN: "official SDK 2.3, 2026-07-28", LEGACY: "official SDK 2.3, stateless, 2025-11-25"},
 )
 
 WSGI_TOKENS = Table(
@@ -130,9 +137,11 @@ WSGI_TOKENS = Table(
     (
         Line("mcp_django, 2026-07-28", _ours("gunicorn", _WSGI, **_TOKENS)),
         Line("django-mcpz 1.2, 2026-07-28", _peer("mcpz", "gunicorn", "wsgi", **_TOKENS)),
+        Line("mcp_django, 2025-11-25", _ours("gunicorn", _WSGI, **_TOKENS), LEGACY),
+        Line("django-mcpz 1.2, 2025-11-25", _peer("mcpz", "gunicorn", "wsgi", **_TOKENS), LEGACY),
         Line("django-mcp-server 0.5.7, 2025-11-25", _peer("toolset", "gunicorn", "wsgi", **_TOKENS), LEGACY),
     ),
-    {MODERN: "django-mcpz 1.2, 2026-07-28", LEGACY: "django-mcpz 1.2, 2026-07-28"},
+    {MODERN: "django-mcpz 1.2, 2026-07-28", LEGACY: "django-mcpz 1.2, 2025-11-25"},
 )
 
 WEBSOCKET = Table(

@@ -181,7 +181,7 @@ class Hub:
             member.close(going_away=True)
 
     def _enter(self, member: Member) -> None:
-        key = self._members[member] = member.principal.key
+        key = self._members.setdefault(member, member.principal.key)
         self._by_principal[key].add(member)
 
     def leave(self, member: Member) -> None:

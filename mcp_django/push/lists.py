@@ -300,7 +300,8 @@ def _digests(
             except MCPError:
                 continue  # It took too long; the sweep looks again.
             except (Exception, SystemExit) as error:
-                if is_outage(error):
+                # SystemExit says nothing of the database.
+                if isinstance(error, Exception) and is_outage(error):
                     raise
                 logger.exception("A list of %s cannot be given", name)
                 found[name] = _FAILED

@@ -12,7 +12,7 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from demo_project.flights.models import Airline, Flight
-from mcp_django import site
+from mcp_django import outages, site
 from mcp_django.interrupts import Interruptible
 from mcp_django.models import AccessToken, Prompt, Tool
 from mcp_django.prompts.rows import make_rows
@@ -595,12 +595,14 @@ def test_a_context_that_fails_for_one_principal_silences_no_other(
 
 
 @ON_THE_DOOR
+@pytest.mark.parametrize("is_away", [False, True])
 def test_a_list_that_cannot_be_given_any_more_has_changed(
-    viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
+    viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, is_away: bool
 ) -> None:
     watching = watch_lists(viewer, MODERN)
 
     with monkeypatch.context() as broken:
+        broken.setattr(outages, "is_database_away", lambda: is_away)
         broken.setattr(Entry, "describe", fail_with(SystemExit(1)))
         users.viewer.save()
         gone = watching.next()
