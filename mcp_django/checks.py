@@ -64,8 +64,9 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         if database.get("AUTOCOMMIT") is False:
             found.append(
                 Warning(
-                    f"Changes on the database {alias!r} are not pushed: with AUTOCOMMIT off nobody sees a commit.",
-                    hint="Leave AUTOCOMMIT on, or tell subscribers yourself.",
+                    f"Changes on the database {alias!r} are pushed only where they happen in atomic: "
+                    "with AUTOCOMMIT off nobody sees another commit.",
+                    hint="Leave AUTOCOMMIT on, or write within transaction.atomic().",
                     id="mcp_django.W001",
                 )
             )

@@ -374,7 +374,7 @@ def test_w001_a_database_without_autocommit(monkeypatch: pytest.MonkeyPatch) -> 
 
     [message] = [message for message in found if message.id == "mcp_django.W001"]
     assert isinstance(message, Warning)
-    assert message.msg.startswith("Changes on the database 'default' are not pushed")
+    assert message.msg.startswith("Changes on the database 'default' are pushed only where they happen in atomic")
 
 
 @override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"])

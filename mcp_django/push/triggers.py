@@ -230,7 +230,19 @@ def create_function() -> str:
 
 
 def drop_function() -> str:
-    return f"DROP FUNCTION IF EXISTS {_name('tell')}();"
+    """The statement that removes the function, with every trigger that calls it."""
+    return f"DROP FUNCTION IF EXISTS {_name('tell')}() CASCADE;"
+
+
+def create_all() -> str:
+    """The statements that make everything anew, in whatever database they are run; what is no table there has none."""
+    body = "\n".join(_create_if_table(triggers) for triggers in wanted())
+    return f"{drop_function()}\n{create_function()}\nDO {_literal(f'BEGIN {body} END')};"
+
+
+def _create_if_table(triggers: Triggers) -> str:
+    found = f"SELECT FROM pg_class WHERE oid = to_regclass({_literal(triggers.table)}) AND relkind IN ('r', 'p')"
+    return f"IF EXISTS ({found}) THEN\n{triggers.create()}\nEND IF;"
 
 
 # What is there.

@@ -97,6 +97,10 @@ class Dated(models.Model):  # noqa: DJ008
 
 
 ODD = '"odd""; DROP TABLE shop_tag; --"'
+LEFT_OVER = (
+    "CREATE TABLE IF NOT EXISTS left_over (); CREATE TRIGGER mcp_django_insert AFTER INSERT ON left_over "
+    "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_tell('mcp_django', 'default')"
+)
 
 
 def said(events: list[Event]) -> dict[str, ModelChange]:
@@ -415,11 +419,7 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
     [
         ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not tell what changes, or not as it should."),
         ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not tell what changes, or not as it should."),
-        (
-            "CREATE TABLE IF NOT EXISTS left_over (); CREATE TRIGGER mcp_django_insert AFTER INSERT ON left_over "
-            "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_tell('mcp_django', 'default')",
-            "left_over tells what nobody can watch any more.",
-        ),
+        (LEFT_OVER, "left_over tells what nobody can watch any more."),
         (
             "CREATE OR REPLACE FUNCTION mcp_django_tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
             'The function "mcp_django_tell" is of another version.',
@@ -455,27 +455,43 @@ def test_w010_is_silent_where_nobody_wants_triggers(bus: None) -> None:
     assert run_checks(tags=[Tags.database], databases=["default"]) == []
 
 
-def test_the_sql_does_what_the_command_does(installed: None, other: psycopg.Connection[Any]) -> None:
-    run("--remove")
+@pytest.mark.parametrize("before", ["--remove", "--install"])
+def test_the_sql_does_what_the_command_does(view: None, other: psycopg.Connection[Any], before: str) -> None:
+    run(before)
 
     other.execute(run("--sql").encode())
     made = run("--check")
-    other.execute(run("--sql", "--remove").encode())
+    other.execute(LEFT_OVER)
+    try:
+        other.execute(run("--sql", "--remove").encode())
+    finally:
+        other.execute("DROP TABLE left_over")
 
     assert made == "The triggers are as they should be.\n"
-    with pytest.raises(CommandError):
+    with pytest.raises(CommandError, match="There are no triggers"):
         run("--check")
 
 
-def test_a_view_cannot_tell_and_the_command_says_so(
-    installed: None, declared: Declared, other: psycopg.Connection[Any]
-) -> None:
+def test_the_sql_removes_what_is_left_over(other: psycopg.Connection[Any]) -> None:
+    other.execute(LEFT_OVER)
+    try:
+        other.execute(run("--sql").encode())
+        assert run("--check") == "The triggers are as they should be.\n"
+    finally:
+        other.execute("DROP TABLE left_over")
+
+
+@pytest.fixture
+def view(declared: Declared, other: psycopg.Connection[Any]) -> Iterator[None]:
+    """A watched model whose table is a view."""
     declared.model(Dated, fields="__all__")
     other.execute('CREATE VIEW "day\'s ""table""" AS SELECT current_date AS day')
-    try:
-        said = run("--install").splitlines()
-    finally:
-        other.execute('DROP VIEW "day\'s ""table"""')
+    yield
+    other.execute('DROP VIEW "day\'s ""table"""')
+
+
+def test_a_view_cannot_tell_and_the_command_says_so(view: None) -> None:
+    said = run("--install").splitlines()
 
     assert '"day\'s ""table""" is no table of this database: what changes there is not told by triggers.' in said
 

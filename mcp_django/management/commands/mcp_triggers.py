@@ -24,7 +24,7 @@ class Command(BaseCommand):
         wanted.add_argument("--install", action="store_true", help="Make the triggers, and those anew that are stale.")
         wanted.add_argument("--remove", action="store_true", help="Remove them all.")
         wanted.add_argument("--check", action="store_true", help="Fail if one is missing or stale. The default.")
-        parser.add_argument("--sql", action="store_true", help="Only print the SQL that would do it, for a migration.")
+        parser.add_argument("--sql", action="store_true", help="Only print SQL that does it anywhere, for a migration.")
         parser.add_argument(
             "--database", metavar="ALIAS", help="The alias of a user who owns the tables. Default: PUSH_DATABASE."
         )
@@ -51,11 +51,7 @@ class Command(BaseCommand):
     def _print(self, *, remove: bool) -> None:
         from mcp_django.push import triggers
 
-        if remove:
-            statements = [*(one.drop() for one in triggers.wanted()), triggers.drop_function()]
-        else:
-            statements = [triggers.create_function(), *(one.create() for one in triggers.wanted())]
-        self.stdout.write("\n".join(statements))
+        self.stdout.write(triggers.drop_function() if remove else triggers.create_all())
 
     def _install(self, alias: str) -> None:
         from mcp_django.push import triggers
