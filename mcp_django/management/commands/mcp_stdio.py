@@ -48,7 +48,9 @@ class Command(BaseCommand):
         if problem is not None:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         if isinstance(get_bus(), LocalBus):
-            logger.warning("There is no CHANNEL_LAYERS that reaches other processes: their changes are not told here.")
+            logger.warning(
+                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: their changes are not told here."
+            )
         standard = claim()
         # The loop's thread asks the database nothing from now on.
         connections.close_all()
