@@ -49,7 +49,7 @@ class Command(BaseCommand):
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         if isinstance(get_bus(), LocalBus):
             logger.warning(
-                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: their changes are not told here."
+                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: what they change is not told."
             )
         standard = claim()
         # The loop's thread asks the database nothing from now on.
