@@ -16,6 +16,8 @@ from typing import Any
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.outages import forget_failures
+
 logger = logging.getLogger("mcp_django")
 
 
@@ -45,6 +47,7 @@ class Interruptible:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Around the handler, in its thread. Once left, an interrupt can meet no other request's query."""
+        forget_failures()
         mine = list(connections.all())
         with self._lock:
             self._connections = mine

@@ -5,12 +5,17 @@ from __future__ import annotations
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+#: As libpq numbers it, and with it each version of psycopg.
+_IN_FAILED_TRANSACTION = 3
 
-def is_outage(error: Exception) -> bool:
+
+def is_outage(error: BaseException) -> bool:
     """Whether a database has failed, and not the code that asked it. In the thread, and soon after it happened.
 
-    A project's code may have made another exception of it.
+    A project's code may have made another exception of it. What would end a process says nothing of a database.
     """
+    if not isinstance(error, Exception):
+        return False
     return isinstance(error, (OperationalError, InterfaceError)) or is_database_away()
 
 
@@ -19,5 +24,20 @@ def is_database_away() -> bool:
     return any(connection.errors_occurred and not _is_usable(connection) for connection in connections.all())
 
 
+def forget_failures() -> None:
+    """What failed in this thread before is no matter to what begins now: a request, or a job of the hub.
+
+    Django forgets it when it connects anew, and until then it would be taken for what has just happened.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.connection is None:
+            connection.errors_occurred = False
+
+
 def _is_usable(connection: BaseDatabaseWrapper) -> bool:
-    return connection.connection is not None and connection.is_usable()
+    raw = connection.connection
+    if raw is None:
+        return False
+    if connection.vendor == "postgresql" and raw.info.transaction_status == _IN_FAILED_TRANSACTION:
+        return True  # It is there, and would answer nothing before the transaction ends.
+    return connection.is_usable()

@@ -109,7 +109,7 @@ class Subscription:
         if self.target.is_query:
             return self._look_at_answer(Viewer.of(site, request), self.target)
         if self.target.kind == "collection":
-            self.remember(rights)
+            self._look_at_rows(rights)
         return True
 
     def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
@@ -122,21 +122,47 @@ class Subscription:
             self.digest = "" if self.first is None else self.first.digest
         return True
 
-    def remember(
-        self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None] | None = None
-    ) -> None:
+    def _look_at_rows(self, rights: ModelRights) -> None:
+        """Note which rows of the collection are visible, with those that are told of while they are read."""
+        self.unscoped = not rights.scoped
+        if self.unscoped:
+            return
+        before = self.keys
+        self.keys = before or frozenset()
+        try:
+            keys = watched_keys(rights)
+        except BaseException:
+            if before is None:
+                self.keys = None
+            raise
+        with _keys_lock:
+            self.keys = None if keys is None or self.keys is None else _once(keys | self.keys)
+
+    def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None]) -> None:
         """Note which rows of the collection are visible, to tell of those that go."""
         self.unscoped = not rights.scoped
         if not self.unscoped:
-            keys = (keys_of or watched_keys)(rights)
-            self.keys = None if keys is None else remembered(keys | (self.keys or keys))
+            keys = keys_of(rights)
+            self.keys = None if keys is None else _once(keys)
+
+    def follow(self, touched: set[str], visible: set[str]) -> bool | None:
+        """Note which of the rows that were touched are visible. Whether others have gone; None where nobody knows."""
+        with _keys_lock:
+            if self.keys is None:
+                return None
+            gone = (self.keys & touched) - visible
+            if gone or not visible <= self.keys:
+                self.keys = _once((self.keys - gone) | visible)
+            return bool(gone)
 
 
+#: Held while the keys of a subscription are read and written: it is looked at in one worker, and told of in another.
+_keys_lock = Lock()
 #: Hash → the set of keys that has it, as long as anybody remembers it.
 _remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
 
 
-def remembered(keys: frozenset[str]) -> frozenset[str] | None:
+def _once(keys: frozenset[str]) -> frozenset[str] | None:
     """The same set for all who remember the same keys; None if there are more than MAX_WATCHED_KEYS."""
     if len(keys) > get_conf().MAX_WATCHED_KEYS:
         return None

@@ -210,20 +210,23 @@ class ListWatch:
             del self._asked[audience]
             names, audience.asked = audience.asked & audience.names, set()
             jobs.append((next(iter(audience.listeners)), names))
+        pause = _AFTER_ERROR_SECONDS
         try:
             found = await get_workers().run(_look, jobs)
         except Exception as error:
             if not isinstance(error, Overloaded):
                 logger.exception("Lists could not be compared with what they were; trying again")
-            for audience, (_, names) in zip(audiences, jobs, strict=True):
-                if audience.listeners:
-                    self._ask([audience], names)
             await asyncio.sleep(0.05 if isinstance(error, Overloaded) else _AFTER_ERROR_SECONDS)
-            return
+            found, pause = [None] * len(jobs), 0.0
         now = time.monotonic()
-        for audience, digests in zip(audiences, found, strict=True):
-            audience.looked_at, audience.rests_until = now, now + _PAUSE_SECONDS
-            audience.tell(digests)
+        for audience, (_, names), digests in zip(audiences, jobs, found, strict=True):
+            if digests is not None:
+                audience.looked_at, audience.rests_until = now, now + _PAUSE_SECONDS
+                audience.tell(digests)
+            elif audience.listeners:
+                # Nobody else waits for it: a database may be away that is this principal's alone.
+                audience.looked_at, audience.rests_until = now, now + pause
+                self._ask([audience], names)
 
 
 def _key(listener: Listener) -> tuple[Any, ...]:
@@ -266,22 +269,23 @@ def first_look(listener: Listener, names: Collection[str]) -> dict[str, bytes]:
     return {name: found.get(name, _UNKNOWN) for name in names}
 
 
-def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes]]:
-    """For each listener digests of those of the lists that can be read now. Raises what the database raises."""
+def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes] | None]:
+    """For each listener digests of those of the lists that can be read; None where its database is away."""
     together = Together([listener for listener, _ in jobs])
     return [_look_again(listener, names, together) for listener, names in jobs]
 
 
-def _look_again(listener: Listener, names: Collection[str], together: Together) -> dict[str, bytes]:
+def _look_again(listener: Listener, names: Collection[str], together: Together) -> dict[str, bytes] | None:
     try:
         request = together.request_of(listener)
         with listener.site.call_context(request):
             return _digests(listener.site, request, names, listener.revision, _Memory())
     except MCPError:
         return {}
-    except Exception as error:
+    except BaseException as error:
         if is_outage(error):
-            raise  # Nothing is known, and the hub asks again.
+            logger.warning("Lists cannot be compared with what they were; trying again: %s", error)
+            return None
         logger.exception("Lists could not be compared with what they were; nobody is told")
         return {}
 
@@ -299,9 +303,8 @@ def _digests(
                     digest.update(_written(page, looking(site, request, page.method, connection), revision))
             except MCPError:
                 continue  # It took too long; the sweep looks again.
-            except (Exception, SystemExit) as error:
-                # SystemExit says nothing of the database.
-                if isinstance(error, Exception) and is_outage(error):
+            except BaseException as error:
+                if is_outage(error):
                     raise
                 logger.exception("A list of %s cannot be given", name)
                 found[name] = _FAILED

@@ -321,7 +321,7 @@ def _for_principal(asked: Sequence[Asked], end: float, together: Together) -> It
                     break
     except MCPError:
         found += [Outcome()] * (len(asked) - len(found))  # The credentials no longer hold; the sweep ends the stream.
-    except Exception as error:
+    except BaseException as error:
         if is_outage(error):
             found.append(Outcome(is_unknown=True))
         else:
@@ -345,7 +345,7 @@ def _outcome(viewer: Viewer, asked: Asked) -> Outcome:
             forget_answers((session, uri) for known, session, uri in asked.stored if known != digest)
     except InvalidQuestion:
         return Outcome()
-    except Exception as error:
+    except BaseException as error:
         if is_outage(error):
             logger.warning("The database failed a live query; it is computed again later", exc_info=True)
             return Outcome(is_unknown=True)

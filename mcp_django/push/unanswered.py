@@ -94,7 +94,12 @@ class Unanswered:
                 continue
             # What comes while it is asked about makes a new one.
             del self._entries[identity]
-            await self._ask(identity, entry)
+            try:
+                await self._ask(identity, entry)
+            except Exception:
+                logger.exception("What may be told could not be asked for; trying again")
+                entry.due = self._hub.loop.time() + _LAST_PAUSE
+                self._put_back(identity, entry)
 
     async def _ask(self, identity: Identity, entry: _Entry) -> None:
         here = {item: listener for item, listener in entry.subscriptions.items() if self._hub.holds(item, listener)}
@@ -131,7 +136,7 @@ class Unanswered:
         entry.slow.clear()
         entry.rounds += 1
         last = _LAST_PAUSE_AWAY if checked.is_away else _LAST_PAUSE
-        return min(_FIRST_PAUSE * 2.0 ** (entry.rounds - 1), last)
+        return min(_FIRST_PAUSE * 2.0 ** min(entry.rounds - 1, 10), last)
 
     async def _presume(self, entry: _Entry) -> None:
         """Tell those who saw the rows when they were last looked at."""

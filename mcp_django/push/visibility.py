@@ -21,7 +21,7 @@ from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.outages import is_outage
 from mcp_django.protocol.errors import MCPError, TooSlow
 from mcp_django.push.changes import Changes, ModelChange
-from mcp_django.push.listeners import Listener, Subscription, remembered, watch, watched_keys
+from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
 from mcp_django.push.together import Together, Visible
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
@@ -134,7 +134,7 @@ def _check(group: Group, subscriptions: Collection[Subscription], changes: Chang
                     waiting = deque(sorted(waiting, key=lambda subscription: kind_of(subscription) in checked.slow))
     except MCPError:
         return checked  # The credentials no longer hold; the sweep ends the stream.
-    except Exception as error:
+    except BaseException as error:
         if not is_outage(error):
             logger.exception("The check before a push failed; nobody is told")
             return checked
@@ -156,7 +156,7 @@ def _is_told(subscription: Subscription, sight: Sight, changes: Changes) -> bool
                 return True
         except MCPError:
             raise
-        except Exception as error:
+        except BaseException as error:
             if is_outage(error):
                 raise
             # Of the other changes it is told all the same: this one may be forged.
@@ -185,7 +185,7 @@ def presumed(group: Group, changes: Changes) -> list[Subscription]:
             ]
     except MCPError:
         return []  # The credentials no longer hold; the sweep ends the stream.
-    except Exception as error:
+    except BaseException as error:
         if not is_outage(error):
             logger.exception("Who saw what has changed could not be found out; nobody is told")
         return []
@@ -289,16 +289,11 @@ def _tell_collection(
         return True
     if subscription.unscoped and not model.scoped:
         return True
-    touched = change.written | change.deleted
     visible = sight.touched(model, change, alias)
-    known = subscription.keys
-    if known is None:
-        known_gone = model.model_mcp.tell_unseen_deletes and bool(change.deleted)
-        return bool(visible) or known_gone
-    gone = (known & touched) - visible
-    if gone or not visible <= known:
-        subscription.keys = remembered((known - gone) | visible)
-    return bool(visible or gone)
+    gone = subscription.follow(change.written | change.deleted, visible)
+    if gone is None:
+        gone = model.model_mcp.tell_unseen_deletes and bool(change.deleted)
+    return bool(visible) or gone
 
 
 def subscriptions(listener: Listener, watched: Mapping[str, str]) -> list[Subscription]:
@@ -328,7 +323,7 @@ def unseen(listener: Listener, added: list[Subscription]) -> tuple[list[Subscrip
                 if not waiting[0].look(listener.site, request):
                     found.append(waiting[0])
                 waiting.popleft()
-    except Exception as error:
+    except BaseException as error:
         if isinstance(error, TooSlow) or is_outage(error):
             logger.warning("What a session watches cannot be looked at yet: %s", type(error).__name__)
             for subscription in waiting:
@@ -402,6 +397,9 @@ def _refused(members: list[Member], turn: int) -> set[Member]:
             authenticate_again(member.principal, member.request.copy())
         except MCPError:
             refused.add(member)
+        except BaseException as error:
+            # Of nobody else this says anything.
+            logger.warning("Credentials could not be tried again: %s", error, exc_info=not is_outage(error))
     return refused
 
 

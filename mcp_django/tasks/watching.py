@@ -64,25 +64,30 @@ def _stand(keys: Collection[str]) -> dict[str, datetime]:
 def _told(changed: Iterable[tuple[Listener, str]]) -> list[News]:
     rows = {task.key: task for task in Task.objects.filter(pk__in={key for _, key in changed})}
     shapes = {key: detailed(task) for key, task in rows.items()}
-    principals = {listener: _principal(listener) for listener, _ in changed}
+    principals = _principals({listener for listener, _ in changed})
     found = []
     for listener, key in changed:
-        task, principal = rows.get(key), principals[listener]
-        if task is not None:
+        task = rows.get(key)
+        if task is not None and listener in principals:
+            principal = principals[listener]
             may_see = principal is not None and store.is_of(task, listener.site, principal)
             is_last = task.state in store.ENDED
             found.append(News(listener, key, task.updated_at, shapes[key] if may_see else None, is_last))
     return found
 
 
-def _principal(listener: Listener) -> Principal | None:
-    """The listener's principal, as its credentials give it now."""
-    try:
-        return current_request(listener).mcp
-    except MCPError:
-        return None  # The credentials no longer hold; the sweep ends the stream.
-    except Exception as error:
-        if is_outage(error):
-            raise  # Nothing is known, and the hub asks again.
-        logger.exception("The check before a push failed; nobody is told")
-        return None
+def _principals(listeners: Iterable[Listener]) -> dict[Listener, Principal | None]:
+    """Each with its principal, as its credentials give it now. Absent: a database is away, and the sweep asks again."""
+    found: dict[Listener, Principal | None] = {}
+    for listener in listeners:
+        try:
+            found[listener] = current_request(listener).mcp
+        except MCPError:
+            found[listener] = None  # The credentials no longer hold; the sweep ends the stream.
+        except BaseException as error:
+            if is_outage(error):
+                logger.warning("Who is told of a task cannot be found out yet: %s", error)
+                continue
+            logger.exception("The check before a push failed; nobody is told")
+            found[listener] = None
+    return found

@@ -215,7 +215,7 @@ class DuplexConversation:
         if not jsonrpc.is_request_id(request_id):
             return
         request = self._in_flight.get(request_id)
-        if request is not None and request.message.method != "initialize":
+        if request is not None and request.message.method != "initialize" and not request.given_up.is_set():
             self._give_up(request)
         listen = self._listens.pop(request_id, None)
         if listen is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,12 +14,17 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
+from mcp_django import site
+from mcp_django.access.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource
+from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.push import visibility
 from mcp_django.push.hub import Hub
+from mcp_django.push.listeners import Listener
 from mcp_django.push.sessions import _digest
 from tests.conftest import PUSHING
 from tests.push.conftest import SUBSCRIPTION_ID, assert_nothing_but, updated, watch
+from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, DuplexWatching, HTTPWatching, Peer, Peers, Watching
@@ -122,6 +128,30 @@ def test_nothing_is_told_to_a_stolen_token_after_it_was_revoked_however_soon_the
     flights[0].save()
 
     assert_completed(watching, "sub-1")
+
+
+def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listeners = {}
+    for user in (users.ops, users.viewer, users.admin):
+        request = request_of(user)
+        principal = replace(request.mcp, source=Source.LOGIN)
+        listeners[user.username] = Listener(site=site, principal=principal, request=request)
+
+    def try_again(principal: Principal, request: Any) -> None:
+        if principal.user.get_username() == "viewer":
+            raise ConnectionError("no identity provider")
+        if principal.user.get_username() == "admin":
+            raise Unauthenticated("It is over.", "")
+
+    monkeypatch.setattr(visibility, "authenticate_again", try_again)
+    users.ops.is_active = False
+    users.ops.save()
+
+    over, _ = visibility.ended(list(listeners.values()), 1)
+
+    assert set(over) == {listeners["ops"], listeners["admin"]}
 
 
 @ON_THE_DOOR

@@ -14,6 +14,8 @@ from django.db import transaction
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import changed
+from mcp_django.protocol.errors import TooSlow
+from mcp_django.push import listeners as listening_module
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.listeners import watch as watched
@@ -242,7 +244,41 @@ def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are
     changed(Flight)
 
     assert watching.uris(1) == ["db://flights/flight"]
-    assert keys_of(hub()) == [None]
+    # Deletes of the rows that are there now are told all the same.
+    assert keys_of(hub()) == [keys - {"1"} | {str(Flight.objects.latest("pk").pk)}]
+
+
+def test_a_row_that_comes_while_the_rows_are_looked_at_is_remembered(
+    users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription, keys_there = watched(site, "db://flights/flight"), listening_module.watched_keys
+    assert subscription is not None
+
+    def look_while_a_row_comes(rights: Any) -> Any:
+        keys = keys_there(rights)
+        assert subscription.follow({"99"}, {"99"}) is False
+        return keys
+
+    monkeypatch.setattr(listening_module, "watched_keys", look_while_a_row_comes)
+
+    assert subscription.look(site, request_of(users.ops))
+    assert subscription.keys == {"1", "4", "7", "10", "99"}
+
+
+def test_rows_that_could_not_be_looked_at_are_not_known(
+    users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = watched(site, "db://flights/flight")
+    assert subscription is not None
+
+    def fail(rights: Any) -> Any:
+        raise TooSlow
+
+    monkeypatch.setattr(listening_module, "watched_keys", fail)
+
+    with pytest.raises(TooSlow):
+        subscription.look(site, request_of(users.ops))
+    assert subscription.follow({"1"}, set()) is None
 
 
 @ON_THE_DOOR

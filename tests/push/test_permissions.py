@@ -108,6 +108,27 @@ def test_a_hook_that_fails_hides_its_rows(
     assert_nothing_but(watching, QUIET, touch)
 
 
+def test_a_hook_that_would_end_the_process_silences_nobody_else(
+    peers: Peers, users: Users, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
+) -> None:
+    flight_admin = django_admin.site._registry[Flight]
+    get_queryset = flight_admin.get_queryset
+    watch(peers(token_of(users.ops)), MODERN, JFK)
+    watching = watch(peers(token_of(users.viewer)), MODERN, JFK, QUIET)
+
+    def end_for_ops(request: Any) -> Any:
+        if request.user.username == "ops":
+            raise SystemExit
+        return get_queryset(request)
+
+    monkeypatch.setattr(flight_admin, "get_queryset", end_for_ops)
+
+    for _ in range(2):
+        jfk.save()
+        assert watching.uris(1) == [JFK]
+    assert_nothing_but(watching, QUIET, touch)
+
+
 def test_a_hook_that_fails_does_not_silence_other_models_of_the_same_transaction(
     admin: Peer, jfk: Flight, broken_hook: list[bool], touch: Callable[[], None]
 ) -> None:

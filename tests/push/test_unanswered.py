@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from django.conf import LazySettings
@@ -241,6 +241,34 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
     # The last word on a record that was visible; of the collection, nothing.
     touch()
     assert watching.uris(1) == [QUIET]
+
+
+def test_a_question_that_was_put_in_vain_for_days_is_put_again(transport: str) -> None:
+    entry = unanswered._Entry(rounds=5_000)
+
+    pause = unanswered.Unanswered(cast("Hub", None))._pause(entry, visibility.Checked(is_away=True))
+
+    assert pause == unanswered._LAST_PAUSE_AWAY
+
+
+def test_an_error_on_the_way_to_a_question_ends_no_others(
+    ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
+) -> None:
+    ask, errors = unanswered.Unanswered._ask, [ZeroDivisionError(), ZeroDivisionError()]
+
+    async def fail_at_first(self: Any, *args: Any) -> None:
+        if errors:
+            raise errors.pop()
+        await ask(self, *args)
+
+    monkeypatch.setattr(unanswered.Unanswered, "_ask", fail_at_first)
+    watching = watch(ops, MODERN, JFK, FLIGHTS, QUIET)
+    database.failures = 1
+
+    jfk.save()
+
+    assert watching.uris(2) == [FLIGHTS, JFK]
+    assert_nothing_but(watching, QUIET, touch)
 
 
 # What the project's own code does.

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
+from mcp_django import site
 from mcp_django.models import AccessToken, Task
-from mcp_django.tasks import store
+from mcp_django.push.listeners import Listener
+from mcp_django.tasks import store, watching
 from tests.conftest import PUSHING
 from tests.support import tasks
+from tests.support.asking import request_of
 from tests.support.base import Watching
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Message, Peer, Peers
@@ -19,6 +23,22 @@ from tests.tasks.test_running import ONE, age
 
 ALL = pytest.mark.parametrize("transport", PUSHING)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+
+
+def test_a_database_that_is_away_for_one_principal_silences_no_other(
+    users: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = {user: request_of(user) for user in (users.ops, users.viewer)}
+    listeners = [Listener(site=site, principal=one.mcp, request=one) for one in requests.values()]
+
+    def request_now(listener: Listener) -> Any:
+        if listener.principal.user == users.ops:
+            raise OperationalError("away")
+        return listener.request
+
+    monkeypatch.setattr(watching, "current_request", request_now)
+
+    assert watching._principals(listeners) == {listeners[1]: requests[users.viewer].mcp}
 
 
 def told(watching: Watching, seconds: float = 30) -> Message:

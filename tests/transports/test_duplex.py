@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from mcp_django.interrupts import Interruptible
 from mcp_django.push import hub as hubs
 from tests.conftest import DUPLEX
+from tests.end_to_end.servers import wait_for
 from tests.support import schemas
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Connection, DuplexPeer, Peers, meta
@@ -112,6 +114,29 @@ def test_a_cancelled_request_is_not_answered(admin: DuplexPeer, gate: Gate, sett
     # The one worker takes this up only after it has finished the call that was given up.
     assert connection.ask(modern("next", "tools/list"))["id"] == "next"
     assert connection.answers.empty()
+
+
+def test_a_request_that_is_cancelled_again_and_again_is_interrupted_once(
+    admin: DuplexPeer, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupted: list[Interruptible] = []
+
+    def interrupt(self: Interruptible) -> None:
+        interrupted.append(self)
+
+    monkeypatch.setattr(Interruptible, "interrupt", interrupt)
+    connection = admin.connect()
+    connection.send(modern("given up", "tools/call", ENTER))
+    gate.wait_for_entry()
+
+    for _ in range(20):
+        connection.send(cancel("given up"))
+    assert_next_is_mine(connection)
+    gate.open()
+
+    wait_for(lambda: len(interrupted) > 0, "the interrupt")
+    assert_next_is_mine(connection)
+    assert len(interrupted) == 1
 
 
 @pytest.mark.parametrize("request_id", ["unheard of", 7, None, True, 1.5, [1], {}])
