@@ -276,7 +276,7 @@ class DuplexConversation:
             if reply is None or request.given_up.is_set():
                 return
             if reply.listen is not None:
-                await self._open_listen(request, reply)
+                self._open_listen(request, reply)
                 return
             await self.write(reply.body)
         finally:
@@ -346,15 +346,15 @@ class DuplexConversation:
         finally:
             given_up.cancel()
 
-    async def _open_listen(self, request: DuplexRequest, reply: Reply) -> None:
+    def _open_listen(self, request: DuplexRequest, reply: Reply) -> None:
         """Acknowledge a listen, and go on with it until it ends."""
-        if reply.listen is None:
+        if reply.listen is None or request.cancellation.cancelled:
             return
         listen, message_id = reply.listen, request.message.id
-        await self.write(jsonrpc.encode(listen.acknowledgement(message_id)))
-        if not request.cancellation.cancelled:
-            completion = partial(self._complete, listen, message_id)
-            self._listens[message_id] = ListenerWriter(self, listen.listener, completion)
+        acknowledgement = jsonrpc.encode(listen.acknowledgement(message_id))
+        completion = partial(self._complete, listen, message_id)
+        # Open before it is acknowledged: the server may end while that is being written.
+        self._listens[message_id] = ListenerWriter(self, listen.listener, acknowledgement, completion)
 
     async def _complete(self, listen: Listen, message_id: jsonrpc.RequestId) -> None:
         """Write the result of a listen that the server ends; a client that cancelled it gets none."""

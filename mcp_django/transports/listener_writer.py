@@ -13,18 +13,23 @@ if TYPE_CHECKING:
 
 
 class ListenerWriter:
-    """Writes what one listener of a connection is told, and its ``completion`` where the server ends it."""
+    """Writes what one listener of a connection is told, after an ``acknowledgement``.
 
-    __slots__ = ("_completion", "_conversation", "_end", "_is_left", "_task", "listener")
+    Where the server ends it, its ``completion`` follows.
+    """
+
+    __slots__ = ("_acknowledgement", "_completion", "_conversation", "_end", "_is_left", "_task", "listener")
 
     def __init__(
         self,
         conversation: DuplexConversation,
         listener: Listener,
+        acknowledgement: bytes = b"",
         completion: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.listener = listener
         self._conversation = conversation
+        self._acknowledgement = acknowledgement
         self._completion = completion
         #: The task that writes now.
         self._task: asyncio.Task[Any] | None = None
@@ -32,6 +37,8 @@ class ListenerWriter:
         self._end: asyncio.Future[None] | None = None
         conversation.writers.add(self)
         listener.speak_to(self)
+        if acknowledgement:
+            self.wake()
 
     def wake(self) -> None:
         if self._task is None:
@@ -44,6 +51,9 @@ class ListenerWriter:
         self._task = asyncio.current_task()
         listener, write = self.listener, self._conversation.write
         try:
+            acknowledgement, self._acknowledgement = self._acknowledgement, b""
+            if acknowledgement and not listener.abandoned:
+                await write(acknowledgement)
             while pending := listener.take():
                 for body in pending:
                     if listener.abandoned:

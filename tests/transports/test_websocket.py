@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
-from tests.support.peers import SocketPeer
+from mcp_django.push import hub as hubs
+from tests.push.conftest import watch
+from tests.support.loop import LoopThread
+from tests.support.peers import MODERN, SocketPeer
 from tests.support.raw import error
 
 pytestmark = pytest.mark.parametrize("transport", ["websocket"])
@@ -87,3 +91,31 @@ def test_a_good_frame_forgives_the_bad_ones_before_it(admin: SocketPeer) -> None
         assert socket.ask(PING) == PONG
 
     assert socket.closed_with is None
+
+
+# How it ends.
+
+
+def test_a_listen_that_is_just_being_acknowledged_is_completed_when_the_server_ends(
+    admin: SocketPeer, flights: Any, serving_loop: LoopThread
+) -> None:
+    """As granian does it: the client has the frame before the application hears that it was sent."""
+    application, ended = admin.application, asyncio.Event()
+
+    async def serve(scope: Any, receive: Any, send: Any) -> None:
+        async def send_and_wait(message: Any) -> None:
+            await send(message)
+            if "acknowledged" in message.get("text", ""):
+                await ended.wait()
+
+        await application(scope, receive, send_and_wait)
+
+    admin.application = serve
+    watch(admin, MODERN, "db://flights/flight/1", listen_id="mine")
+    serving_loop.loop.call_soon_threadsafe(hubs._hubs[serving_loop.loop].close)
+    serving_loop.loop.call_soon_threadsafe(ended.set)
+
+    completed = admin.socket(MODERN).answer()
+    assert completed["id"] == "mine"
+    assert completed["result"]["resultType"] == "complete"
+    assert admin.socket(MODERN).wait_closed(30) == 1001
