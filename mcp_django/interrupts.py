@@ -16,7 +16,7 @@ from typing import Any
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_django.outages import forget_failures
+from mcp_django.outages import forget_failure
 
 logger = logging.getLogger("mcp_django")
 
@@ -47,11 +47,11 @@ class Interruptible:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Around the handler, in its thread. Once left, an interrupt can meet no other request's query."""
-        forget_failures()
         mine = list(connections.all())
         with self._lock:
             self._connections = mine
         for connection in mine:
+            forget_failure(connection)
             connection.execute_wrappers.append(self._execute)
         token = _answering.set(self)
         try:

@@ -24,14 +24,13 @@ def is_database_away() -> bool:
     return any(connection.errors_occurred and not _is_usable(connection) for connection in connections.all())
 
 
-def forget_failures() -> None:
-    """What failed in this thread before is no matter to what begins now: a request, or a job of the hub.
+def forget_failure(connection: BaseDatabaseWrapper) -> None:
+    """Let what failed on the connection before be no matter to what begins now: a request, or a job of the hub.
 
     Django forgets it when it connects anew, and until then it would be taken for what has just happened.
     """
-    for connection in connections.all(initialized_only=True):
-        if connection.connection is None:
-            connection.errors_occurred = False
+    if connection.connection is None:
+        connection.errors_occurred = False
 
 
 def _is_usable(connection: BaseDatabaseWrapper) -> bool:

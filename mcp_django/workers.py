@@ -25,7 +25,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.conf import get_conf
-from mcp_django.outages import forget_failures
+from mcp_django.outages import forget_failure
 from mcp_django.protocol.errors import Overloaded
 
 logger = logging.getLogger("mcp_django")
@@ -191,10 +191,10 @@ class Workers:
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    forget_failures()
     for connection in connections.all(initialized_only=True):
         connection.queries_log.clear()
         _close_if_stale(connection)
+        forget_failure(connection)
     try:
         return function(*args)
     finally:
