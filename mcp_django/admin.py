@@ -19,11 +19,11 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from mcp_django.access import scopes
+from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken, Prompt, Switched, Tool
 from mcp_django.prompts import rows as prompt_rows
 from mcp_django.prompts.templates import compile_template
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 from mcp_django.tools import rows as tool_rows
 
 if TYPE_CHECKING:

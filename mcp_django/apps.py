@@ -25,7 +25,7 @@ class MCPConfig(AppConfig):
     def ready(self) -> None:
         from mcp_django import checks  # noqa: F401
         from mcp_django.access import signals
-        from mcp_django.push.changes import watch
+        from mcp_django.push.receivers import watch
 
         signals.connect()
         watch.prime()

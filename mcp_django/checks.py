@@ -20,17 +20,17 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
+from mcp_django.db.bounds import BOUNDS
+from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.middleware import has_call_context, skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP
-from mcp_django.push.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.push.changes import watch
-from mcp_django.resources.bounds import BOUNDS
+from mcp_django.push.receivers import watch
 from mcp_django.resources.generic import generic_keys
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import nearest
 from mcp_django.resources.scoping import row_hook
-from mcp_django.resources.secrets import is_secret_field
+from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions

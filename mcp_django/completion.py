@@ -16,7 +16,7 @@ from mcp_django.signatures import run
 from mcp_django.tools.results import ToolError
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.requests import MCPRequest
 
 JSON = dict[str, Any]
 

@@ -16,8 +16,8 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.access import scopes
 from mcp_django.conf import get_conf
+from mcp_django.exchange import scopes
 
 #: ``last_used_at`` is written at most this often, so that reading does not become writing.
 _LAST_USED_EVERY = timedelta(minutes=1)

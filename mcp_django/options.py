@@ -18,7 +18,7 @@ from django.forms.utils import pretty_name
 from mcp_django.resources.generic import generic_keys
 from mcp_django.resources.kinds import AnyField
 from mcp_django.resources.scoping import hook_of
-from mcp_django.resources.secrets import is_secret_field
+from mcp_django.secrets import is_secret_field
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

@@ -20,8 +20,8 @@ from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.results import ToolError
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 JSON = dict[str, Any]
 

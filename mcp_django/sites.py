@@ -20,12 +20,12 @@ from mcp_django.completion import Function
 from mcp_django.conf import get_conf
 from mcp_django.options import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 from mcp_django.resources import parts
-from mcp_django.resources.plain import PlainResource
-from mcp_django.resources.plain_templates import PlainTemplate
+from mcp_django.resources.function import PlainResource
+from mcp_django.resources.function_templates import PlainTemplate
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.secrets import is_hidden_model, is_of_app
+from mcp_django.secrets import is_hidden_model, is_of_app
 from mcp_django.tools.actions import declared_actions
 from mcp_django.tools.aggregate import AggregateRecords
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from django.contrib.admin import AdminSite, ModelAdmin
     from django.http import HttpRequest
 
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.requests import MCPRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])

@@ -25,7 +25,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.conf import get_conf
-from mcp_django.outages import forget_failure
+from mcp_django.db.outages import forget_failure
 from mcp_django.protocol.errors import Overloaded
 
 logger = logging.getLogger("mcp_django")

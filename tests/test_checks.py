@@ -19,8 +19,8 @@ from demo_project.flights.models import Airline, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from mcp_django.conf import get_conf, load
-from mcp_django.push import bus
-from mcp_django.push.changes import watch
+from mcp_django.events import bus
+from mcp_django.push.receivers import watch
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
 

@@ -23,10 +23,10 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_django.access import scopes
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import Conf, get_conf
+from mcp_django.exchange import scopes
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
 if TYPE_CHECKING:

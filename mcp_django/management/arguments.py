@@ -7,8 +7,8 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from mcp_django.access import scopes
-from mcp_django.push.changes import watch
+from mcp_django.exchange import scopes
+from mcp_django.push.receivers import watch
 from mcp_django.resources.policy import nearest
 from mcp_django.sites import MCPSite
 

@@ -12,8 +12,8 @@ from mcp_django.protocol.errors import FieldError, field_error
 from mcp_django.resources.policy import unknown_name
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 JSON = dict[str, Any]
 

@@ -22,8 +22,8 @@ from mcp_django.signatures import NAME
 from mcp_django.tools.results import ToolError
 
 if TYPE_CHECKING:
-    from mcp_django.access.switches import Switch
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.access.overrides import Switch
+    from mcp_django.exchange.exchange import Exchange
 
 JSON = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
+from mcp_django.exchange.exchange import Client
 from mcp_django.protocol.errors import EnvelopeError, FieldError, UnsupportedVersion, field_error
-from mcp_django.protocol.exchange import Client
 from mcp_django.protocol.revisions import MODERN_REVISIONS
 
 JSON = dict[str, Any]

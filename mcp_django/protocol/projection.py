@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
+from mcp_django.json_schema.schemas import under_result
 from mcp_django.protocol.errors import MissingCapability
 from mcp_django.protocol.revisions import NEWEST
-from mcp_django.tools.schemas import under_result
 
 JSON = dict[str, Any]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
-from mcp_django.push.changes import Changes
+from mcp_django.push.receivers import Changes
 from mcp_django.push.visibility import ANY_DATABASE
 
 if TYPE_CHECKING:
-    from mcp_django.push.bus import Bus
+    from mcp_django.events.bus import Bus
     from mcp_django.push.hub import Hub
 
 JSON = dict[str, Any]

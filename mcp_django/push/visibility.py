@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
 
-from mcp_django.access import switches
+from mcp_django.access import overrides
 from mcp_django.access.authentication import authenticate_again, principals
-from mcp_django.access.requests import MCPRequest
+from mcp_django.db.outages import is_outage
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, WatchedResource
-from mcp_django.outages import is_outage
 from mcp_django.protocol.errors import MCPError, TooSlow
-from mcp_django.push.changes import Changes, ModelChange
 from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
-from mcp_django.push.together import Together, Visible
+from mcp_django.push.prefetch import Together, Visible
+from mcp_django.push.receivers import Changes, ModelChange
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.scoping import shows_every_row
@@ -53,7 +53,7 @@ class Group:
 def forget() -> None:
     """Drop what this process remembers of principals and switches."""
     principals.clear()
-    switches.forget()
+    overrides.forget()
 
 
 def concerns(subscription: Subscription, change: ModelChange) -> bool:

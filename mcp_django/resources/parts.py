@@ -17,10 +17,10 @@ from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources.plain import contents
+from mcp_django.resources.function import contents
 
 if TYPE_CHECKING:
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
 
 JSON = dict[str, Any]
 

@@ -17,17 +17,17 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import OperationalError, models, router
 from django.db.models import Q
 
-from mcp_django.access.scopes import READ
 from mcp_django.conf import get_conf
-from mcp_django.interrupts import was_interrupted
-from mcp_django.outages import is_database_away
+from mcp_django.db.interrupts import was_interrupted
+from mcp_django.db.outages import is_database_away
+from mcp_django.exchange.scopes import READ
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import DATETIME, AnyField, kind_of
 from mcp_django.resources.scoping import shows_every_row
-from mcp_django.resources.secrets import is_secret_name
+from mcp_django.secrets import is_secret_name
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.options import ModelMCP
     from mcp_django.sites import MCPSite
 

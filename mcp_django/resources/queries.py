@@ -14,8 +14,8 @@ from django.db import models
 
 from mcp_django.protocol.errors import FieldError
 from mcp_django.resources import aggregates, rows, templates, uris
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.policy import ModelRights, split_path
-from mcp_django.resources.questions import InvalidQuestion
 
 JSON = dict[str, Any]
 

@@ -8,11 +8,11 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 
+from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column, Computed
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.policy import ModelRights, ask
-from mcp_django.tools.schemas import DIALECT
 
 JSON = dict[str, Any]
 

@@ -52,7 +52,7 @@ def is_offered(site: MCPSite) -> bool:
 
 def enqueue(key: str) -> None:
     """Give a task to the workers. A queue that is away is logged: whoever looks at the task tries again."""
-    from mcp_django.tasks.jobs import run_task
+    from mcp_django.server.jobs import run_task
 
     conf = get_conf()
     try:
@@ -65,7 +65,7 @@ def _backend_problem(alias: str, queue: str) -> str | None:
     if not hasattr(settings, "TASKS"):
         return "There is no setting TASKS. Install mcp_django with its extra tasks, and say which backend runs tasks."
     try:
-        from mcp_django.tasks.jobs import run_task
+        from mcp_django.server.jobs import run_task
 
         backend = run_task.using(backend=alias, queue_name=queue).get_backend()
         errors = [message for message in backend.check() if message.level >= ERROR]

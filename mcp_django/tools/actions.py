@@ -28,9 +28,9 @@ from mcp_django.tools.base import Annotations, BaseTool, Schema
 from mcp_django.tools.results import ToolError, text_block
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.options import ModelMCP
-    from mcp_django.protocol.exchange import Exchange
 
 JSON = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])

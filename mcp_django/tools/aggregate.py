@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.resources import aggregates
+from mcp_django.resources.filters import MAX_SEARCH_CHARS
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.questions import MAX_SEARCH_CHARS
 from mcp_django.tools.base import Schema
 from mcp_django.tools.query import NAMES, QueryTool, table_schema
 from mcp_django.tools.results import FORMATS, table_result
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 JSON = dict[str, Any]
 

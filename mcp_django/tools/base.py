@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_django.access.scopes import ACTIONS, READ
+from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.json_schema.validation import TooMuchWork, accepter_of, find_errors, validator_of
 from mcp_django.protocol.errors import FieldError, field_error
-from mcp_django.tools.validation import TooMuchWork, accepter_of, find_errors, validator_of
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.tools.mirrored import Mirrored
 
 JSON = dict[str, Any]

@@ -17,8 +17,8 @@ from mcp_django.tools.query import QueryTool
 from mcp_django.tools.results import structured_result
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 JSON = dict[str, Any]
 

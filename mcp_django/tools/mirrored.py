@@ -13,7 +13,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_django.tools.schemas import subschemas
+from mcp_django.json_schema.schemas import subschemas
 
 JSON = dict[str, Any]
 

@@ -113,7 +113,7 @@ def test_the_child_of_a_fork_tells_its_own_hubs_where_there_is_no_broker() -> No
     code = """
 import os
 from django.db import connections
-from mcp_django.push.bus import get_bus
+from mcp_django.events.bus import get_bus
 class Hub:
     def __init__(self, name): self.name = name
     def receive(self, changes, controls): print(self.name, flush=True)
@@ -316,7 +316,7 @@ Tag.objects.create(name='a')
 mcp_django.flush()
 Tag.objects.create(name='b')
 mcp_django.flush()
-from mcp_django.push.publisher import publisher
+from mcp_django.events.publisher import publisher
 print(publisher.number, Tag.objects.count())
 """
     assert _run_with_broker(unused_port, code) == "2 2"
@@ -349,8 +349,8 @@ Tag.objects.create(name='a')
 def test_what_is_saved_while_a_broker_does_not_answer_is_merged() -> None:
     code = """
 import threading
-from mcp_django.push.bus import get_bus
-from mcp_django.push.publisher import publisher
+from mcp_django.events.bus import get_bus
+from mcp_django.events.publisher import publisher
 taken, go_on = threading.Event(), threading.Event()
 events = []
 def publish(event):
@@ -360,7 +360,7 @@ def publish(event):
 get_bus().publish = publish
 mcp_django.changed(Tag, ['first'])
 taken.wait()
-from mcp_django.push.changes import note_control
+from mcp_django.push.receivers import note_control
 for number in range(20_000):
     mcp_django.changed(Tag, [number % 900])
     if number < 12_000:

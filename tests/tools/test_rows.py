@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from mcp_django import site
-from mcp_django.access import switches
+from mcp_django.access import overrides
 from mcp_django.models import Tool
 from mcp_django.tools.rows import make_rows
 from tests.conftest import PUSHING
@@ -126,7 +126,7 @@ def test_switches_are_read_once_in_a_while(admin: Peer, rows: dict[str, Tool]) -
         admin.call("describe_models")
         Tool.objects.update(enabled=False)
         remembered = not refused(admin, "describe_models")
-        switches.forget()
+        overrides.forget()
 
         assert remembered
         assert refused(admin, "describe_models")

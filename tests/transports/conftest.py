@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 from tests.support.peers import Peers
 from tests.transports import tenants
 from tests.transports.gates import Gate

@@ -14,7 +14,7 @@ from django.urls import include, path
 
 from mcp_django import MCPSite, site
 from mcp_django.management.arguments import find_site
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 from tests.transports import tenants
 
 pytestmark = pytest.mark.django_db

@@ -1,0 +1,59 @@
+"""Opening a conversation: initialize (legacy), server/discover (modern), ping."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_django.exchange.exchange import Client, Exchange
+from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
+from mcp_django.push.listeners import LISTS
+from mcp_django.tasks.framework import EXTENSION, is_offered
+
+JSON = dict[str, Any]
+
+
+def initialize(exchange: Exchange) -> JSON:
+    """Agree on a legacy revision and open the session (SPEC 2025-11-25 basic/lifecycle#version-negotiation)."""
+    requested = exchange.params["protocolVersion"]
+    revision = requested if requested in LEGACY_REVISIONS else NEWEST_LEGACY
+    # The answer is projected for the revision that it announces, not for the one that carried the request.
+    exchange.revision = revision
+    client = Client(info=exchange.params["clientInfo"], capabilities=exchange.params["capabilities"])
+    exchange.connection.open_session(revision, client)
+    return {
+        "protocolVersion": revision,
+        "capabilities": capabilities(exchange),
+        "serverInfo": exchange.site.implementation(),
+        **_instructions(exchange),
+    }
+
+
+def discover(exchange: Exchange) -> JSON:
+    """What the server is and speaks (SPEC 2026-07-28 server/discover)."""
+    return {
+        "supportedVersions": list(MODERN_REVISIONS),
+        "capabilities": {**capabilities(exchange), **_extensions(exchange)},
+        **_instructions(exchange),
+    }
+
+
+def ping(exchange: Exchange) -> JSON:
+    return {}
+
+
+def capabilities(exchange: Exchange) -> JSON:
+    """What this door really offers: without push nothing is promised that needs it."""
+    offered: JSON = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
+    if exchange.connection.push:
+        offered |= {name: {"listChanged": True} for name in LISTS}
+        offered["resources"]["subscribe"] = True
+    return offered
+
+
+def _extensions(exchange: Exchange) -> JSON:
+    return {"extensions": {EXTENSION: {}}} if is_offered(exchange.site) else {}
+
+
+def _instructions(exchange: Exchange) -> JSON:
+    instructions = exchange.site.get_instructions(exchange.request)
+    return {"instructions": instructions} if instructions else {}
