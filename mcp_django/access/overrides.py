@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db import connections, router
+from django.db import connections
 
 from mcp_django.conf import get_conf
-from mcp_django.push.receivers import watch
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.models import Switched
     from mcp_django.sites import MCPSite
 
 
@@ -117,24 +115,3 @@ def forget() -> None:
     """Drop what this process remembers of all switches."""
     tools.clear()
     prompts.clear()
-
-
-def add_missing(model: type[Switched], using: str, declared: Callable[[MCPSite], Mapping[str, bool]]) -> int:
-    """Add the rows that are missing of sites that are served; returns how many they were.
-
-    ``declared`` gives the names that a site declares, and whether each is on where nobody has said anything. Rows of
-    what is gone stay: what comes back finds the administrator's word on it.
-    """
-    manager: Any = model._default_manager.using(using)
-    missing = []
-    if router.allow_migrate_model(using, model):
-        for site in watch.all_sites():
-            names = declared(site) if site.is_served else {}
-            there = set(manager.filter(site=site.name).values_list("name", flat=True))
-            missing += [
-                model(site=site.name, name=name, enabled=enabled)
-                for name, enabled in names.items()
-                if name not in there
-            ]
-    manager.bulk_create(missing, ignore_conflicts=True)
-    return len(missing)

@@ -27,14 +27,14 @@ from django.utils.module_loading import import_string
 
 from mcp_django.conf import get_conf
 from mcp_django.events.redis import RedisReceiver
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
+    from mcp_django.events.changes import Changes
     from mcp_django.push.hub import Hub
-    from mcp_django.push.receivers import Changes
 
-JSON = dict[str, Any]
 
 _GROUP = "mcp_django.events"
 _MESSAGE_TYPE = "mcp_django.event"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: What a payload of ours may take. It is ASCII, so that its bytes are the same in every encoding of a database.
 MAX_BYTES = 7_900

@@ -21,8 +21,10 @@ from psycopg import sql
 from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 
 from mcp_django.events import payloads
-from mcp_django.events.bus import JSON, Bus, get_bus
-from mcp_django.push.receivers import Changes, untold
+from mcp_django.events.bus import Bus, get_bus
+from mcp_django.events.changes import Changes
+from mcp_django.events.transaction import untold
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

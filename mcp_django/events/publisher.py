@@ -13,20 +13,18 @@ import queue
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
 from mcp_django.events import native_threads
 from mcp_django.events.bus import get_bus
 from mcp_django.events.queue import Backlog, Batch
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.push.receivers import Changes
+    from mcp_django.events.changes import Changes
 
 logger = logging.getLogger("mcp_django")
-
-JSON = dict[str, Any]
-
 _FLUSH_SECONDS = 5.0
 _FIRST_REPEAT, _LAST_REPEAT = 0.25, 30.0
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.events import native_threads
 
 if TYPE_CHECKING:
-    from mcp_django.push.receivers import Changes
+    from mcp_django.events.changes import Changes
 
 #: More items than this are merged by whoever adds one. What is merged is bounded by MAX_CHANGED_KEYS a model.
 _MANY_ITEMS = 1_000
@@ -39,7 +39,7 @@ class Batch:
             self._generalise()
 
     def _generalise(self) -> None:
-        from mcp_django.push.receivers import ACCESS, ACCESS_OF
+        from mcp_django.events.transaction import ACCESS, ACCESS_OF
 
         general = {control for control in self.controls if ":" not in control}
         if any(control.startswith(ACCESS_OF) for control in self.controls):
@@ -82,7 +82,7 @@ class Backlog:
         return batch
 
     def _merge(self, first: Any = None) -> Batch:
-        from mcp_django.push.receivers import Changes
+        from mcp_django.events.changes import Changes
 
         batch = self._merged = self._merged or Batch(Changes())
         batch.add(first)

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: A connection on which nothing comes for as long is tried; after as long once more it is given up.
 _QUIET_SECONDS = 15.0

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from mcp_types import LOG_LEVEL_META_KEY
 
-from mcp_django.access.authentication import authenticate_again
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.db.interrupts import Interruptible
+from mcp_django.exceptions import ToolError
 from mcp_django.exchange.questions import (
     Answers,
     Elicitation,
@@ -26,13 +26,13 @@ from mcp_django.exchange.questions import (
     URLElicitation,
     declares,
 )
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import MissingCapability
+from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params, question_params
 from mcp_django.protocol.revisions import NEWEST, Era, era_of
-from mcp_django.tasks import framework
-from mcp_django.tasks.callers import can_own
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mcp_django.push.listeners import Listener, Subscription
     from mcp_django.sites import MCPSite
 
-JSON = dict[str, Any]
 RequestId = int | str
 
 #: From the least to the most severe (RFC 5424 §6.2.1).
@@ -55,23 +54,11 @@ _CANNOT_ASK = (
     "This needs an answer of the client's user, and the connection cannot carry the question: it takes a session over "
     "an ASGI server, with Accept: text/event-stream, and no batch."
 )
-
-
-_NEEDS_TASKS = (
-    f"This takes long, and needs a client that knows tasks (the extension {framework.EXTENSION} of 2026-07-28)."
-)
+_NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the extension {TASKS_EXTENSION} of 2026-07-28)."
 
 
 class TaskStarted(BaseException):
     """Ends the run of a tool that goes on as a task. No ``except Exception`` stops it, on purpose."""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """What the client says of itself: logged, never trusted."""
-
-    info: JSON = field(default_factory=dict)
-    capabilities: JSON = field(default_factory=dict)
 
 
 class Session(Protocol):
@@ -227,15 +214,6 @@ class Exchange:
         """Whether the client has given the request up, or its time is over: a long handler asks now and then."""
         return self.cancellation.cancelled
 
-    def renew_principal(self) -> None:
-        """Read the token, its user and the user's permissions anew, whatever was read a moment ago.
-
-        Raises Unauthenticated.
-        """
-        if self.principal.is_remembered:
-            self.principal = authenticate_again(self.principal, self.request, fresh=True)
-            self.request.for_principal(self.principal)
-
     # Telling the client.
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
@@ -293,7 +271,7 @@ class Exchange:
     @property
     def knows_tasks(self) -> bool:
         """Whether the client knows the tasks extension."""
-        return self.era.enveloped and declares(self.client.capabilities, framework.CAPABILITY)
+        return self.era.enveloped and declares(self.client.capabilities, TASKS_CAPABILITY)
 
     def as_task(self, *, required: bool = False) -> None:
         """Let a call of a tool go on as a task, if its client knows tasks; where it is one already, go on.
@@ -307,8 +285,8 @@ class Exchange:
             return
         if not self.knows_tasks:
             if required:
-                raise MissingCapability(framework.CAPABILITY, _NEEDS_TASKS)
-        elif framework.can_run(self.site) and can_own(self.principal):
+                raise MissingCapability(TASKS_CAPABILITY, _NEEDS_TASKS)
+        elif self.site.can_run_task(self.principal):
             raise TaskStarted
         elif required:
             raise ToolError("This takes long, and the server cannot run it as a task.")

@@ -16,7 +16,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

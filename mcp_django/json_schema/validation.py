@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
 from referencing import Registry
 
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: References that may be followed for one value, and items of its lists that may be looked at.
 _MAX_FOLLOWED = 20_000

@@ -5,24 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 
 from mcp_django.access import overrides
 from mcp_django.access.overrides import Switch
+from mcp_django.exceptions import InvalidArguments, ToolError
 from mcp_django.exchange.scopes import READ
+from mcp_django.hooks import ask
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.templates import TemplatePrompt
 from mcp_django.protocol.errors import InternalError, InvalidParams, MCPError, PromptRefused
-from mcp_django.resources.policy import ask
-from mcp_django.signatures import InvalidArguments
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 

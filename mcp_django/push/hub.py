@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_django.conf import get_conf
 from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.events.changes import Changes
+from mcp_django.events.transaction import ACCESS
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import task_watch, visibility
 from mcp_django.push.delivery import Delivery
@@ -23,7 +25,6 @@ from mcp_django.push.follower import Follower
 from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.push.live_queries import LiveQueries
-from mcp_django.push.receivers import ACCESS, Changes
 from mcp_django.push.retries import Unanswered
 from mcp_django.push.waiters import Addresses
 from mcp_django.workers import get_workers
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 

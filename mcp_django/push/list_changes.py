@@ -22,6 +22,7 @@ from django.utils import translation
 
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
+from mcp_django.events.transaction import ACCESS, ACCESS_OF
 from mcp_django.exchange.exchange import Exchange, NoConnection, looking
 from mcp_django.prompts import catalog as prompts
 from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
@@ -29,10 +30,10 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
 from mcp_django.push.prefetch import Together
-from mcp_django.push.receivers import ACCESS, ACCESS_OF
 from mcp_django.push.visibility import current_request
 from mcp_django.resources import catalog as resources
 from mcp_django.tools import catalog as tools
+from mcp_django.types import JSON
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from mcp_django.push.listeners import Listener
     from mcp_django.sites import MCPSite
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models
 
-from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import queries, uris
 from mcp_django.resources.filters import InvalidQuestion

@@ -13,7 +13,6 @@ from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import router
 
 from mcp_django.access.authentication import authenticate_again, principals
-from mcp_django.middleware import has_call_context
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -61,7 +60,7 @@ class Together:
 
     def visible(self, listener: Listener) -> Visible | None:
         """What was found for others, of models that show everybody every row; None where each has a context."""
-        return None if has_call_context(listener.site) else self._visible
+        return None if listener.site.has_call_context else self._visible
 
     def _ask(self, listeners: Collection[Listener]) -> None:
         known = [listener.principal for listener in listeners if listener.principal.token_id is not None]

@@ -7,183 +7,34 @@ drops the callback, forgets the set.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from importlib import import_module
+from collections.abc import Iterator, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet, WeakValueDictionary
 
 from django.apps import apps
-from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.signals import request_started
-from django.db import connections, models
+from django.db import models
 from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
-from mcp_django.conf import get_conf
-from mcp_django.events.bus import get_bus
-from mcp_django.events.publisher import publisher
+from mcp_django.events.transaction import note
+from mcp_django.sites import all_sites
 
 if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
-
     from mcp_django.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
 
 Model = type[models.Model]
-JSON = dict[str, Any]
 #: What the rows of a model are rows of: the label of a watched model, and the attribute that holds the key there. None:
 #: the key cannot be told from the row.
 Target = tuple[str, str | None]
-
-#: The control that tells of what everybody may do, and the beginning of those that tell of one user, by the key.
-ACCESS, ACCESS_OF = "access", "access:"
-#: What more users than these may do is told, in one transaction, as what everybody may do.
-_MAX_USERS = 100
-
 _CONNECT_SECONDS = 5.0
 
 #: What a relation may do at the delete of the row that it points to, without changing a row that stays.
 _SETTING_NOTHING = (models.CASCADE, models.PROTECT, models.RESTRICT, models.DO_NOTHING)
-
-
-@dataclass(slots=True)
-class ModelChange:
-    """What happened to the rows of one model, on one database."""
-
-    #: Keys of rows that were written, as text. None: the model changed, and nobody knows where.
-    written: set[str] | None = field(default_factory=set)
-    deleted: set[str] = field(default_factory=set)
-
-    def merge(self, written: Iterable[str] | None, deleted: Iterable[str]) -> None:
-        if written is None or self.written is None:
-            self.written = None
-        else:
-            self.written.update(written)
-        self.deleted.update(deleted)
-        if self.written is not None and len(self.written) + len(self.deleted) > get_conf().MAX_CHANGED_KEYS:
-            self.written = None
-        if self.written is None:
-            self.deleted.clear()
-
-
-class Changes(dict[tuple[str, str], ModelChange]):
-    """ModelChange by (database alias, label of the concrete model)."""
-
-    def note(self, alias: str, label: str, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
-        change = self.get((alias, label))
-        if change is None:
-            change = self[alias, label] = ModelChange()
-        change.merge(written, deleted)
-
-    def absorb(self, other: Changes) -> None:
-        for (alias, label), change in other.items():
-            self.note(alias, label, change.written, change.deleted)
-
-    def as_json(self) -> list[JSON]:
-        """The changes as an event carries them."""
-        return [
-            {
-                "alias": alias,
-                "label": label,
-                "written": None if change.written is None else sorted(change.written),
-                "deleted": sorted(change.deleted),
-            }
-            for (alias, label), change in self.items()
-        ]
-
-
-class ChangeSet:
-    """The changes of one savepoint branch of one connection."""
-
-    __slots__ = ("__weakref__", "changes", "controls", "position", "told")
-
-    def __init__(self) -> None:
-        self.changes = Changes()
-        self.controls: set[str] = set()
-        self.told = False
-        #: Where it stood among the connection's on_commit callbacks when it was last looked for.
-        self.position = 0
-
-    def __call__(self) -> None:
-        # A bus that rides in the transaction has told it already.
-        if not self.told:
-            self.told = True
-            publisher.put(self.changes, self.controls)
-
-    def note_control(self, control: str) -> None:
-        if control.startswith(ACCESS_OF):
-            if ACCESS in self.controls:
-                return
-            users = {item for item in self.controls if item.startswith(ACCESS_OF)}
-            if len(users) >= _MAX_USERS:
-                self.controls -= users
-                control = ACCESS
-        self.controls.add(control)
-
-    def waits(self, callbacks: list[Any]) -> bool:
-        """Whether it is among the callbacks of the present transaction.
-
-        While the callbacks of a commit run, one of them may open a new transaction, whose rollback drops only its own.
-        """
-        if self.position >= len(callbacks) or callbacks[self.position][1] is not self:
-            self.position = next((index for index, item in enumerate(callbacks) if item[1] is self), len(callbacks))
-        return not self.told and self.position < len(callbacks)
-
-
-def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
-    """The change set of the connection's present savepoint branch; None where commits cannot be seen."""
-    if not connection.in_atomic_block:
-        return ChangeSet() if connection.get_autocommit() else None
-    kept: WeakValueDictionary[Any, ChangeSet] | None = getattr(connection, "_mcp_change_sets", None)
-    if kept is None:
-        kept = WeakValueDictionary()
-        connection._mcp_change_sets = kept  # type: ignore[attr-defined]
-    branch = tuple(connection.savepoint_ids)
-    change_set = kept.get(branch)
-    if change_set is None or not change_set.waits(connection.run_on_commit):
-        change_set = kept[branch] = ChangeSet()
-        change_set.position = len(connection.run_on_commit)
-        connection.on_commit(change_set, robust=True)
-        _ride_with(connection)
-    return change_set
-
-
-def _ride_with(connection: BaseDatabaseWrapper) -> None:
-    """Let the bus tell in the connection's transaction what that changes, if it can."""
-    # Settings that name no bus are told of when the change is.
-    with contextlib.suppress(Exception):
-        get_bus().ride_with(connection)
-
-
-def untold(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
-    """The change sets that are told if the connection's present transaction commits."""
-    return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].told]
-
-
-def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
-    """Rows of a model were written or deleted; told when the transaction commits."""
-    connection = connections[alias]
-    change_set = current(connection)
-    if change_set is not None:
-        change_set.changes.note(alias, label, written, deleted)
-        if not connection.in_atomic_block:
-            change_set()
-
-
-def note_control(alias: str, control: str) -> None:
-    """Something that every process must know (``access:<user>``, ``tools``, ``session:<key>``), told at the commit."""
-    connection = connections[alias]
-    change_set = current(connection)
-    if change_set is not None:
-        change_set.note_control(control)
-        if not connection.in_atomic_block:
-            change_set()
 
 
 # Which models are watched.
@@ -196,7 +47,6 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.sites: WeakSet[MCPSite] = WeakSet()
         self._lock = RLock()
         self._connecting = self._connected = False
         self._targets: dict[Model, list[Target]] = {}
@@ -204,14 +54,9 @@ class Watch:
         #: Sender → the labels of models whose rows are changed, without a signal, when one of its rows is deleted.
         self._let_go: dict[Model, set[str]] = {}
 
-    def all_sites(self) -> list[MCPSite]:
-        """Every site, also one that is made where the URLconf imports it."""
-        import_module(settings.ROOT_URLCONF)
-        return list(self.sites)
-
     def models(self) -> set[Model]:
         """The concrete models that somebody may watch."""
-        return {model for site in self.all_sites() for model in _watched(site)}
+        return {model for site in all_sites() for model in _watched(site)}
 
     def prime(self) -> None:
         """Wait for the first connection, request or save. None of these receivers outlives it."""
@@ -247,7 +92,7 @@ class Watch:
             self._on_life(model)
         return self._targets.get(model, ())
 
-    def refresh(self) -> None:
+    def refresh(self, **kwargs: Any) -> None:
         """Watch what is exposed now, after a registration."""
         if self._connected:
             self._disconnect()

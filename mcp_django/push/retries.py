@@ -14,10 +14,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mcp_django.events.changes import Changes
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import visibility
 from mcp_django.push.listeners import Identity, Listener, Subscription
-from mcp_django.push.receivers import Changes
 from mcp_django.workers import run_patiently
 
 if TYPE_CHECKING:

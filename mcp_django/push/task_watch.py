@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
@@ -17,11 +17,11 @@ from mcp_django.push.listeners import Listener
 from mcp_django.push.visibility import current_request
 from mcp_django.tasks import store
 from mcp_django.tasks.shapes import detailed
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 

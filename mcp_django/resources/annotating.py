@@ -19,10 +19,9 @@ from mcp_django.resources import rows, uris
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.templates import MIME_TYPE
+from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
-
-JSON = dict[str, Any]
 
 
 def of_model(rights: ModelRights, last_modified: datetime.datetime | None = None) -> JSON:

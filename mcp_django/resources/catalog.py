@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
+from mcp_django.hooks import ask
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
@@ -23,17 +26,17 @@ from mcp_django.resources import templates as model_templates
 from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.function import PlainResource
 from mcp_django.resources.function_templates import PlainTemplate
-from mcp_django.resources.policy import ModelRights, Rights, ask
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_schema
 from mcp_django.resources.templates import MIME_TYPE
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
-JSON = dict[str, Any]
+logger = logging.getLogger("mcp_django")
 
 
 def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
@@ -113,8 +116,6 @@ def _read_plain(exchange: Exchange, uri: str) -> JSON | None:
     except MCPError:
         raise
     except Exception as error:
-        from mcp_django.server.dispatch import logger
-
         if exchange.cancelled:
             raise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import mimetypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.db.models import Q
@@ -16,16 +16,14 @@ from mcp_django.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import InternalError, LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import function, rows
-from mcp_django.resources.kinds import BINARY, AnyField
+from mcp_django.resources.kinds import BINARY
 from mcp_django.resources.policy import ModelRights
+from mcp_django.types import JSON, AnyField
 
 if TYPE_CHECKING:
     from mcp_django.resources.uris import Target
 
 logger = logging.getLogger("mcp_django")
-
-JSON = dict[str, Any]
-
 _BYTES = "application/octet-stream"
 #: Types beside ``text/…`` that people read.
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript", "application/sql"})

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.content import write_annotations
-from mcp_django.resources.policy import ask
-from mcp_django.signatures import run
+from mcp_django.hooks import ask
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
-
-JSON = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +53,18 @@ class PlainResource:
         if self.size is not None:
             described["size"] = self.size
         function = self.last_modified if dated else None
-        moment = None if function is None else ask(lambda: run(function, request), None, f"last_modified of {self.uri}")
+        moment = (
+            None
+            if function is None
+            else ask(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
+        )
         if annotations := write_annotations(**self.annotations, last_modified=moment):
             described["annotations"] = annotations
         return described
 
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
         """The contents."""
-        return contents(uri, self.mime_type, run(self.function, request))
+        return contents(uri, self.mime_type, run_function(self.function, request))
 
 
 def check_annotations(uri: str, annotations: Mapping[str, Any]) -> None:

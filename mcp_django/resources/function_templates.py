@@ -16,12 +16,12 @@ from django.http import Http404
 from mcp_django.completion import Function
 from mcp_django.content import write_annotations
 from mcp_django.resources.function import check_annotations, contents
-from mcp_django.signatures import run
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 #: The simple expansion of RFC 6570 §3.2.2: a name in braces, without operators.
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
@@ -169,7 +169,7 @@ class PlainTemplate:
         if values is None:
             return None
         try:
-            value = run(self.function, request, **values)
+            value = run_function(self.function, request, **values)
         except (ObjectDoesNotExist, Http404, PermissionDenied):
             return None
         return None if value is None else contents(uri, self.mime_type, value)

@@ -12,13 +12,13 @@ from django.db import models
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
+from mcp_django.hooks import ask
 from mcp_django.resources import filters, keyset
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
-from mcp_django.resources.policy import ModelRights, ask
+from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selecting import values_list
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: Batches of rows that are looked at for one page, where permission is asked of each row.
 _MAX_LOOKS = 10

@@ -17,8 +17,7 @@ from mcp_django.resources import kinds
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializers import Field, RecordSerializer, is_own
 from mcp_django.resources.sources import Lead
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _TEXT: JSON = {"type": "string"}
 _LINK: JSON = {"type": "string", "format": "uri"}

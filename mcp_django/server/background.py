@@ -34,16 +34,14 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.push.receivers import watch
 from mcp_django.resources import parts
 from mcp_django.server import dispatch
 from mcp_django.server.methods import METHODS
-from mcp_django.sites import MCPSite
+from mcp_django.sites import MCPSite, all_sites
 from mcp_django.tasks import store
 from mcp_django.tasks.answers import TaskAnswers
 from mcp_django.tasks.callers import principal_of, request_from
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 
@@ -172,7 +170,7 @@ def _exchange(task: Task, cancellation: Cancellation, say: Callable[[str], None]
 
 
 def _site(name: str) -> MCPSite:
-    found = [site for site in watch.all_sites() if site.name == name]
+    found = [site for site in all_sites() if site.name == name]
     if not found:
         raise TaskRefused
     return found[0]

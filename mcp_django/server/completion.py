@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from django.conf import settings
 from django.utils import translation
 
 from mcp_django.completion import Completer
+from mcp_django.exceptions import field_error, unknown_name
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.prompts import catalog
-from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound, field_error
+from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
 from mcp_django.resources import completers
-from mcp_django.resources.policy import unknown_name
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def complete(exchange: Exchange) -> JSON:

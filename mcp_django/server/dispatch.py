@@ -36,8 +36,7 @@ from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, 
 from mcp_django.server.request_state import input_required, take_answers
 from mcp_django.server.subscriptions import Listen
 from mcp_django.tasks.framework import is_offered
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 

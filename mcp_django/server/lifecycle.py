@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mcp_django.exchange.exchange import Client, Exchange
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.extensions import TASKS_EXTENSION
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS
-from mcp_django.tasks.framework import EXTENSION, is_offered
-
-JSON = dict[str, Any]
+from mcp_django.tasks.framework import is_offered
+from mcp_django.types import JSON
 
 
 def initialize(exchange: Exchange) -> JSON:
@@ -51,7 +50,7 @@ def capabilities(exchange: Exchange) -> JSON:
 
 
 def _extensions(exchange: Exchange) -> JSON:
-    return {"extensions": {EXTENSION: {}}} if is_offered(exchange.site) else {}
+    return {"extensions": {TASKS_EXTENSION: {}}} if is_offered(exchange.site) else {}
 
 
 def _instructions(exchange: Exchange) -> JSON:

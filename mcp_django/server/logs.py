@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import SessionRequired
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def set_level(exchange: Exchange) -> JSON:

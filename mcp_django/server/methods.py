@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pydantic import BaseModel
 
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
 from mcp_django.server import completion, lifecycle, logs, prompts, resources, subscriptions, tasks, tools
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

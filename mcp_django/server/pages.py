@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from django.core import signing
 
 from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import InvalidCursor
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _SALT = "mcp_django.protocol.pages"
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from mcp_django.access.authentication import renew_principal
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import PromptNotFound
 from mcp_django.server.pages import page
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def list_prompts(exchange: Exchange) -> JSON:
-    exchange.renew_principal()
+    renew_principal(exchange)
     return page(exchange, "prompts", catalog.listed(exchange, fresh=True), lambda prompt: str(prompt["name"]))
 
 

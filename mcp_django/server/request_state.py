@@ -14,13 +14,14 @@ from django.core import signing
 
 from mcp_django.access.nonces import redeem
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
 from mcp_django.exchange.questions import Answers, InputRequired, digest
-from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded, field_error
+from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
 
-JSON = dict[str, Any]
 
 _SALT = "mcp_django.protocol.request_state"
 _OWN_PARAMS = ("inputResponses", "requestState")

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from mcp_django.access.authentication import renew_principal
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import ResourceNotFound
 from mcp_django.resources import catalog
 from mcp_django.server.pages import page
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def list_resources(exchange: Exchange) -> JSON:
-    exchange.renew_principal()
+    renew_principal(exchange)
     return page(exchange, "resources", catalog.resources(exchange), lambda resource: str(resource["uri"]))
 
 
 def list_templates(exchange: Exchange) -> JSON:
-    exchange.renew_principal()
+    renew_principal(exchange)
     templates = catalog.templates(exchange)
     return page(exchange, "resourceTemplates", templates, lambda template: str(template["uriTemplate"]))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.protocol.errors import InvalidParams, ResourceNotFound, SessionRequired, field_error
+from mcp_django.protocol.errors import InvalidParams, ResourceNotFound, SessionRequired
 from mcp_django.protocol.jsonrpc import (
     SUBSCRIPTION_ID_META_KEY,
     RequestId,
@@ -16,8 +16,7 @@ from mcp_django.protocol.jsonrpc import (
 )
 from mcp_django.push.listeners import LISTS, Listener, watch
 from mcp_django.server.tasks import watched
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 @dataclass(frozen=True, slots=True)

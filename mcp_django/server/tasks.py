@@ -7,13 +7,14 @@ from typing import Any
 from pydantic import BaseModel, StrictStr
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.protocol.errors import InvalidParams, MissingCapability, field_error
+from mcp_django.protocol.errors import InvalidParams, MissingCapability
+from mcp_django.protocol.extensions import TASKS_CAPABILITY
 from mcp_django.tasks import answers, store
-from mcp_django.tasks.framework import CAPABILITY, is_offered
+from mcp_django.tasks.framework import is_offered
 from mcp_django.tasks.shapes import detailed, task_json
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 class TaskParams(BaseModel):
@@ -74,4 +75,4 @@ def watched(exchange: Exchange, wanted: JSON) -> list[str]:
 
 def _check_capability(exchange: Exchange) -> None:
     if not exchange.knows_tasks:
-        raise MissingCapability(CAPABILITY)
+        raise MissingCapability(TASKS_CAPABILITY)

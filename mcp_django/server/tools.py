@@ -5,19 +5,17 @@ A list is read anew, by whatever process: who was told that it has changed is gi
 
 from __future__ import annotations
 
-from typing import Any
-
+from mcp_django.access.authentication import renew_principal
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import MissingCapability, ToolNotFound
 from mcp_django.server.pages import page
 from mcp_django.tools import catalog
 from mcp_django.tools.results import error_result
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def list_tools(exchange: Exchange) -> JSON:
-    exchange.renew_principal()
+    renew_principal(exchange)
     return page(exchange, "tools", catalog.listed(exchange, fresh=True), lambda tool: str(tool["name"]))
 
 

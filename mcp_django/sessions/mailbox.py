@@ -9,8 +9,8 @@ from django.db import router
 from django.utils import timezone
 
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.transaction import note_control
 from mcp_django.models import PostedMessage
-from mcp_django.push.receivers import note_control
 
 #: Nobody holds the address of a message that was not taken by then.
 _KEPT = timedelta(seconds=60)

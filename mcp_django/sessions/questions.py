@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Collection, Iterable
 from datetime import timedelta
-from typing import Any
 
 from django.db import IntegrityError, router
 from django.utils import timezone
@@ -14,12 +13,11 @@ from pydantic_core import from_json
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
 from mcp_django.events.publisher import flush
+from mcp_django.events.transaction import note_control
 from mcp_django.models import OpenQuestion
 from mcp_django.protocol.errors import SessionNotFound
 from mcp_django.protocol.jsonrpc import RequestId, encode
-from mcp_django.push.receivers import note_control
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _PREFIX = "mcp_django-"
 

@@ -14,12 +14,12 @@ from pydantic_core import from_json
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
 from mcp_django.events.publisher import flush
-from mcp_django.exchange.exchange import Client
+from mcp_django.events.transaction import note_control
 from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.models import Session, WatchedResource
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import LimitExceeded, SessionNotFound
 from mcp_django.protocol.jsonrpc import encode, is_request_id
-from mcp_django.push.receivers import note_control
 from mcp_django.sessions import mailbox
 
 if TYPE_CHECKING:

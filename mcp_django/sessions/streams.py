@@ -19,10 +19,10 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, StreamEvent
 from mcp_django.protocol.errors import SessionNotFound
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.push.receivers import note_control
 
 if TYPE_CHECKING:
     from mcp_django.sessions.store import StoredSession

@@ -22,11 +22,11 @@ from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import TaskRefused
 from mcp_django.secrets import is_secret_name
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.models import Task
 
-JSON = dict[str, Any]
 
 #: Headers that are credentials by their name, beside those whose names are of secrets.
 _CREDENTIALS = re.compile("(^|_)(AUTH|AUTHENTICATION|AUTHORIZATION|COOKIE)(_|$)")

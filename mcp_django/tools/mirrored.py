@@ -14,8 +14,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.json_schema.schemas import subschemas
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 KEYWORD = "x-mcp-header"
 

@@ -9,9 +9,9 @@ from django.conf import LazySettings
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.events.changes import Changes
 from mcp_django.models import Tool
 from mcp_django.push.hub import Hub, _hubs
-from mcp_django.push.receivers import Changes
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, DuplexWatching, Message, Peer, Watching, meta
 

@@ -16,7 +16,7 @@ from mcp_django import site
 from mcp_django.db import outages
 from mcp_django.db.interrupts import Interruptible
 from mcp_django.models import AccessToken, Prompt, Tool
-from mcp_django.prompts.rows import make_rows
+from mcp_django.override_rows import make_prompt_rows
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
@@ -105,7 +105,7 @@ def restrict_a_tool(users: Users) -> None:
 
 
 def entitle_a_prompt(users: Users) -> None:
-    make_rows("default")
+    make_prompt_rows("default")
     prompt = Prompt.objects.get(name="punctuality_report")
     prompt.title = "Another title"
     prompt.save()

@@ -15,6 +15,7 @@ from django.db import OperationalError, transaction
 
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
+from mcp_django.events.changes import Changes
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken, WatchedResource
@@ -23,7 +24,6 @@ from mcp_django.push import live_queries
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.push.receivers import Changes
 from mcp_django.resources import uris
 from mcp_django.transports.http import connection
 from tests.conftest import PUSHING

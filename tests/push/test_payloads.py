@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_django.events import payloads
-from mcp_django.push.receivers import Changes, ModelChange
+from mcp_django.events.changes import Changes, ModelChange
 
 
 def event_of(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:

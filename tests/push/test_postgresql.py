@@ -31,8 +31,8 @@ from demo_project.flights.models import Airline
 from mcp_django.events import bus as buses
 from mcp_django.events import postgresql
 from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.events.transaction import ACCESS, note, note_control
 from mcp_django.push.hub import Hub
-from mcp_django.push.receivers import ACCESS, note, note_control
 from tests.conftest import _close_hubs, need
 from tests.end_to_end.servers import wait_for
 from tests.push.channels import (

@@ -14,8 +14,8 @@ from redis.exceptions import RedisError
 
 from mcp_django.events import redis as receiving
 from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.events.changes import Changes
 from mcp_django.push.follower import Follower
-from mcp_django.push.receivers import Changes
 from tests.conftest import need
 from tests.end_to_end.servers import wait_for
 from tests.faults.services import Redis, redis_program

@@ -17,11 +17,11 @@ from django.test.utils import CaptureQueriesContext
 from demo_project.flights.models import Airline, Flight
 from mcp_django import MCPSite, site
 from mcp_django.access.authentication import authenticate, principals
+from mcp_django.events.changes import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken
 from mcp_django.push import prefetch
 from mcp_django.push.listeners import Listener, watch
-from mcp_django.push.receivers import Changes
 from mcp_django.push.visibility import Group, told
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of

@@ -14,8 +14,9 @@ from django.utils import timezone, translation
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from mcp_django import site
-from mcp_django.exchange.exchange import Client, Exchange, NoConnection
+from mcp_django.exchange.exchange import Exchange, NoConnection
 from mcp_django.models import ResultPart, Task
+from mcp_django.protocol.envelope import Client
 from mcp_django.server import background
 from mcp_django.server.dispatch import respond
 from mcp_django.tasks import store

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
-from mcp_django.exchange.exchange import Client
 from mcp_django.exchange.principals import Principal
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import UnsupportedVersionHeader
 from mcp_django.protocol.outbox import Outbox
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS

@@ -8,7 +8,7 @@ from django.contrib.admin import ModelAdmin
 from django.db import models
 
 if TYPE_CHECKING:
-    from mcp_django.options import ModelMCP
+    from mcp_django.options.model_mcp import ModelMCP
 
 
 def hook_of(owner: object, name: str) -> Any:
@@ -21,7 +21,7 @@ def row_hook(model_mcp: ModelMCP) -> str:
 
     Whether it really narrows anything depends on who asks.
     """
-    from mcp_django.options import ModelMCP
+    from mcp_django.options.model_mcp import ModelMCP
 
     hook = hook_of(model_mcp, "get_queryset")
     if hook is ModelMCP.get_queryset and model_mcp.model_admin is not None:

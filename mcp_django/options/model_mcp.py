@@ -15,10 +15,9 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 from django.forms.utils import pretty_name
 
-from mcp_django.resources.generic import generic_keys
-from mcp_django.resources.kinds import AnyField
-from mcp_django.resources.scoping import hook_of
+from mcp_django.options.row_hooks import hook_of
 from mcp_django.secrets import is_secret_field
+from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -261,3 +260,8 @@ def _is_field(model: type[models.Model], item: Any) -> bool:
 
 def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
     return hook_of(admin, hook) is not getattr(ModelAdmin, hook)
+
+
+def generic_keys(model: type[models.Model]) -> list[Any]:
+    """The generic foreign keys of a model. They are told by what they have: contenttypes need not be installed."""
+    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]
