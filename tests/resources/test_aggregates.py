@@ -337,7 +337,7 @@ def test_a_many_to_many_field_is_no_group(root: User, declared: Declared) -> Non
 
     assert error(rights_on(Product, root), group_by=["tags"])["message"] == (
         "tags leads to many rows of shop.tag, so that a row would count more than once. Name its rows in filter, one "
-        "question after the other, or ask shop.tag itself."
+        "call after the other, or ask shop.tag itself."
     )
 
 
