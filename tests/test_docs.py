@@ -58,7 +58,8 @@ def test_every_option_of_a_model_stands_once_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("name", mcp_django.__all__)
-def test_every_name_that_a_project_imports_is_documented(name: str) -> None:
+def test_every_name_that_a_project_imports_is_there_and_documented(name: str) -> None:
+    assert hasattr(mcp_django, name)
     assert any(re.search(rf"\b{name}\b", text) for text in PAGES.values())
 
 
