@@ -21,11 +21,10 @@ from mcp_django.access.authentication import authenticators
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.middleware import has_call_context, skips_middleware, unknown_middleware
-from mcp_django.options import ModelMCP
+from mcp_django.options import ModelMCP, is_column
 from mcp_django.push.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.push.changes import watch
 from mcp_django.resources.bounds import BOUNDS
-from mcp_django.resources.generic import generic_keys
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import nearest
@@ -365,9 +364,8 @@ def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
 
 def _can_be_shown(model_mcp: ModelMCP, name: str) -> bool:
     """Whether the name is that of a field, or of a method or property that says something of a row."""
-    field = _field_of(model_mcp.model, name)
-    if field is not None:
-        return getattr(field, "concrete", False) or field in generic_keys(model_mcp.model)
+    if _field_of(model_mcp.model, name) is not None:
+        return is_column(model_mcp.model, name)
     own = hasattr(type(model_mcp), name) and not hasattr(ModelMCP, name)
     return own or any(hasattr(owner, name) for owner in (model_mcp.model, model_mcp.model_admin) if owner is not None)
 
