@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import django
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import ModelAdmin
@@ -33,6 +34,25 @@ from mcp_django.resources.secrets import is_secret_field
 from mcp_django.sites import MCPSite
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
+
+#: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
+NEWEST_DJANGO = (6, 1)
+
+
+@register("mcp_django")
+def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the tests have run with this Django: the requirements rule out no newer one."""
+    if django.VERSION[:2] <= NEWEST_DJANGO:
+        return []
+    newest = ".".join(map(str, NEWEST_DJANGO))
+    return [
+        Warning(
+            f"Django {django.get_version()} is newer than {newest}, the newest that this mcp_django was tested with.",
+            hint="Look for a newer mcp_django. If there is none and your own tests pass, add 'mcp_django.W013' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W013",
+        )
+    ]
 
 
 @register("mcp_django")
