@@ -90,9 +90,11 @@ class AccessTokenAdmin(TokenAdmin):
         history = ["created_at", "last_used_at", "revoked_at"] if obj is not None else []
         return [*owner, "name", "scopes", "expires_at", *history]
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+        # Django passes the location, the list or the form, from 6.1 on.
+        location = [] if action_location is None else [action_location]
+        actions = super().get_actions(request, *location)
         # Many at once are revoked, not deleted: a token that is deleted leaves no trace of who had it.
-        actions = super().get_actions(request)
         actions.pop("delete_selected", None)
         return actions
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import django
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import ModelAdmin
@@ -24,7 +25,7 @@ from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.exceptions import nearest
 from mcp_django.middleware import skips_middleware, unknown_middleware
-from mcp_django.options.model_mcp import ModelMCP, generic_keys
+from mcp_django.options.model_mcp import ModelMCP, is_column
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
@@ -32,6 +33,25 @@ from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
+
+#: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
+NEWEST_DJANGO = (6, 1)
+
+
+@register("mcp_django")
+def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the tests have run with this Django: the requirements rule out no newer one."""
+    if django.VERSION[:2] <= NEWEST_DJANGO:
+        return []
+    newest = ".".join(map(str, NEWEST_DJANGO))
+    return [
+        Warning(
+            f"Django {django.get_version()} is newer than {newest}, the newest that this mcp_django was tested with.",
+            hint="Look for a newer mcp_django. If there is none and your own tests pass, add 'mcp_django.W013' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W013",
+        )
+    ]
 
 
 @register("mcp_django")
@@ -363,9 +383,8 @@ def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
 
 def _can_be_shown(model_mcp: ModelMCP, name: str) -> bool:
     """Whether the name is that of a field, or of a method or property that says something of a row."""
-    field = _field_of(model_mcp.model, name)
-    if field is not None:
-        return getattr(field, "concrete", False) or field in generic_keys(model_mcp.model)
+    if _field_of(model_mcp.model, name) is not None:
+        return is_column(model_mcp.model, name)
     own = hasattr(type(model_mcp), name) and not hasattr(ModelMCP, name)
     return own or any(hasattr(owner, name) for owner in (model_mcp.model, model_mcp.model_admin) if owner is not None)
 

@@ -215,7 +215,7 @@ def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
 @lru_cache(maxsize=1_000)
 def _columns_among(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the names that are columns of the model, each once."""
-    return tuple(dict.fromkeys(name for name in names if _is_column(opts.model, name)))
+    return tuple(dict.fromkeys(name for name in names if is_column(opts.model, name)))
 
 
 def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
@@ -236,7 +236,8 @@ def _declared_exclude(admin: ModelAdmin[Any]) -> Sequence[str]:
     return getattr(getattr(admin.form, "_meta", None), "exclude", None) or ()
 
 
-def _is_column(model: type[models.Model], name: str) -> bool:
+def is_column(model: type[models.Model], name: str) -> bool:
+    """Whether the name is that of a field that a record may show: a column, or a relation that stands on the model."""
     try:
         field = model._meta.get_field(name)
     except FieldDoesNotExist:

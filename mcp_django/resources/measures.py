@@ -125,9 +125,9 @@ class _Deviation(_Float, StdDev):
     """The standard deviation of all values of a group; SQLite's, which Python computes, fails on nulls."""
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        copy = self.copy()
-        copy.filter = IsNull(self.get_source_expressions()[0], False)
-        return copy.as_sql(compiler, connection, **context)
+        value = self.get_source_expressions()[0]
+        # Made anew, since Django wraps the filter when it is given, from 6.0 on.
+        return type(self)(value, filter=IsNull(value, False)).as_sql(compiler, connection, **context)
 
 
 def _sum(value: Any, column: Column) -> Any:

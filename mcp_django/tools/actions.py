@@ -72,7 +72,12 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
     for declared in (admin.actions or []) if admin is not None else []:
         found = admin.get_action(declared) if admin is not None else None
         if found is not None:
-            yield AdminActionTool(model_mcp, *found)
+            yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
+    """The function, name and label of an action: a tuple up to Django 6.0, and also later where a project makes it."""
+    return found if isinstance(found, tuple) else (found.func, found.name, found.plural_description)
 
 
 class AdminActionTool(BaseTool):
@@ -135,7 +140,7 @@ class AdminActionTool(BaseTool):
     def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
         """The action as the changelist would run it for this user: ``get_actions`` may take it away or replace it."""
         actions: dict[str, Any] = self._admin.get_actions(request)
-        return actions[self.action_name][0] if self.action_name in actions else None
+        return _as_tuple(actions[self.action_name])[0] if self.action_name in actions else None
 
     @property
     def _admin(self) -> ModelAdmin[Any]:
