@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.exceptions import ToolError as ToolError
     from mcp_django.exchange.questions import Elicitation as Elicitation
     from mcp_django.exchange.questions import Roots as Roots
     from mcp_django.exchange.questions import Sampling as Sampling
@@ -41,7 +40,6 @@ _HOMES = {
     "PromptMessage": "mcp_django.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",
-    "ToolError": "mcp_django.tools.results",
     "URLElicitation": "mcp_django.exchange.questions",
     "WatchedManager": "mcp_django.push.bulk",
     "WatchedQuerySet": "mcp_django.push.bulk",
@@ -64,7 +62,6 @@ __all__ = [
     "PromptMessage",
     "Roots",
     "Sampling",
-    "ToolError",
     "URLElicitation",
     "WatchedManager",
     "WatchedQuerySet",
