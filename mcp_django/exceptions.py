@@ -1,8 +1,8 @@
 """The exceptions that a project raises and catches, and what each of them tells the client. Imports nothing of ours.
 
 Raise ToolError for what the agent may do better, MCPError for what it cannot. MissingCapability is raised where a
-client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of any
-other exception stays in the log: the client learns only that something failed. docs/reference-imports.md has the table.
+client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of
+any other exception stays in the log: the client learns only that something failed. See docs/reference-imports.md.
 """
 
 from __future__ import annotations
