@@ -43,7 +43,8 @@ def named(text: str) -> set[str]:
 def imports(text: str) -> Iterator[tuple[str, str]]:
     """What the examples of a page take from our modules: module and name."""
     for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        for node in ast.walk(ast.parse(block)):
+        # What an example leaves out is written as "...".
+        for node in ast.walk(ast.parse(block.replace("{...,", "{"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "mcp_django":
                 yield from ((str(node.module), alias.name) for alias in node.names)
             elif isinstance(node, ast.Import):
