@@ -29,8 +29,8 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
-from mcp_django.resources.function import PlainResource
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function import FunctionResource
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
@@ -119,8 +119,8 @@ def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSO
             "scopes": [scope for scope in SCOPES if scope in principal.scopes],
             "models": {model.label: _model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
-            "resources": {one.uri: _resource(one) for one in declared if isinstance(one, PlainResource)},
-            "templates": {one.uri: _resource(one) for one in declared if isinstance(one, PlainTemplate)},
+            "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
+            "templates": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionTemplate)},
             "prompts": {entry.prompt.name: _prompt(entry) for entry in written},
             "tool_list": {"tools": len(listed), "bytes": len(encode([described for _, described in listed]))},
             "left_out": _left_out(site, rights),
@@ -279,7 +279,7 @@ def _permission(declared: Any) -> list[str]:
     return [permission] if permission else []
 
 
-def _resource(resource: PlainResource | PlainTemplate) -> JSON:
+def _resource(resource: FunctionResource | FunctionTemplate) -> JSON:
     return {
         "description": resource.description,
         "mime_type": resource.mime_type,

@@ -17,7 +17,7 @@ from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, am
 from mcp_django.db import reading
 from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
@@ -53,12 +53,12 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
     plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
-    if isinstance(plain, PlainTemplate):
+    if isinstance(plain, FunctionTemplate):
         return {name: _of_variable(exchange, plain, name) for name in plain.variables}
     return None if plain is None else {}
 
 
-def _of_variable(exchange: Exchange, template: PlainTemplate, name: str) -> Completer:
+def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
     function = template.complete.get(name)
     if function is None:
         return nothing
@@ -134,7 +134,7 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
     if search and typed.strip() and model.searchable:
-        with suppress(filters.InvalidQuestion):  # It is too long to be one.
+        with suppress(filters.InvalidQuery):  # It is too long to be one.
             conditions.append(filters.search(model, typed))
     found: dict[str, None] = {}
     complete = True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainResource:
+class FunctionResource:
     """One URI whose contents a function of the request gives: text, bytes, or anything that JSON can say."""
 
     uri: str

@@ -34,7 +34,7 @@ _ALWAYS_ENCODED = frozenset("/?#{}")
 
 
 @dataclass(frozen=True)
-class PlainTemplate:
+class FunctionTemplate:
     """URIs whose contents a function of the request and of their variables gives: ``f(request, id)``.
 
     A value is decoded once, and never ``.``, ``..`` or empty, nor does it hold null characters; in a ``file:`` URI it
@@ -121,7 +121,7 @@ class PlainTemplate:
             return None
         return dict(zip(self.variables, values, strict=True))
 
-    def overlaps(self, other: PlainTemplate) -> bool:
+    def overlaps(self, other: FunctionTemplate) -> bool:
         """Whether some URI is one of both."""
         mine, theirs = self._tokens, other._tokens
         seen, waiting = set(), [(0, 0)]

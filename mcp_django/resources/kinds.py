@@ -51,7 +51,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 #: Deeper JSON than this is more than the encoder takes.
 MAX_JSON_DEPTH = 100
 
-#: Longer values are no question that a person would ask, and too long for a pattern on SQLite.
+#: Longer values are nothing that a person would search for, and too long for a pattern on SQLite.
 _MAX_TEXT_CHARS = 10_000
 
 _MAX_DURATION = datetime.timedelta(days=100_000_000)

@@ -33,7 +33,7 @@ from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.resources import kinds, rows, uris
 from mcp_django.resources.columns import Column, Relation
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.sources import Lead, follow
 from mcp_django.secrets import is_secret_name
@@ -83,11 +83,11 @@ class RecordSerializer:
         self._restrict(self.serializer, rights)
 
     def values(self, instance: models.Model, fields: Sequence[str] = ()) -> JSON:
-        """The record as JSON values: whole, or those of its ``fields``. Raises InvalidQuestion."""
+        """The record as JSON values: whole, or those of its ``fields``. Raises InvalidQuery."""
         for name in fields:
             if name not in self.serializer.fields:
                 allowed = list(self.serializer.fields)
-                raise InvalidQuestion.one("fields", unknown_name("field", name, allowed), name)
+                raise InvalidQuery.one("fields", unknown_name("field", name, allowed), name)
         if fields and not is_own(self.serializer, "to_representation"):
             for name in set(self.serializer.fields) - set(fields):
                 del self.serializer.fields[name]

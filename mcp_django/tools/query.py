@@ -11,7 +11,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
-from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuestion
+from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.suggestions import unknown_name
 from mcp_django.tools.base import Annotations, BaseTool
@@ -78,18 +78,18 @@ class QueryTool(BaseTool):
             # Verbose names and help texts in the project's language, whatever the thread's is.
             with translation.override(settings.LANGUAGE_CODE):
                 return self.answer(exchange, self._rights(exchange.request), arguments)
-        except InvalidQuestion as error:
+        except InvalidQuery as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        """The CallToolResult. Raises InvalidQuestion, TooSlow and ToolError."""
+        """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
         raise NotImplementedError
 
     def _model(self, rights: Rights, label: str) -> ModelRights:
         found = rights.of_label(label.lower())
         if found is None:
             labels = [model.label for model in rights.models()]
-            raise InvalidQuestion.one("model", unknown_name("model", label, labels), label)
+            raise InvalidQuery.one("model", unknown_name("model", label, labels), label)
         return found
 
 
@@ -134,7 +134,7 @@ class FindRecords(QueryTool):
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         page = rows.find(
             self._model(rights, arguments["model"]),
-            rows.Question(
+            rows.RecordQuery(
                 filter=arguments.get("filter", {}),
                 search=arguments.get("search", ""),
                 order_by=arguments.get("order_by", ()),

@@ -71,7 +71,7 @@ def all_rows(model: type[models.Model], user: Any, **asked: Any) -> list[list[An
     found: list[list[Any]] = []
     cursor = None
     while True:
-        page = rows.find(rights_on(model, user), rows.Question(**asked, cursor=cursor))
+        page = rows.find(rights_on(model, user), rows.RecordQuery(**asked, cursor=cursor))
         found += page.rows
         assert len(found) < 10_000, "the pages do not end"
         if page.next_cursor is None:
