@@ -23,7 +23,6 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.exceptions import nearest
 from mcp_django.middleware import skips_middleware, unknown_middleware
 from mcp_django.options.model_mcp import ModelMCP, is_column
 from mcp_django.options.row_hooks import row_hook
@@ -31,6 +30,7 @@ from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites
+from mcp_django.suggestions import nearest
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
 

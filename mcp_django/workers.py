@@ -12,9 +12,9 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
@@ -223,9 +223,26 @@ _workers: Workers | None = None
 _workers_lock = Lock()
 
 
+#: What takes the place of the process's pool in this context.
+_in_place: ContextVar[Workers | None] = ContextVar("mcp_django_workers", default=None)
+
+
+@contextlib.contextmanager
+def working_with(workers: Workers) -> Iterator[None]:
+    """Let ``workers`` run the calls that are made within, and the calls of the tasks that are started within."""
+    token = _in_place.set(workers)
+    try:
+        yield
+    finally:
+        _in_place.reset(token)
+
+
 def get_workers() -> Workers:
-    """The process's pool, made at first use."""
+    """The process's pool, made at first use, or what takes its place here."""
     global _workers  # noqa: PLW0603
+    in_place = _in_place.get()
+    if in_place is not None:
+        return in_place
     with _workers_lock:
         if _workers is None:
             _workers = Workers(get_conf().THREADS)

@@ -229,8 +229,7 @@ def renew_principal(exchange: Exchange) -> None:
     Raises Unauthenticated.
     """
     if exchange.principal.is_remembered:
-        exchange.principal = authenticate_again(exchange.principal, exchange.request, fresh=True)
-        exchange.request.for_principal(exchange.principal)
+        exchange.renew(authenticate_again(exchange.principal, exchange.request, fresh=True))
 
 
 def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:

@@ -11,7 +11,7 @@ import codecs
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
@@ -213,9 +213,33 @@ class RedisSender:
         return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
 
-@lru_cache(maxsize=1)
 def get_bus() -> Bus:
-    """The bus that the settings name. Raises ImproperlyConfigured."""
+    """The bus that the settings name, or none but this process's own. Raises ImproperlyConfigured."""
+    return _local_bus() if _alone else _configured_bus()
+
+
+#: How many test clients there are: what changes is told to them in this process alone.
+_alone = 0
+
+
+@contextlib.contextmanager
+def telling_nobody_else() -> Iterator[None]:
+    """Within, changes are told in this process alone and at once, whatever bus the settings name. For tests."""
+    global _alone  # noqa: PLW0603
+    with _alone_lock:
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _alone_lock:
+            _alone -= 1
+
+
+_alone_lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _configured_bus() -> Bus:
     databases = push_databases()
     if databases is not None:
         from mcp_django.events.postgresql import PostgreSQLBus
@@ -262,10 +286,10 @@ def push_databases() -> tuple[str, str] | None:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in ("MCP", "CHANNEL_LAYERS"):
-        get_bus.cache_clear()
+        _configured_bus.cache_clear()
 
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-for _made in (get_bus, _local_bus):
+for _made in (_configured_bus, _local_bus):
     os.register_at_fork(after_in_child=_made.cache_clear)

@@ -1,10 +1,10 @@
-"""The Django request that the project's hooks are given, made the same way for every door."""
+"""The Django request that the project's hooks are given, made the same way for every transport."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
@@ -34,8 +34,8 @@ _OWN = frozenset(
         "scope",
         "resolver_match",
         "body_receive_timeout",
-        "exchange",
         "headers",
+        "mcp",
         "mcp_fresh",
     }
 )
@@ -54,12 +54,28 @@ class MessageList(BaseStorage):
         return [str(message.message) for message in self._queued_messages]  # type: ignore[attr-defined]
 
 
+class Caller:
+    """``request.mcp`` where no client's request is being answered: before a push, say. It knows the principal alone."""
+
+    __slots__ = ("principal",)
+
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"request.mcp.{name} is there while a client's request is being answered: in a tool, an admin action, a "
+            "prompt, a resource, a completer, and in the hooks that are asked meanwhile. No client waits for an answer "
+            "here, in a check before a push, say: request.mcp has the principal alone."
+        )
+
+
 class MCPRequest(HttpRequest):
     """A POST request as a ModelAdmin knows it: a user, messages, empty GET and POST, and no session, on purpose."""
 
-    mcp: Principal
-    #: What is being answered, while a handler runs: the means to tell and to ask the client.
-    exchange: Exchange
+    #: The principal; and while a client's request is being answered, the means to tell that client and to ask it.
+    #: Elsewhere a Caller, which has the principal alone.
+    mcp: Exchange | Caller
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
         # Not Django's own: there is one for each message, and what it would parse is empty.
@@ -103,7 +119,7 @@ class MCPRequest(HttpRequest):
             self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
         self.auth = principal.auth
-        self.mcp = principal
+        self.mcp = Caller(principal)
         return self
 
     def copy(self) -> MCPRequest:

@@ -7,9 +7,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from mcp_django.exceptions import nearest
 from mcp_django.exchange import scopes
 from mcp_django.sites import MCPSite, all_sites
+from mcp_django.suggestions import nearest
 
 
 def find_user(username: str) -> Any:

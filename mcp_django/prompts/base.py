@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_django.completion import NOTHING, Completion
-from mcp_django.exceptions import FieldError, field_error, unknown_name
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.prompt_templates import Argument
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:

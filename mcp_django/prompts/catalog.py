@@ -11,12 +11,13 @@ from django.core.exceptions import ValidationError
 
 from mcp_django.access import overrides
 from mcp_django.access.overrides import Switch
-from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import ask
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.templates import TemplatePrompt
-from mcp_django.protocol.errors import InternalError, InvalidParams, MCPError, PromptRefused
+from mcp_django.protocol.errors import InternalError, InvalidParams, PromptRefused
+from mcp_django.signatures import InvalidArguments
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:

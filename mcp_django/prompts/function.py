@@ -12,13 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.completion import NOTHING, Completion, Function, among, asked
-from mcp_django.exceptions import InvalidArguments
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
 from mcp_django.resources.completers import complete_key
 from mcp_django.resources.policy import Rights
-from mcp_django.signatures import Signature, named
+from mcp_django.signatures import InvalidArguments, Signature, named
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:

@@ -23,9 +23,10 @@ from django.utils import translation
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
 from mcp_django.events.transaction import ACCESS, ACCESS_OF
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange, NoConnection, looking
 from mcp_django.prompts import catalog as prompts
-from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
+from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS

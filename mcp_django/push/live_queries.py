@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import is_outage
 from mcp_django.events.transaction import ACCESS, ACCESS_OF
-from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
+from mcp_django.exceptions import MCPError
+from mcp_django.protocol.errors import Overloaded, TooSlow
 from mcp_django.push.listeners import Identity, Listener, Subscription
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Together

@@ -14,13 +14,13 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.exceptions import unknown_name
 from mcp_django.hooks import ask
 from mcp_django.resources import filters
 from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.values import within_bytes, write_rows
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 #: What a tool's schema lets through.

@@ -15,10 +15,11 @@ from django.db import models
 from django.db.models import Q, lookups
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import FieldError, field_error, unknown_name
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
 from mcp_django.resources.policy import ModelRights, SearchField, split_path
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 MAX_SEARCH_CHARS = 200

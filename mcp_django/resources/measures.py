@@ -17,7 +17,6 @@ from django.db import models
 from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, functions
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
-from mcp_django.exceptions import unknown_name
 from mcp_django.resources.columns import Column
 from mcp_django.resources.filters import InvalidQuery, unknown_path
 from mcp_django.resources.kinds import (
@@ -34,6 +33,7 @@ from mcp_django.resources.kinds import (
     column_of,
 )
 from mcp_django.resources.policy import ModelRights
+from mcp_django.suggestions import unknown_name
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)

@@ -383,7 +383,7 @@ class Rights:
 
     def _look_up(self, label: str) -> ModelRights | None:
         model_mcp = self.site.models.get(label)
-        if model_mcp is None or READ not in self.request.mcp.scopes:
+        if model_mcp is None or READ not in self.request.mcp.principal.scopes:
             return None
         allowed = ask(lambda: model_mcp.has_view_permission(self.request), False, model_mcp, "has_view_permission")
         found = ModelRights(self, model_mcp)

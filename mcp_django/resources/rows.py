@@ -98,7 +98,9 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
         notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
-        cursor = keyset.make_cursor(plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.key)
+        cursor = keyset.make_cursor(
+            plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.principal.key
+        )
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
@@ -137,7 +139,7 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
     )
     after = None
     if query.cursor is not None:
-        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.key)
+        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
     outputs = filters.outputs(rights, query.fields)
     return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)

@@ -13,10 +13,10 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Switch
-from mcp_django.exceptions import ToolError
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS
 from mcp_django.hooks import ask
-from mcp_django.protocol.errors import MCPError, TooSlow
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result

@@ -11,11 +11,11 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.exceptions import ToolError
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.signatures import Signature, call, named
+from mcp_django.signatures import InvalidArguments, Signature, call, named
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
 from mcp_django.tools.results import may_be_longer

@@ -8,11 +8,12 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import ToolError, field_error, unknown_name
+from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
 from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.suggestions import unknown_name
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
 from mcp_django.types import JSON

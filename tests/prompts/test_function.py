@@ -15,8 +15,9 @@ from django.test import override_settings
 from pydantic import BaseModel, Field, Json
 
 from demo_project.flights.models import Airline, Airport, Flight
-from mcp_django import MCPSite, PromptMessage, ToolError, prompt
+from mcp_django import MCPSite, PromptMessage, prompt
 from mcp_django.content import EmbeddedText, Image, ResourceLink
+from mcp_django.exceptions import ToolError
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared

@@ -651,7 +651,7 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
 ) -> None:
     request = request_of(users.viewer)
     monkeypatch.setattr(list_changes, "current_request", lambda _: request)
-    listener = Listener(site=site, principal=request.mcp, request=request, lists=frozenset(LISTS))
+    listener = Listener(site=site, principal=request.mcp.principal, request=request, lists=frozenset(LISTS))
     given_up = Interruptible()
     given_up.interrupted = True
 

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl
 
 from demo_project.flights.models import Flight
-from mcp_django import MCPSite, ToolError, resource
+from mcp_django import MCPSite, resource
+from mcp_django.exceptions import ToolError
 from mcp_django.resources import queries, templates
 from mcp_django.resources.function_templates import FunctionTemplate
 from tests.conftest import PUSHING

@@ -39,8 +39,9 @@ class DirectPeer(Peer):
         params = {**(params or {}), **({"_meta": meta()} if revision == MODERN else {})}
         request = request_of(self.user, *self.scopes)
         exchange = Exchange(
-            site=self.site, principal=request.mcp, revision=revision, method=method, params=decode(json.dumps(params)),
-            request_id=next(self.ids), client=Client(), connection=_NoConnection(), request=request,
+            site=self.site, principal=request.mcp.principal, revision=revision, method=method,
+            params=decode(json.dumps(params)), request_id=next(self.ids), client=Client(),
+            connection=_NoConnection(), request=request,
         )  # fmt: skip
         message: Message = json.loads(respond(exchange).body)
         schemas.check(message, revision, method)

@@ -119,7 +119,7 @@ def test_a_tool_that_must_be_a_task_says_so_itself(
 ) -> None:
     def must(request: Any) -> str:
         """Is a task or nothing."""
-        request.exchange.as_task(required=True)
+        request.mcp.as_task(required=True)
         return "done"
 
     tools.tool(must, task="later")
@@ -151,7 +151,7 @@ def test_elsewhere_than_in_a_tool_nothing_becomes_a_task(client: Peer, declared:
 
     @resource("tests://as-task")
     def text(request: Any) -> str:
-        request.exchange.as_task(required=True)
+        request.mcp.as_task(required=True)
         return "here"
 
     try:

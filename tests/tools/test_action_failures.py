@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import HttpRequest
 
-import mcp_django
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
+from mcp_django.exceptions import ToolError
 from tests.support.asking import DirectPeer, text_of
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
@@ -48,7 +48,7 @@ class _Failing(FlightAdmin):
 @pytest.mark.parametrize(("error", "text"), [
     (PermissionDenied("secret reason"), "You may not do this. Nothing was changed."),
     (ValidationError(["Too late.", "Too far."]), "Too late.; Too far. Nothing was changed."),
-    (mcp_django.ToolError("Ask the tower first."), "Ask the tower first."),
+    (ToolError("Ask the tower first."), "Ask the tower first."),
 ])  # fmt: skip
 def test_an_action_that_refuses_leaves_nothing_changed(
     root: DirectPeer, declared: Declared, error: Exception, text: str

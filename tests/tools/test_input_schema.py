@@ -115,7 +115,7 @@ def test_a_function_that_changes_its_arguments_changes_nothing_else(root: Direct
 
     def take(request: Any, arguments: dict[str, Any]) -> str:
         """Take."""
-        seen.append(request.exchange.params["arguments"])
+        seen.append(request.mcp.params["arguments"])
         arguments["list"].append(5)
         arguments.clear()
         return "taken"

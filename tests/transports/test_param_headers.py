@@ -493,7 +493,7 @@ def test_a_retry_without_its_header_does_not_use_its_state_up(admin: HTTPPeer, d
     def confirm(request: Any, region: Annotated[str, mirror("Region")]) -> str:
         """Confirm."""
         schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-        answer = request.exchange.elicit("Sure?", schema, key="sure", single_use=True)
+        answer = request.mcp.elicit("Sure?", schema, key="sure", single_use=True)
         return f"{answer.action} {region}"
 
     declared.tool(confirm, read_only=True)
