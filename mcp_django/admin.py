@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mcp_django.tools.base import BaseTool
 
     TokenAdmin = admin.ModelAdmin[AccessToken]
-    SwitchedAdminBase = admin.ModelAdmin[Any]
+    OverrideAdminBase = admin.ModelAdmin[Any]
 else:
-    TokenAdmin = SwitchedAdminBase = admin.ModelAdmin
+    TokenAdmin = OverrideAdminBase = admin.ModelAdmin
 
 
 class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -153,7 +153,7 @@ def _server_name(request: HttpRequest) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", request.get_host()).strip("-")
 
 
-class SwitchedAdmin(SwitchedAdminBase):
+class OverrideAdmin(OverrideAdminBase):
     """The switch, the description and the groups of what agents are offered."""
 
     list_editable = ["enabled"]
@@ -184,13 +184,13 @@ class SwitchedAdmin(SwitchedAdminBase):
 
     @admin.action(description=_("Switch on"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        self._switch(request, queryset, enabled=True)
+        self._set_enabled(request, queryset, enabled=True)
 
     @admin.action(description=_("Switch off"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        self._switch(request, queryset, enabled=False)
+        self._set_enabled(request, queryset, enabled=False)
 
-    def _switch(self, request: HttpRequest, queryset: models.QuerySet[Any], *, enabled: bool) -> None:
+    def _set_enabled(self, request: HttpRequest, queryset: models.QuerySet[Any], *, enabled: bool) -> None:
         changed = list(queryset.exclude(enabled=enabled))
         for row in changed:
             row.enabled = enabled
@@ -206,7 +206,7 @@ class SwitchedAdmin(SwitchedAdminBase):
 
 
 @admin.register(Tool)
-class ToolAdmin(SwitchedAdmin):
+class ToolAdmin(OverrideAdmin):
     """Rows are made by the software, not by people."""
 
     list_display = ["name", "enabled", "what_it_does", "summary", "group_names"]
@@ -275,7 +275,7 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 @admin.register(Prompt)
-class PromptAdmin(SwitchedAdmin):
+class PromptAdmin(OverrideAdmin):
     """What the project declares may be switched and described otherwise; other prompts are written here."""
 
     form = PromptForm

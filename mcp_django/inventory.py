@@ -17,14 +17,15 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 from django.utils import translation
 
-from mcp_django.access.overrides import Switch
-from mcp_django.exchange.exchange import Exchange, looking
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import has_scope
+from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.exchange.scopes import SCOPES
+from mcp_django.exchange.scopes import READ, SCOPES
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.prompts import catalog as prompts
-from mcp_django.prompts.catalog import Entry as PromptEntry
+from mcp_django.prompts.catalog import AvailablePrompt
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
@@ -80,7 +81,7 @@ class Superuser(AnonymousUser):
         return True
 
 
-def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
+def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
     """The inventory of a site, for a user as the database has it now, or for anybody, as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
@@ -104,19 +105,19 @@ def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSO
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
     request = from_settings().for_principal(principal)
-    exchange = looking(site, request, "tools/list")
+    exchange = inspection_exchange(site, request, "tools/list")
     # A call context is of a call: it may look up a tenant.
     context = no_database() if user is None else site.call_context(request)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
         rights = Rights.of(site, request)
-        switched = dict.fromkeys(site.tools, Switch(enabled=True)) if user is None else None
-        listed = _tools(exchange, tools.available(exchange, switched))
+        all_on = dict.fromkeys(site.tools, Override(enabled=True)) if user is None else None
+        listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, request)
         written = prompts.available(exchange, {} if user is None else None)
         taken = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
-            "scopes": [scope for scope in SCOPES if scope in principal.scopes],
+            "scopes": [scope for scope in SCOPES if has_scope(principal, scope)],
             "models": {model.label: _model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
             "resources": {one.uri: _resource(one) for one in declared if isinstance(one, PlainResource)},
@@ -235,7 +236,7 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
             yield field.name, f"is a {type(field).__name__}, which nothing is known of"
 
 
-def _tools(exchange: Exchange, entries: list[tools.Entry]) -> list[tuple[BaseTool, JSON]]:
+def _tools(exchange: Exchange, entries: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:
     """Tools as tools/list has them, in its order."""
     entries.sort(key=lambda entry: entry.tool.name)
     described = [entry.describe(exchange.request) for entry in entries]
@@ -287,7 +288,7 @@ def _resource(resource: PlainResource | PlainTemplate) -> JSON:
     }
 
 
-def _prompt(entry: PromptEntry) -> JSON:
+def _prompt(entry: AvailablePrompt) -> JSON:
     prompt = entry.prompt
     return {
         "description": entry.description,
@@ -312,6 +313,8 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
 
 def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
+    if not has_scope(request.mcp, READ):
+        return f"the scope {READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
     except Exception as error:  # noqa: BLE001 - it was logged, and is told

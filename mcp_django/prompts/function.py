@@ -11,6 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.completion import NOTHING, Completion, Function, among, asked
 from mcp_django.exceptions import InvalidArguments
 from mcp_django.prompt_templates import Argument
@@ -83,7 +84,7 @@ class FunctionPrompt(BasePrompt):
         return self._description
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def get_messages(self, exchange: Exchange, arguments: Mapping[str, str]) -> list[JSON]:
         return messages_of(self._signature.call(exchange.request, self._read(exchange, arguments)))

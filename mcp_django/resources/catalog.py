@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
+from mcp_django.access.permissions import is_allowed
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
@@ -100,9 +99,7 @@ def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> PlainResource | 
 
 
 def _may_read(resource: PlainResource | PlainTemplate, request: MCPRequest) -> bool:
-    if READ not in request.mcp.scopes:
-        return False
-    return ask(partial(resource.is_available, request), False, f"resource {resource.uri}")
+    return is_allowed(request, READ, resource.is_available, f"resource {resource.uri}")
 
 
 def _read_plain(exchange: Exchange, uri: str) -> JSON | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import InvalidArguments, ToolError
 from mcp_django.json_schema.schema import Schema
@@ -80,7 +81,7 @@ class FunctionTool(BaseTool):
         return self._returns.schema.schema if self._returns.schema else None
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         if errors := self._input.errors(arguments):

@@ -39,7 +39,7 @@ class Command(BaseCommand):
         )
         parser.add_argument("--site", metavar="NAME", help="Of several sites, the one to look at.")
         output = parser.add_mutually_exclusive_group()
-        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.take).")
+        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.build).")
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
         parser.add_argument("--check", action="store_true", help="Fail if what is exposed is not as --lock FILE says.")
 
@@ -51,11 +51,11 @@ class Command(BaseCommand):
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
         wanted = parse_scopes(default if options["scopes"] is None else options["scopes"])
-        taken = inventory.take(site, user, wanted)
+        taken = inventory.build(site, user, wanted)
         if options["json"]:
             self.stdout.write(_dump(taken), ending="")
         elif path is None:
-            self.stdout.write("\n".join(_lines(taken, _switches(site) if user is None else {})))
+            self.stdout.write("\n".join(_lines(taken, _overrides(site) if user is None else {})))
         elif options["check"]:
             self._check(path, taken)
         else:
@@ -112,7 +112,7 @@ def _options(taken: JSON) -> str:
     return shlex.join(["--site", str(taken["site"]), *user, "--scopes", ",".join(taken["scopes"])])
 
 
-def _switches(site: MCPSite) -> Mapping[str, str]:
+def _overrides(site: MCPSite) -> Mapping[str, str]:
     """How administrators left the tools, in words; of none where no database can be asked."""
     rows = Tool.objects.filter(site=site.name).values_list("name", "enabled", "restricted")
     try:
@@ -127,14 +127,14 @@ def _switches(site: MCPSite) -> Mapping[str, str]:
 # For people.
 
 
-def _lines(taken: JSON, switches: Mapping[str, str]) -> Iterator[str]:
+def _lines(taken: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
     yield f"What {_whom(taken)} reaches on the site {taken['site']}."
     if taken["user"] is None:
         yield "It is what is declared, whatever the database holds. With --user NAME: what that user reaches now."
     yield from _section("Models", (_model_lines(label, model) for label, model in taken["models"].items()))
     cost = f", {taken['tool_list']['bytes']:,} bytes in each list of tools"
     tools = taken["tools"].items()
-    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], switches)] for name, tool in tools), cost)
+    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], overrides)] for name, tool in tools), cost)
     for title in ("resources", "templates", "prompts"):
         named = {"templates": "Resource templates"}.get(title, title.capitalize())
         yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in taken[title].items()))
@@ -180,12 +180,12 @@ def _pointing(name: str, related: Mapping[str, str]) -> str:
     return f"{name} -> {related[name]}" if name in related else name
 
 
-def _tool_line(name: str, tool: JSON, user: str | None, switches: Mapping[str, str]) -> str:
+def _tool_line(name: str, tool: JSON, user: str | None, overrides: Mapping[str, str]) -> str:
     does = "reads" if tool["read_only"] else "may destroy data" if tool["destructive"] else "changes data"
     line = f"{name}: {tool['kind']}, {does}, {tool['bytes']:,} bytes{_needs(tool)}"
     if user is not None:
         return line
-    return ", ".join([f"{line}; starts {tool['starts']}", *([switches[name]] if name in switches else [])])
+    return ", ".join([f"{line}; starts {tool['starts']}", *([overrides[name]] if name in overrides else [])])
 
 
 def _needs(entry: JSON) -> str:
