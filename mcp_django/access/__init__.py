@@ -1,1 +1,4 @@
-"""Who calls, and what they may do: tokens, principals, scopes, and the Django request that hooks are given."""
+"""Authentication, and the one decision about what a principal may use.
+
+Imports models, hooks, db, exchange, events, protocol, conf and types: nothing that knows tools, prompts or resources.
+"""
