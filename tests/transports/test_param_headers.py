@@ -421,7 +421,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"properties": {"a": {"enum": ["x"], KEYWORD: "A"}}},
      f"the {KEYWORD} of a needs the type string, integer or boolean alone, and the type is None."),
     ({"properties": {"a": {"type": "integer", "maximum": 2**63, KEYWORD: "A"}}},
-     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which not every client can say exactly."),
+     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which some clients cannot write exactly."),
     ({KEYWORD: "A"}, NOWHERE),
     ({"properties": {"a": {"items": string("A")}}}, NOWHERE),
     ({"properties": {"a": {"anyOf": [string("A"), {"type": "null"}]}}}, NOWHERE),
