@@ -1,8 +1,8 @@
-"""What a site exposes, so that people can review it: to one user as they are now, or to anybody, as it is declared.
+"""The inventory of what a site exposes, for people to review: to one user now, or as the project declares it.
 
-Without a principal no database is asked: the declarations are looked at with the eyes of a superuser who has every
-scope, and with every tool switched on, so that the inventory of a project is the same on every machine. A hook of the
-project that fails counts as a refusal, as it does in a request, and is named.
+Without a user, no database is asked. The inventory is then that of a superuser with every scope and with every tool
+switched on, so that it is the same on every machine. A hook of the project that fails counts as a refusal, as it does
+in a request, and is named.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
 from mcp_django.types import JSON
 
-#: What an inventory has of which a lock holds nothing: what is not exposed, and what failed when it was asked.
+#: The members of an inventory that no lock holds: models that are not exposed, and hooks that failed.
 _NOT_LOCKED = frozenset({"left_out", "failed"})
-#: Sections of an inventory, and what an entry of each is called.
+#: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
     "models": "model",
     "tools": "tool",
@@ -56,7 +56,7 @@ _SECTIONS: Mapping[str, str] = {
 
 
 class Superuser(AnonymousUser):
-    """May do everything, and is in no database: what this user does not reach, nobody does."""
+    """A user in no database who may do everything. What this user cannot reach, nobody can."""
 
     is_staff = is_active = is_superuser = True  # type: ignore[assignment]
 
@@ -82,31 +82,30 @@ class Superuser(AnonymousUser):
 
 
 def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
-    """The inventory of a site, for a user as the database has it now, or for anybody, as it is declared.
+    """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
     "failed"}``:
 
-    - ``user`` is a name, or null for anybody;
+    - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "hidden"}``.
-      ``rows`` is the ``get_queryset`` of the project that they come from, or "all"; ``fields``: name → ``{"type",
-      "relation"?}``; ``relations``: name → label of the model of which it leads to many rows; ``serializer``:
-      ``{"class", "fields"}`` of what says how a record looks, or null; ``hidden``: name of a field that is not there →
-      why;
+      ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name → ``{"type",
+      "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``serializer``: ``{"class",
+      "fields"}`` of the class that shapes a record, or null; ``hidden``: name of a field that is not exposed → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
-      "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether it is on before an
-      administrator has said anything of it, and ``bytes`` what it costs in the tool list;
-    - ``resources`` and ``templates``, by URI, and ``prompts``, by name, are those that are declared, or written by an
-      administrator: ``{"description", "permissions", …}``;
-    - ``tool_list``: ``{"tools", "bytes"}``, the number of the tools and the bytes of the array that tools/list sends
-      (of all of its pages, in the newest revision);
-    - ``left_out``: label → why, of what is in the admin or registered and still does not exist for the principal;
-    - ``failed``: hooks of the project that failed when they were asked.
+      "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
+      administrator has decided, and ``bytes`` is its size in the tool list;
+    - ``resources`` and ``templates``, by URI, and ``prompts``, by name, are those that the project declares or an
+      administrator wrote: ``{"description", "permissions", …}``;
+    - ``tool_list``: ``{"tools", "bytes"}``, the number of tools and the bytes of the array that tools/list sends (all
+      pages together, in the newest revision);
+    - ``left_out``: label → why, for models in the admin or registered ones that do not exist for the principal;
+    - ``failed``: hooks of the project that failed.
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
     request = from_settings().for_principal(principal)
     exchange = inspection_exchange(site, request, "tools/list")
-    # A call context is of a call: it may look up a tenant.
+    # A call context may look up a tenant in the database.
     context = no_database() if user is None else site.call_context(request)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
         rights = Rights.of(site, request)
@@ -130,7 +129,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
 
 
 def lock(inventory: JSON) -> JSON:
-    """What of an inventory is held fast: what is exposed. The bytes of each tool follow from it, but for their sum."""
+    """The part of an inventory that a lock holds: what is exposed, and of the sizes only that of the tool list."""
     locked = {key: value for key, value in inventory.items() if key not in _NOT_LOCKED}
     locked["models"] = {label: _without(model, "hidden") for label, model in inventory["models"].items()}
     locked["tools"] = {name: _without(tool, "bytes") for name, tool in inventory["tools"].items()}
@@ -150,7 +149,7 @@ def is_lock(value: Any) -> bool:
 
 
 def changes(before: JSON, after: JSON) -> list[str]:
-    """What was added (+), taken away (-) and changed (~) between two locks of the same principal, in lines."""
+    """The differences between two locks of the same principal, one a line: added (+), removed (-) and changed (~)."""
     lines: list[str] = []
     for section, noun in _SECTIONS.items():
         old, new = before[section], after[section]
@@ -176,12 +175,12 @@ def _entry_changes(noun: str, name: str, old: JSON | None, new: JSON | None) -> 
                 if item not in was or item not in now:
                     yield f"{'+' if item in now else '-'} {part} {name}.{item}"
                 elif was[item] != now[item]:
-                    yield f"~ {part} {name}.{item}: {_said(now[item])}, was {_said(was[item])}"
+                    yield f"~ {part} {name}.{item}: {_written(now[item])}, was {_written(was[item])}"
         elif was != now:
-            yield f"~ {noun} {name}: {key} {_said(now)}, was {_said(was)}"
+            yield f"~ {noun} {name}: {key} {_written(now)}, was {_written(was)}"
 
 
-def _said(value: Any) -> str:
+def _written(value: Any) -> str:
     return encode(value).decode()
 
 
@@ -213,7 +212,7 @@ def _model(rights: ModelRights) -> JSON:
 
 
 def _serializer(rights: ModelRights) -> JSON | None:
-    """What says what a record looks like, where it is not its fields."""
+    """The serializer that shapes a record, where there is one."""
     if rights.serializer_class is None:
         return None
     name = getattr(rights.serializer_class, "__name__", repr(rights.serializer_class))
@@ -221,7 +220,7 @@ def _serializer(rights: ModelRights) -> JSON | None:
 
 
 def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
-    """Fields that the declarations show or might have shown, and that are not there."""
+    """The fields of the model that are not exposed, each with the reason."""
     model_mcp = rights.model_mcp
     for field in rights.model._meta.concrete_fields:
         if field.name in rights.columns:
@@ -231,17 +230,17 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
         elif field.name not in rights.shown:
             yield field.name, "is not shown"
         elif field.is_relation:
-            yield field.name, "points to what is not shown, or is asked for each object"
+            yield field.name, "points to a model that is not shown, or whose objects are checked one by one"
         elif kind_of(field, named=model_mcp.names(field)) is None:
-            yield field.name, f"is a {type(field).__name__}, which nothing is known of"
+            yield field.name, f"is a {type(field).__name__}, a class that mcp_django does not know"
 
 
-def _tools(exchange: Exchange, entries: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:
-    """Tools as tools/list has them, in its order."""
-    entries.sort(key=lambda entry: entry.tool.name)
-    described = [entry.describe(exchange.request) for entry in entries]
+def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:
+    """The tools as tools/list has them, in its order."""
+    found.sort(key=lambda one: one.tool.name)
+    described = [one.describe(exchange.request) for one in found]
     shaped = project("tools/list", {"tools": described}, exchange.revision)["tools"]
-    return [(entry.tool, one) for entry, one in zip(entries, shaped, strict=True)]
+    return [(one.tool, written) for one, written in zip(found, shaped, strict=True)]
 
 
 def _tool(tool: BaseTool, described: JSON) -> JSON:
@@ -269,7 +268,7 @@ def _kind(tool: BaseTool) -> str:
 
 
 def _permissions(tool: BaseTool) -> list[str]:
-    """What the user needs: permissions of a function, one of those that an action names; none for the query tools."""
+    """The permissions that the user needs: one of those that an action names, or the one of a function."""
     if isinstance(tool, AdminActionTool):
         return tool.permissions
     return _permission(tool)
@@ -298,7 +297,7 @@ def _prompt(entry: AvailablePrompt) -> JSON:
 
 
 def _left_out(site: MCPSite, rights: Rights) -> JSON:
-    """What the admin shows or the project registers, and does not exist for the principal: label → why."""
+    """The models of the admin, and registered ones, that do not exist for the principal: label → why."""
     found = {}
     exposed = {model_mcp.model for model_mcp in site.models.values()}
     for model in site.model_admins:
@@ -317,20 +316,20 @@ def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
         return f"the scope {READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
-    except Exception as error:  # noqa: BLE001 - it was logged, and is told
+    except Exception as error:  # noqa: BLE001 - it was logged, and is reported here
         return f"has_view_permission failed with {type(error).__name__}"
     return "its primary key cannot be read" if allowed else "has_view_permission says no"
 
 
-# How it is asked.
+# How the inventory is taken.
 
 
 @contextmanager
 def no_database() -> Iterator[None]:
-    """Whoever asks a database meanwhile gets an error, whatever is in it and whether there is one."""
+    """Any code that asks a database meanwhile gets an error, whether or not that database exists."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError("The inventory of what is declared asks no database. Name a user.")
+        raise RuntimeError("The inventory of what is declared may not ask a database. Name a user.")
 
     with ExitStack() as stack:
         for connection in connections.all():
@@ -342,7 +341,7 @@ def no_database() -> Iterator[None]:
 
 @contextmanager
 def _failures() -> Iterator[set[str]]:
-    """What is logged of hooks that fail, in the place of the log."""
+    """Collect what would be logged about hooks that fail."""
     found: set[str] = set()
     logger = logging.getLogger("mcp_django")
 

@@ -171,7 +171,7 @@ class AdminActionTool(BaseTool):
         return {"content": content or [text_block("Done.")], "isError": False}
 
     def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
-        """The rows to act on. Raises ToolError, and nothing is changed, if one id is not among the ModelAdmin's rows."""
+        """The rows to act on. Raises ToolError before anything is changed if one id is not among the rows."""
         primary_key = self.model_mcp.opts.pk
         kind = kind_of(primary_key, named=True)
         keys: dict[Any, Any] = {}

@@ -120,7 +120,7 @@ def test_why_a_field_is_not_there(declared: Declared) -> None:
     assert models["shop.product"]["hidden"]["stock"] == "is not shown"
     assert list(models["flights.disruption"]["fields"]) == ["id", "flight", "kind"]
     assert models["flights.disruption"]["hidden"]["reported_by"] == (
-        "points to what is not shown, or is asked for each object"
+        "points to a model that is not shown, or whose objects are checked one by one"
     )
 
 
@@ -296,7 +296,7 @@ def test_what_a_user_does_not_reach_is_told_with_the_reason(viewer: User) -> Non
     assert set(taken["models"]) == {"flights.airline", "flights.flight"}
     assert taken["left_out"]["flights.plane"] == "has_view_permission says no"
     assert taken["models"]["flights.flight"]["hidden"]["plane"] == (
-        "points to what is not shown, or is asked for each object"
+        "points to a model that is not shown, or whose objects are checked one by one"
     )
     assert taken["tools"].keys().isdisjoint({"flights_flight_mark_cancelled", "flights_flight_export_as_csv"})
 
@@ -390,7 +390,7 @@ def test_a_lock_holds_until_something_changes(tmp_path: Path, declared: Declared
     lock = json.loads(path.read_text())
 
     assert written == f"{path} holds what a superuser with the scopes read, actions reaches.\n"
-    assert checked == f"{path} is of today.\n"
+    assert checked == f"{path} is up to date.\n"
     assert lock == json.loads(json.dumps(inventory.lock(inventory.build(site))))
     assert set(lock) == {
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list"
@@ -453,7 +453,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     )
 
     run("--lock", path)
-    assert run("--lock", path, "--check") == f"{path} is of today.\n"
+    assert run("--lock", path, "--check") == f"{path} is up to date.\n"
 
 
 def test_a_field_that_is_added_or_becomes_another_is_told(declared: Declared, tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ def test_a_lock_of_a_user_is_held_against_that_user(viewer: User, tmp_path: Path
     changed = refused("--user", "vera", "--lock", path, "--check")
     of_another = refused("--lock", path, "--check")
 
-    assert same == f"{path} is of today.\n"
+    assert same == f"{path} is up to date.\n"
     assert changed.startswith(f"What the user vera with the scopes read reaches is not what {path} says:\n\n- model ")
     assert f"manage.py mcp_inventory --site mcp --user vera --scopes read --lock {path}" in changed
     assert of_another == (
@@ -523,7 +523,7 @@ def test_a_lock_does_not_depend_on_the_database(db: None, tmp_path: Path) -> Non
     Prompt.objects.create(site="mcp", name="written", text="Sum up.")
     User.objects.create_superuser("root")
 
-    assert run("--lock", path, "--check") == f"{path} is of today.\n"
+    assert run("--lock", path, "--check") == f"{path} is up to date.\n"
 
 
 def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path: Path) -> None:
@@ -545,7 +545,7 @@ def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path
     changed, printed = manage("--lock", str(path), "--check"), manage()
 
     assert (written.returncode, checked.returncode, files) == (0, 0, [])
-    assert checked.stdout == f"{path} is of today.\n"
+    assert checked.stdout == f"{path} is up to date.\n"
     assert changed.returncode == 1
     assert "+ field flights.flight.notes\n" in changed.stderr
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -569,7 +569,7 @@ def test_the_way_to_accept_is_a_command_for_a_shell(db: None, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["--check"], "--check: say with --lock FILE what it is held against."),
+    (["--check"], "--check: name with --lock FILE the file to compare with."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
     (["--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
     (["--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),

@@ -398,7 +398,7 @@ NOWHERE = (
     f"the {KEYWORD} 'A' stands where no header can be read from. It belongs on an argument, or on a property of an "
     "argument that is an object, and not under items, anyOf, allOf, if, $defs and the like."
 )
-NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop what has underscores)"
+NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop names with underscores)"
 
 
 def string(name: Any) -> Any:
