@@ -440,8 +440,8 @@ def test_w010_what_is_stale_is_told_and_made_anew(other: psycopg.Connection[Any]
         assert str(failed.value) == f"{problem}\nTo fix this: manage.py mcp_triggers --install"
         assert warnings == [
             Warning(
-                f"The triggers of the database 'default' are not as they should be. {problem}",
-                hint="Make them anew: manage.py mcp_triggers --install",
+                f"The triggers of the database 'default' are out of date. {problem}",
+                hint="Make them again: manage.py mcp_triggers --install",
                 id="mcp_django.W010",
             )
         ]
