@@ -33,19 +33,23 @@ class Decision(Enum):
     NO_PERMISSION = "no permission"
 
 
+#: Lists compare with it for each of their items, and reading a member of an Enum is slow.
+ALLOWED = Decision.ALLOWED
+
+
 def decide(
     request: MCPRequest,
     scope: str,
+    override: Override | None,
     hook: Callable[[MCPRequest], bool] | None,
     *name: object,
-    override: Override | None = None,
 ) -> Decision:
     """Decide whether the request's principal may use something that needs ``scope`` and that ``hook`` allows.
 
-    The scope comes first, since no hook of the project may run for a credential without it. Where the project has
-    nothing to say, there is no hook. A hook that fails refuses, and is logged by its ``name``. Raises OperationalError
-    while a database is away, and what the hook raised in a request that was given up: neither is an answer (see
-    ``hooks.ask``).
+    The scope comes first, since no hook of the project may run for a credential without it. Where administrators
+    cannot override, there is no override, and where the project has nothing to say, no hook. A hook that fails refuses,
+    and is logged by its ``name``. Raises OperationalError while a database is away, and what the hook raised in a
+    request that was given up: neither is an answer (see ``hooks.ask``).
     """
     if not has_scope(request.mcp, scope):
         return Decision.NO_SCOPE
@@ -55,19 +59,8 @@ def decide(
         if override.restricted and not _is_member(request, override.groups):
             return Decision.NO_GROUP
     if hook is None or ask(partial(hook, request), False, *name):
-        return Decision.ALLOWED
+        return ALLOWED
     return Decision.NO_PERMISSION
-
-
-def is_allowed(
-    request: MCPRequest,
-    scope: str,
-    hook: Callable[[MCPRequest], bool] | None,
-    *name: object,
-    override: Override | None = None,
-) -> bool:
-    """Decide as ``decide`` does, for callers to whom a refusal is an absence."""
-    return decide(request, scope, hook, *name, override=override) is Decision.ALLOWED
 
 
 def has_scope(principal: Principal, scope: str) -> bool:

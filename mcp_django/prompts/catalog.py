@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 
-from mcp_django.access import overrides, permissions
+from mcp_django.access import overrides
 from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.exceptions import InvalidArguments, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.prompts.base import BasePrompt
@@ -94,7 +95,7 @@ def _available(name: str, rows: Mapping[str, Override], exchange: Exchange) -> A
     # A prompt that the project declares keeps its name, whatever an administrator wrote under it before.
     declared = exchange.site.prompts.get(name)
     hook = None if declared is None else declared.is_available
-    if not permissions.is_allowed(exchange.request, READ, hook, f"prompt {name}", override=override):
+    if decide(exchange.request, READ, override, hook, f"prompt {name}") is not ALLOWED:
         return None
     prompt = declared or _written(name, override)
     return None if prompt is None else AvailablePrompt(prompt, override)

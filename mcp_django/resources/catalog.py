@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access.permissions import is_allowed
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
@@ -99,7 +99,7 @@ def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> PlainResource | 
 
 
 def _may_read(resource: PlainResource | PlainTemplate, request: MCPRequest) -> bool:
-    return is_allowed(request, READ, resource.is_available, f"resource {resource.uri}")
+    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}") is ALLOWED
 
 
 def _read_plain(exchange: Exchange, uri: str) -> JSON | None:

@@ -16,7 +16,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 from django.db.models import Q
 
-from mcp_django.access.permissions import is_allowed
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import ask
@@ -386,7 +386,8 @@ class Rights:
         model_mcp = self.site.models.get(label)
         if model_mcp is None:
             return None
-        if not is_allowed(self.request, READ, model_mcp.has_view_permission, model_mcp, "has_view_permission"):
+        hook = model_mcp.has_view_permission
+        if decide(self.request, READ, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
             return None
         found = ModelRights(self, model_mcp)
         return found if found.has_readable_key else None

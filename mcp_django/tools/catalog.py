@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access import overrides, permissions
+from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import ALLOWED, decide, has_scope
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import ACTIONS
 from mcp_django.protocol.errors import MCPError, TooSlow
@@ -77,7 +78,7 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    if fresh and permissions.has_scope(exchange.principal, ACTIONS):
+    if fresh and has_scope(exchange.principal, ACTIONS):
         renew_principal(exchange)
     found = _available(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
     return None if found is None else found.tool
@@ -117,8 +118,8 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
     override = rows.get(tool.name) or Override(tool.enabled_by_default)
-    name = f"tool {tool.name}"
-    if not permissions.is_allowed(exchange.request, tool.scope, tool.is_available, name, override=override):
+    decision = decide(exchange.request, tool.scope, override, tool.is_available, f"tool {tool.name}")
+    if decision is not ALLOWED:
         return None
     if tool.task == "required" and not can_run(exchange.site):
         return None

@@ -14,7 +14,7 @@ from django.db import OperationalError
 
 import mcp_django
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import Decision, decide, has_permission, is_allowed
+from mcp_django.access.permissions import Decision, decide, has_permission
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import ACTIONS, READ
@@ -97,31 +97,30 @@ def test_scope_override_and_permission_must_all_hold(
     }
     request = request_of(user, *([READ, ACTIONS] if has_scope else [READ]))
 
-    decision = decide(request, ACTIONS, hook, "the hook", override=overrides[override])
+    decision = decide(request, ACTIONS, overrides[override], hook, "the hook")
 
     assert decision is expected(has_scope, override, hook)
-    assert is_allowed(request, ACTIONS, hook, "the hook", override=overrides[override]) is (decision is ALLOWED)
 
 
 def test_the_scope_actions_does_not_hold_the_scope_read(user: User) -> None:
-    assert decide(request_of(user, ACTIONS), READ, says_yes, "a hook") is NO_SCOPE
+    assert decide(request_of(user, ACTIONS), READ, None, says_yes, "a hook") is NO_SCOPE
 
 
 def test_no_hook_runs_for_a_credential_without_the_scope(user: User) -> None:
-    assert decide(request_of(user), READ, must_not_be_asked, "a hook") is NO_SCOPE
+    assert decide(request_of(user), READ, None, must_not_be_asked, "a hook") is NO_SCOPE
 
 
 @pytest.mark.parametrize("override", [Override(enabled=False), Override(enabled=True, restricted=True)])
 def test_no_hook_runs_for_what_an_administrator_refused(user: User, override: Override) -> None:
     request = request_of(user, READ)
 
-    assert decide(request, READ, must_not_be_asked, "a hook", override=override) in (SWITCHED_OFF, NO_GROUP)
+    assert decide(request, READ, override, must_not_be_asked, "a hook") in (SWITCHED_OFF, NO_GROUP)
 
 
 def test_an_anonymous_user_is_a_member_of_no_group(group: Group) -> None:
     override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
 
-    assert decide(request_of(AnonymousUser(), READ), READ, says_yes, "a hook", override=override) is NO_GROUP
+    assert decide(request_of(AnonymousUser(), READ), READ, override, says_yes, "a hook") is NO_GROUP
 
 
 def test_a_user_model_without_groups_is_a_member_of_no_group(user: User, group: Group) -> None:
@@ -130,11 +129,11 @@ def test_a_user_model_without_groups_is_a_member_of_no_group(user: User, group: 
 
     override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
 
-    assert decide(request_of(Robot(), READ), READ, says_yes, "a hook", override=override) is NO_GROUP
+    assert decide(request_of(Robot(), READ), READ, override, says_yes, "a hook") is NO_GROUP
 
 
 def test_a_hook_that_fails_is_logged_by_its_name(user: User, caplog: pytest.LogCaptureFixture) -> None:
-    assert decide(request_of(user, READ), READ, fails, "flights.flight", "has_view_permission") is NO_PERMISSION
+    assert decide(request_of(user, READ), READ, None, fails, "flights.flight", "has_view_permission") is NO_PERMISSION
 
     assert caplog.messages == ["flights.flight.has_view_permission failed; taken as a refusal"]
 
@@ -144,7 +143,7 @@ def test_a_database_that_is_away_is_no_refusal(user: User, monkeypatch: pytest.M
     monkeypatch.setattr("mcp_django.hooks.is_database_away", lambda: True)
 
     with pytest.raises(OperationalError, match="The database is away"):
-        decide(request_of(user, READ), READ, fails, "a hook")
+        decide(request_of(user, READ), READ, None, fails, "a hook")
 
 
 def test_a_permission_is_asked_of_the_user_and_an_empty_one_demands_nothing(user: User) -> None:
