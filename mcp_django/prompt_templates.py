@@ -1,6 +1,6 @@
-"""Prompts that administrators write: templates of a few tags and filters, with nothing in reach but the arguments.
+"""The templates of prompts that administrators write: a few tags and filters, which reach nothing but the arguments.
 
-Django's template engine reads them but does not render them: what is written is counted while it is written.
+Django's template engine parses them but does not render them, so that the size can be checked while rendering.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcp_django.types import JSON
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a client asks for before it gets the prompt. Its value is a text, whatever becomes of it."""
+    """An argument that a client asks for before it gets the prompt. Its value is always a text."""
 
     name: str
     required: bool
@@ -41,16 +41,17 @@ class Argument:
 
 
 _TAGS = {"if": defaulttags.do_if, "comment": defaulttags.comment}
-#: None makes much out of little (center, join, addslashes again and again), reads attributes (dictsort), depends on
-#: anything but its input (random, date), or is slow on text that was made for it (urlize, striptags).
+#: Left out are filters that make much output from little input (center, join, repeated addslashes), that read
+#: attributes (dictsort), that depend on more than their input (random, date), and that are slow on malicious text
+#: (urlize, striptags).
 _FILTERS = (
     "capfirst", "cut", "default", "length", "lower", "pluralize", "slice", "slugify", "title", "truncatechars",
     "truncatewords", "upper", "urlencode", "wordcount", "wordwrap",
 )  # fmt: skip
-#: A few of them in a row still make much out of little.
+#: Even these filters make much output from little input when many stand in a row.
 _MAX_FILTERS = 5
 _MAX_DEPTH = 20
-#: What the engine itself knows by name.
+#: Names that the engine itself defines.
 _CONSTANTS = frozenset({"True", "False", "None"})
 
 
@@ -71,18 +72,18 @@ _engine = _make_engine()
 
 
 class CompiledTemplate:
-    """A template with its arguments, in the order in which they are first named."""
+    """A template with its arguments, in the order in which the template first names them."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        """Raises ValidationError for what the engine takes and we do not."""
+        """Raises ValidationError for templates that the engine accepts and we do not."""
         self._nodes = list(nodes)
-        #: Name → whether it must be given.
+        #: Name → whether the argument is required.
         self._required: dict[str, bool] = {}
         self._read(self._nodes, frozenset(), 0)
         self.arguments = [Argument(name, required) for name, required in self._required.items()]
 
     def _read(self, nodes: Iterable[Node], tested: frozenset[str], depth: int) -> None:
-        """Note the arguments of nodes that stand inside of ifs which name those that are ``tested``."""
+        """Collect the arguments of nodes. They stand inside ifs that test the arguments ``tested``."""
         if depth > _MAX_DEPTH:
             raise ValidationError(f"Tags may be nested {_MAX_DEPTH} deep.")
         for node in nodes:
@@ -100,7 +101,7 @@ class CompiledTemplate:
                     self._read(inner, tested | named, depth + 1)
 
     def _note(self, expression: FilterExpression, tested: frozenset[str] | None) -> list[str]:
-        """Note the names in an expression; None for ``tested``: they are but asked about."""
+        """Collect the names in an expression. With None for ``tested``, an if only tests them."""
         if len(expression.filters) > _MAX_FILTERS:
             raise ValidationError(f"A value may pass {_MAX_FILTERS} filters, not more.")
         has_default = any(function is defaultfilters.default for function, _ in expression.filters)
@@ -114,7 +115,7 @@ class CompiledTemplate:
         return names
 
     def render(self, arguments: Mapping[str, str]) -> str:
-        """The text. Raises LimitExceeded, and ToolError for values that a filter cannot take."""
+        """The rendered text. Raises LimitExceeded, and ToolError for values that a filter cannot take."""
         values = {argument.name: arguments.get(argument.name, "") for argument in self.arguments}
         context = Context(values, autoescape=False)
         limit = get_conf().MAX_RESULT_BYTES
@@ -131,7 +132,7 @@ class CompiledTemplate:
 
 
 def _parts(nodes: Iterable[Node], context: Context) -> Iterator[str]:
-    """What the nodes write, piece by piece."""
+    """The output of the nodes, piece by piece."""
     for node in nodes:
         if isinstance(node, TextNode):
             yield node.s
@@ -147,7 +148,7 @@ def _parts(nodes: Iterable[Node], context: Context) -> Iterator[str]:
 
 
 def _expressions(condition: Any) -> Iterator[FilterExpression]:
-    """The expressions that the condition of an if is made of."""
+    """The expressions in the condition of an if."""
     if isinstance(getattr(condition, "value", None), FilterExpression):
         yield condition.value
     for operand in (condition.first, condition.second):
@@ -156,7 +157,7 @@ def _expressions(condition: Any) -> Iterator[FilterExpression]:
 
 
 def _variables(expression: FilterExpression) -> Iterator[Variable]:
-    """The expression's own variable first, if it is one, then those that its filters are given."""
+    """The expression's own variable, if it has one, then the variables among the arguments of its filters."""
     if isinstance(expression.var, Variable):
         yield expression.var
     for _, arguments in expression.filters:
@@ -166,11 +167,11 @@ def _variables(expression: FilterExpression) -> Iterator[Variable]:
 
 
 def _names_of(variable: Variable) -> Iterator[str]:
-    """The name of the argument that a variable is; none for a number. Raises ValidationError."""
+    """The name of the argument that a variable stands for, or nothing for a number. Raises ValidationError."""
     if variable.lookups is None:
         return
     if len(variable.lookups) > 1:
-        raise ValidationError(f"“{variable.var}”: an argument is a text, and has nothing after a dot.")
+        raise ValidationError(f"“{variable.var}”: an argument is a text, so nothing may follow a dot.")
     [name] = variable.lookups
     if name in _CONSTANTS:
         return
@@ -181,13 +182,13 @@ def _names_of(variable: Variable) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def compile_template(text: str) -> CompiledTemplate:
-    """The template that an administrator wrote. Raises ValidationError that says what is wrong with it."""
+    """Compile the template that an administrator wrote. The ValidationError says what is wrong with it."""
     try:
         return CompiledTemplate(_engine.from_string(text).nodelist)
     except TemplateSyntaxError as error:
         message = str(error)
         if message.startswith("Invalid block tag"):
-            # The engine goes on to ask for a tag to be loaded, which cannot be done here.
+            # The engine's text goes on to suggest loading the tag, which is impossible here.
             message = f"{message.partition('. ')[0]}. There are if, elif, else and comment."
         elif message.startswith("Invalid filter"):
             message = f"{message}. There are {', '.join(_FILTERS)}."

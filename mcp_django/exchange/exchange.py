@@ -372,8 +372,10 @@ class Exchange:
         self.request = self.request.copy().for_principal(self.principal)
 
 
-def looking(site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None) -> Exchange:
-    """An exchange that no client began: to see what there is for the request's principal."""
+def inspection_exchange(
+    site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None
+) -> Exchange:
+    """An exchange that no client began, to find out what the request's principal may use."""
     exchange = Exchange(
         site=site,
         principal=request.mcp.principal,

@@ -48,7 +48,7 @@ class Group:
 
 
 def forget() -> None:
-    """Drop what this process remembers of principals and switches."""
+    """Drop what this process remembers of principals and overrides."""
     principals.clear()
     overrides.forget()
 

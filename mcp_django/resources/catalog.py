@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import annotating, files, function, parts, queries, rows, uris
@@ -94,9 +93,7 @@ def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource
 
 
 def _may_read(resource: FunctionResource | FunctionTemplate, request: MCPRequest) -> bool:
-    if READ not in request.mcp.principal.scopes:
-        return False
-    return ask(partial(resource.is_available, request), False, f"resource {resource.uri}")
+    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}") is ALLOWED
 
 
 def _read_plain(exchange: Exchange, uri: str) -> JSON | None:

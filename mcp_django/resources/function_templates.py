@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.completion import Function
 from mcp_django.content import write_annotations
 from mcp_django.resources.function import check_annotations, contents
@@ -151,7 +152,7 @@ class FunctionTemplate:
         return tokens
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def describe(self) -> JSON:
         described: JSON = {"uriTemplate": self.uri, "name": self.name, "mimeType": self.mime_type}

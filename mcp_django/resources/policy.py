@@ -16,6 +16,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 from django.db.models import Q
 
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import ask
@@ -383,11 +384,13 @@ class Rights:
 
     def _look_up(self, label: str) -> ModelRights | None:
         model_mcp = self.site.models.get(label)
-        if model_mcp is None or READ not in self.request.mcp.principal.scopes:
+        if model_mcp is None:
             return None
-        allowed = ask(lambda: model_mcp.has_view_permission(self.request), False, model_mcp, "has_view_permission")
+        hook = model_mcp.has_view_permission
+        if decide(self.request, READ, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
+            return None
         found = ModelRights(self, model_mcp)
-        return found if allowed and found.has_readable_key else None
+        return found if found.has_readable_key else None
 
 
 @lru_cache(maxsize=10_000)

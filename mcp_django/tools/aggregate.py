@@ -1,4 +1,4 @@
-"""aggregate_records: what an agent may know of many rows together, in one small table."""
+"""aggregate_records: counts and other measures over many rows, in one small table."""
 
 from __future__ import annotations
 

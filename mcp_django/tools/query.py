@@ -1,4 +1,4 @@
-"""The query tools: they serve every model, so that the list of tools does not grow with it. Here: find and get."""
+"""The query tools, which serve every model, so that more models mean no more tools. Here are find and get."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-#: One type a schema: some model interfaces drop a tool that gives two.
+#: One type in each schema, since some model interfaces drop a tool whose schema has two.
 _KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
 
-#: Fields, and paths to those of related rows.
+#: Names of fields, and paths to fields of related rows.
 NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 FIELDS = "What to return; all plain fields if left out."
 
 
 def table_schema(**extra: JSON) -> JSON:
-    """The schema of the structured content of ``table_result``, with what else is told beside the notes."""
+    """The schema of the structured content of ``table_result``, with the members of ``extra`` beside the notes."""
     texts: JSON = {"type": "array", "items": {"type": "string"}}
     rows: JSON = {"type": "array", "items": {"type": "array"}}
     return {
@@ -56,12 +56,12 @@ class QueryTool(BaseTool):
         return any(rights.of_label(label) is not None for label in self.site.models)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        # The models are named where the agent reads them; that a name is right is checked with a better answer.
+        # The names are listed for the agent to read. ``_model`` checks the name, and answers an error better.
         labels = [model.label for model in self._rights(request).models()]
         return self.arguments({"type": "string", "enum": labels, "description": "The model."}).schema
 
     def arguments(self, model: JSON) -> Schema:
-        """The schema of the arguments, with ``model`` in the place of the model's name."""
+        """The schema of the arguments, with ``model`` as the schema of the model's name."""
         raise NotImplementedError
 
     def __init__(self, site: Any) -> None:
@@ -75,7 +75,7 @@ class QueryTool(BaseTool):
         if errors := self._checked.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:
-            # Verbose names and help texts in the project's language, whatever the thread's is.
+            # Verbose names and help texts are in the project's language, whatever the thread's language is.
             with translation.override(settings.LANGUAGE_CODE):
                 return self.answer(exchange, self._rights(exchange.request), arguments)
         except InvalidQuery as error:

@@ -163,7 +163,7 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     assert printed[1].startswith("What the user admin with the scopes read reaches on the site mcp.")
     assert printed[2:] == [
         "exposure.json holds what a superuser with the scopes read, actions reaches.\n",
-        "exposure.json is of today.\n",
+        "exposure.json is up to date.\n",
     ]
     assert changed.returncode == 1
     assert changed.stderr == f"CommandError: {shown}"

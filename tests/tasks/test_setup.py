@@ -94,8 +94,8 @@ def test_what_tasks_lack_is_said_and_done_without(
     with broken(monkeypatch):
         [warning] = [message for message in run_checks() if message.id == "mcp_django.W004"]
         assert warning.msg == (
-            "Nothing runs as a task: add is declared with task=, and is run while its caller waits; "
-            "add_in_a_task does not exist for anybody."
+            "Nothing runs as a task: add is declared with task=, and its callers wait while it runs; "
+            "nobody can see or call add_in_a_task."
         )
         assert said in str(warning.hint)
 

@@ -398,7 +398,7 @@ NOWHERE = (
     f"the {KEYWORD} 'A' stands where no header can be read from. It belongs on an argument, or on a property of an "
     "argument that is an object, and not under items, anyOf, allOf, if, $defs and the like."
 )
-NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop what has underscores)"
+NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop names with underscores)"
 
 
 def string(name: Any) -> Any:
@@ -421,7 +421,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"properties": {"a": {"enum": ["x"], KEYWORD: "A"}}},
      f"the {KEYWORD} of a needs the type string, integer or boolean alone, and the type is None."),
     ({"properties": {"a": {"type": "integer", "maximum": 2**63, KEYWORD: "A"}}},
-     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which not every client can say exactly."),
+     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which some clients cannot write exactly."),
     ({KEYWORD: "A"}, NOWHERE),
     ({"properties": {"a": {"items": string("A")}}}, NOWHERE),
     ({"properties": {"a": {"anyOf": [string("A"), {"type": "null"}]}}}, NOWHERE),
