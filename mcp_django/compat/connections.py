@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
+from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 # The transaction.
@@ -196,3 +197,15 @@ def quoted(connection: BaseDatabaseWrapper, name: str) -> str:
     Private: ``DatabaseOperations.quote_name``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     return str(connection.ops.quote_name(name))
+
+
+def in_test_transaction() -> Iterator[BaseDatabaseWrapper]:
+    """The connections whose open transactions are those of a TestCase alone.
+
+    Private: ``atomic_blocks`` of a connection, and ``_from_testcase`` of ``Atomic``. Seen with: Django 5.2, 6.0, 6.1.
+    Public way: none; ``TestCase.captureOnCommitCallbacks`` needs to be told where it is wanted.
+    """
+    for connection in connections.all(initialized_only=True):
+        blocks: Any = connection.atomic_blocks
+        if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
+            yield connection

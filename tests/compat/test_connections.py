@@ -24,6 +24,7 @@ from mcp_django.compat.connections import (
     executed_by,
     has_failed,
     has_uuid_type,
+    in_test_transaction,
     integer_range,
     is_mariadb,
     on_commit_count,
@@ -258,3 +259,11 @@ def test_quoted_is_a_name_in_sql(connection: BaseDatabaseWrapper) -> None:
         cursor.execute(f"SELECT 1 AS {quoted(connection, 'order by')}")
 
         assert cursor.description[0][0] == "order by"
+
+
+@pytest.mark.django_db
+def test_the_transaction_of_a_test_is_told_from_one_of_its_own() -> None:
+    assert [connection.alias for connection in in_test_transaction()] == ["default"]
+
+    with atomic():
+        assert list(in_test_transaction()) == []
