@@ -13,7 +13,8 @@ from django.utils import timezone
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
-from mcp_django.events.transaction import ACCESS, ACCESS_OF, note_control
+from mcp_django.events.controls import ControlKind
+from mcp_django.events.transaction import note_control
 
 if TYPE_CHECKING:
     from mcp_django.models import AdminOverride
@@ -71,14 +72,14 @@ def _tell_access(using: str, users: set[Any] | None) -> None:
     """What the users may do has changed, or what anybody may do."""
     principals.clear()
     overrides.forget()
-    for control in [ACCESS] if users is None else [f"{ACCESS_OF}{key}" for key in users]:
-        note_control(using, control)
+    for key in [""] if users is None else map(str, users):
+        note_control(using, ControlKind.ACCESS, key)
 
 
 def _switch_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
     """What an administrator said of a tool or a prompt: their lists are no longer what they were."""
     overrides.forget()
-    note_control(using, sender.LIST)
+    note_control(using, ControlKind(sender.LIST))
 
 
 def _groups_changed(

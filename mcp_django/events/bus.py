@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from mcp_django.events.changes import Changes
-    from mcp_django.push.hub import Hub
+    from mcp_django.events.controls import ControlSet
 
 
 _GROUP = "mcp_django.events"
@@ -52,10 +52,16 @@ CORE = "channels_redis.core.RedisChannelLayer"
 MAX_CHANNEL_BYTES = 48
 
 
+class Receiver(Protocol):
+    """Takes in the events of its process, as a hub does."""
+
+    def receive(self, changes: Changes, controls: ControlSet) -> None: ...
+
+
 class Bus(ABC):
     """Carries events between the processes of a project."""
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
         """Hand the changes to the hubs of this process and return True, where there is no other process to tell."""
         return False
 
@@ -79,23 +85,23 @@ class LocalBus(Bus):
     """One process: no broker, no thread and no numbers."""
 
     def __init__(self) -> None:
-        self._hubs: WeakSet[Hub] = WeakSet()
+        self._receivers: WeakSet[Receiver] = WeakSet()
         self._lock = Lock()
 
-    def join(self, hub: Hub) -> None:
+    def join(self, receiver: Receiver) -> None:
         """Hand the hub what is told from now on."""
         with self._lock:
-            self._hubs.add(hub)
+            self._receivers.add(receiver)
 
-    def leave(self, hub: Hub) -> None:
+    def leave(self, receiver: Receiver) -> None:
         with self._lock:
-            self._hubs.discard(hub)
+            self._receivers.discard(receiver)
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
         with self._lock:
-            hubs = list(self._hubs)
-        for hub in hubs:
-            hub.receive(changes, controls)
+            receivers = list(self._receivers)
+        for receiver in receivers:
+            receiver.receive(changes, controls)
         return True
 
     def publish(self, event: JSON) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mcp_django.events.controls import ControlSet
 from mcp_django.types import JSON
 
 #: What a payload of ours may take. It is ASCII, so that its bytes are the same in every encoding of a database.
@@ -89,7 +90,7 @@ def read(payload: str) -> JSON | None:
     well_formed = (
         isinstance(changes, list)
         and all(_is_change(change) for change in changes)
-        and _are_texts(event.get("controls", []))
+        and _are_controls(event.get("controls", []))
         and isinstance(event.get("lost", False), bool)
     )
     return event if well_formed else None
@@ -104,6 +105,14 @@ def _is_change(change: Any) -> bool:
         and (change["written"] is None or _are_texts(change["written"]))
         and _are_texts(change["deleted"])
     )
+
+
+def _are_controls(values: Any) -> bool:
+    try:
+        ControlSet.from_json(values)
+    except ValueError:
+        return False
+    return True
 
 
 def _are_texts(values: Any) -> bool:

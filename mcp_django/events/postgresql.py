@@ -23,6 +23,7 @@ from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 from mcp_django.events import payloads
 from mcp_django.events.bus import Bus, get_bus
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import ControlSet
 from mcp_django.events.transaction import untold
 from mcp_django.types import JSON
 
@@ -93,11 +94,11 @@ class PostgreSQLBus(Bus):
         if status != TransactionStatus.INTRANS or raw.pgconn.pipeline_status != PipelineStatus.OFF:
             return
         try:
-            changes, controls = Changes(), set[str]()
+            changes, controls = Changes(), ControlSet()
             for change_set in change_sets:
                 changes.absorb(change_set.changes)
-                controls |= change_set.controls
-            statement = self._notify(raw, _event(changes.as_json(), sorted(controls)))
+                controls.absorb(change_set.controls)
+            statement = self._notify(raw, _event(changes.as_json(), controls.as_json()))
         except Exception:
             logger.exception("A transaction cannot tell what it has changed; it is told afterwards")
             return
@@ -202,7 +203,7 @@ def _bus() -> PostgreSQLBus | None:
     return None
 
 
-def _event(changes: list[JSON], controls: list[str]) -> JSON:
+def _event(changes: list[JSON], controls: list[JSON]) -> JSON:
     return {name: value for name, value in (("changes", changes), ("controls", controls)) if value}
 
 

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.events import native_threads
 from mcp_django.events.bus import get_bus
-from mcp_django.events.queue import Backlog, Batch
+from mcp_django.events.queue import EventQueue, MergedEvent
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.events.changes import Changes
+    from mcp_django.events.controls import ControlSet
 
 logger = logging.getLogger("mcp_django")
 _FLUSH_SECONDS = 5.0
@@ -39,12 +40,12 @@ class Publisher:
         """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours."""
         self.id = uuid.uuid4().hex
         self.number = 0
-        self._backlog = Backlog()
+        self._queue = EventQueue()
         self._running = False
         self._started_at = 0.0
         self._lock = threading.Lock()
 
-    def put(self, changes: Changes, controls: set[str]) -> None:
+    def put(self, changes: Changes, controls: ControlSet) -> None:
         """Tell every process. Costs an append; never raises and never waits for a broker."""
         try:
             if get_bus().deliver_here(changes, controls):
@@ -53,7 +54,7 @@ class Publisher:
             # Whoever saves a row is not to blame for CHANNEL_LAYERS; whoever listens is told by the hub.
             logger.exception("A change cannot be told")
             return
-        self._backlog.put((changes, controls))
+        self._queue.put((changes, controls))
         if not self._running:
             self._start()
 
@@ -62,7 +63,7 @@ class Publisher:
         if not self._running:
             return True
         done = native_threads.new_event()
-        self._backlog.put(done)
+        self._queue.put(done)
         return done.wait(seconds)
 
     def _start(self) -> None:
@@ -76,14 +77,13 @@ class Publisher:
         except RuntimeError:
             # The process ends, and Python starts no threads any more.
             self._running = False
-            self._send_all(self._backlog.take(None))
+            self._send_all(self._queue.take(None))
 
     def _run(self) -> None:
         sent_at, repeat = 0.0, _FIRST_REPEAT
-        backlog = self._backlog
         while True:
             try:
-                item = backlog.wait(repeat)
+                item = self._queue.wait(repeat)
             except queue.Empty:
                 self._send([], [])
                 repeat = min(repeat * 2, _LAST_REPEAT)
@@ -92,21 +92,21 @@ class Publisher:
                 pause = sent_at + get_conf().COALESCE_SECONDS - time.monotonic()
                 if pause > 0 and not hasattr(item, "set"):
                     native_threads.sleep(pause)
-                self._send_all(backlog.take(item))
+                self._send_all(self._queue.take(item))
             except Exception:
                 logger.exception("Changes could not be sent")
             sent_at, repeat = time.monotonic(), _FIRST_REPEAT
 
-    def _send_all(self, batch: Batch) -> None:
+    def _send_all(self, merged: MergedEvent) -> None:
         try:
-            if batch.changes or batch.controls:
+            if merged.changes or merged.controls:
                 self.number += 1
-                self._send(batch.changes.as_json(), sorted(batch.controls))
+                self._send(merged.changes.as_json(), merged.controls.as_json())
         finally:
-            for flush_done in batch.flushes:
+            for flush_done in merged.flushes:
                 flush_done.set()
 
-    def _send(self, changes: list[JSON], controls: list[str]) -> None:
+    def _send(self, changes: list[JSON], controls: list[JSON]) -> None:
         event: JSON = {"publisher": self.id, "started": self._started_at, "number": self.number}
         if changes:
             event["changes"] = changes

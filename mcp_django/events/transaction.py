@@ -15,16 +15,11 @@ from django.db import connections
 
 from mcp_django.events.bus import get_bus
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import Control, ControlKind, ControlSet
 from mcp_django.events.publisher import publisher
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
-
-
-#: The control that tells of what everybody may do, and the beginning of those that tell of one user, by the key.
-ACCESS, ACCESS_OF = "access", "access:"
-#: What more users than these may do is told, in one transaction, as what everybody may do.
-_MAX_USERS = 100
 
 
 class ChangeSet:
@@ -34,7 +29,7 @@ class ChangeSet:
 
     def __init__(self) -> None:
         self.changes = Changes()
-        self.controls: set[str] = set()
+        self.controls = ControlSet()
         self.told = False
         #: Where it stood among the connection's on_commit callbacks when it was last looked for.
         self.position = 0
@@ -44,16 +39,6 @@ class ChangeSet:
         if not self.told:
             self.told = True
             publisher.put(self.changes, self.controls)
-
-    def note_control(self, control: str) -> None:
-        if control.startswith(ACCESS_OF):
-            if ACCESS in self.controls:
-                return
-            users = {item for item in self.controls if item.startswith(ACCESS_OF)}
-            if len(users) >= _MAX_USERS:
-                self.controls -= users
-                control = ACCESS
-        self.controls.add(control)
 
     def waits(self, callbacks: list[Any]) -> bool:
         """Whether it is among the callbacks of the present transaction.
@@ -105,11 +90,11 @@ def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted:
             change_set()
 
 
-def note_control(alias: str, control: str) -> None:
-    """Something that every process must know (``access:<user>``, ``tools``, ``session:<key>``), told at the commit."""
+def note_control(alias: str, kind: ControlKind, key: str = "") -> None:
+    """Let every process know of something beside changed rows, once the transaction commits: see ``ControlKind``."""
     connection = connections[alias]
     change_set = current(connection)
     if change_set is not None:
-        change_set.note_control(control)
+        change_set.controls.note(Control(kind, key))
         if not connection.in_atomic_block:
             change_set()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from django.db import connections
 
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import ControlSet
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
 
@@ -72,7 +73,7 @@ class Follower:
                 # Another process may name a database otherwise, and whoever speaks on the bus may name any.
                 alias = change["alias"] if change["alias"] in connections else ANY_DATABASE
                 changes.note(alias, change["label"], change["written"], change["deleted"])
-            self._hub.receive(changes, event.get("controls", ()))
+            self._hub.receive(changes, ControlSet.from_json(event.get("controls", [])))
 
     def _count(self, event: JSON) -> int:
         """How many events of the event's publisher were lost before it; a bus that loses none numbers none."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_django.conf import get_conf
 from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.changes import Changes
-from mcp_django.events.transaction import ACCESS
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import task_watch, visibility
 from mcp_django.push.delivery import Delivery
@@ -26,7 +26,7 @@ from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.push.live_queries import LiveQueries
 from mcp_django.push.retries import Unanswered
-from mcp_django.push.waiters import Addresses
+from mcp_django.push.waiters import Waiters
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ _PRINCIPALS_PER_CALL = 100
 #: Such calls at a time: while one waits for the database another goes on, and most workers are left for requests.
 _CHECKS_AT_ONCE = 2
 _STREAMS_PER_SESSION = 4
-#: The controls that tell of a task begin with it.
-_TASK = "task:"
 
 
 class Member(Protocol):
@@ -88,10 +86,10 @@ class Hub:
         #: Key of a principal → bytes of the URIs that it watches.
         self._watched_bytes: Counter[str] = Counter()
         self._inbox = Changes()
-        self._controls: set[str] = set()
+        self._controls = ControlSet()
         self._inbox_lock = Lock()
         self._woken = asyncio.Event()
-        self.addresses = Addresses(loop)
+        self.waiters = Waiters(loop)
         self._tasks: set[asyncio.Task[None]] = set()
         self.delivery = Delivery(loop)
         self._bus = get_bus()
@@ -120,7 +118,7 @@ class Hub:
             self._follow(subscription, listener)
         if listener.tasks:
             # How they stand is told at once: they may have changed before anybody watched.
-            self.receive(Changes(), [_TASK + key for key in listener.tasks])
+            self.receive(Changes(), [Control(ControlKind.TASK, key) for key in listener.tasks])
         # A session's stream speaks once it watches what the session watches: see ``arrange``.
         listener.muted = listener.session_key is not None
 
@@ -223,11 +221,11 @@ class Hub:
 
     # What happens. From any thread.
 
-    def receive(self, changes: Changes, controls: Iterable[str]) -> None:
+    def receive(self, changes: Changes, controls: Iterable[Control]) -> None:
         """Take in changes; they are looked at on the loop, together with whatever comes meanwhile."""
         with self._inbox_lock:
             self._inbox.absorb(changes)
-            self._controls.update(controls)
+            self._controls.absorb(controls)
         # A loop that is closed has no listeners left.
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._woken.set)
@@ -238,7 +236,7 @@ class Hub:
         for label, subscriptions in self._index.items():
             if subscriptions and label:
                 missed.note(visibility.ANY_DATABASE, label, written=None)
-        self.receive(missed, [ACCESS])
+        self.receive(missed, [EVERYBODY])
 
     # The hub's own tasks.
 
@@ -253,7 +251,7 @@ class Hub:
             self._woken.clear()
             with self._inbox_lock:
                 changes, self._inbox = self._inbox, Changes()
-                controls, self._controls = self._controls, set()
+                controls, self._controls = self._controls, ControlSet()
             try:
                 await self._handle(changes, controls)
             except Exception:
@@ -261,14 +259,14 @@ class Hub:
                 await asyncio.sleep(1)
                 self.resync()
 
-    async def _handle(self, changes: Changes, controls: set[str]) -> None:
+    async def _handle(self, changes: Changes, controls: ControlSet) -> None:
         if any(concerns_lists(control) for control in controls):
             visibility.forget()
             self.lists.hear(controls)
         for control in sorted(controls):
-            await self._obey(control)
+            await self._handle_control(control)
         with contextlib.suppress(Overloaded):  # The sweep asks again.
-            await self._tell_tasks({item.removeprefix(_TASK) for item in controls if item.startswith(_TASK)})
+            await self._tell_tasks(controls.keys_of(ControlKind.TASK))
         self.live.hear((label for _, label in changes), controls)
         groups: dict[Any, visibility.Group] = {}
         for (_, label), change in changes.items():
@@ -320,19 +318,18 @@ class Hub:
         others = self.listeners_of(listener.session_key)
         return next((other for other in others if not other.muted), listener)
 
-    async def _obey(self, control: str) -> None:
-        """Do what another process, or the sweep, asks for a stored session."""
-        what, _, subject = control.partition(":")
-        if what == "wake":
-            self.addresses.wake(subject)
-        elif what in ("session", "missed"):
-            for listener in self.listeners_of(subject):
-                try:
-                    await self._reload(listener, missed=what == "missed")
-                except Overloaded:
-                    continue  # The sweep asks again.
-                except Exception:
-                    logger.exception("What a session watches could not be read; trying again")
+    async def _handle_control(self, control: Control) -> None:
+        """Wake what waits for the control, and reload the streams of a stored session that was changed."""
+        self.waiters.wake(control)
+        if control.kind not in (ControlKind.SESSION, ControlKind.STALE_SESSION):
+            return
+        for listener in self.listeners_of(control.key):
+            try:
+                await self._reload(listener, missed=control.kind is ControlKind.STALE_SESSION)
+            except Overloaded:
+                continue  # The sweep asks again.
+            except Exception:
+                logger.exception("What a session watches could not be read; trying again")
 
     async def _tell_tasks(self, keys: set[str]) -> None:
         """Tell of the tasks what is new of them."""
@@ -400,7 +397,7 @@ class Hub:
         while True:
             await asyncio.sleep(get_conf().SWEEP_SECONDS)
             turn += 1
-            for work in (self.addresses.look, self._look_at_tasks, self._compare):
+            for work in (self.waiters.look, self._look_at_tasks, self._compare):
                 try:
                     await work(turn)
                 except Overloaded:
@@ -428,7 +425,7 @@ class Hub:
         # Read again where everything is done in its order: what was read here may be older than what was told.
         stale = [listener.session_key for listener, uris in sessions.items() if uris != set(listener.subscriptions)]
         if stale:
-            self.receive(Changes(), [f"missed:{key}" for key in stale])
+            self.receive(Changes(), [Control(ControlKind.STALE_SESSION, key) for key in stale if key])
 
     async def _look_at_tasks(self, turn: int) -> None:
         await self._tell_tasks({key for listener in self._listeners for key in listener.tasks})

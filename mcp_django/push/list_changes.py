@@ -22,7 +22,7 @@ from django.utils import translation
 
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
-from mcp_django.events.transaction import ACCESS, ACCESS_OF
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.exchange.exchange import Exchange, NoConnection, looking
 from mcp_django.prompts import catalog as prompts
 from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
@@ -60,9 +60,13 @@ _UNKNOWN = b""
 _FAILED = b"failed"
 
 
-def concerns_lists(control: str) -> bool:
-    """Whether something happened that may have changed lists, and what this process remembers of principals."""
-    return control == ACCESS or control in LISTS or control.startswith(ACCESS_OF)
+#: The kinds of controls after which lists, and what this process remembers of principals, may be out of date.
+_KINDS = frozenset({ControlKind.ACCESS, *map(ControlKind, LISTS)})
+
+
+def concerns_lists(control: Control) -> bool:
+    """Whether lists, and what this process remembers of principals, may be out of date."""
+    return control.kind in _KINDS
 
 
 class _Page(NamedTuple):
@@ -162,16 +166,15 @@ class ListWatch:
 
     # What may have changed.
 
-    def hear(self, controls: Collection[str]) -> None:
+    def hear(self, controls: ControlSet) -> None:
         """Compare what the controls speak of, for those whom they concern; what was remembered is forgotten already."""
-        if ACCESS in controls:
+        if EVERYBODY in controls:
             self._ask(self._audiences.values(), LISTS)
             return
-        if named := [name for name in LISTS if name in controls]:
+        if named := [name for name in LISTS if Control(ControlKind(name)) in controls]:
             self._ask(self._audiences.values(), named)
-        for control in controls:
-            if control.startswith(ACCESS_OF):
-                self._ask(self._of_principal.get(f"user:{control.removeprefix(ACCESS_OF)}", ()), LISTS)
+        for key in controls.keys_of(ControlKind.ACCESS):
+            self._ask(self._of_principal.get(f"user:{key}", ()), LISTS)
 
     def sweep(self) -> None:
         """Compare those that were not looked at for the longest time: some changes no signal tells of."""

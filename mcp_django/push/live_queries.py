@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import is_outage
-from mcp_django.events.transaction import ACCESS, ACCESS_OF
+from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
 from mcp_django.push.listeners import Identity, Listener, Subscription
 from mcp_django.push.live_answers import LiveAnswer, Viewer
@@ -165,15 +165,15 @@ class LiveQueries:
                 del self._index[label]
         return True
 
-    def hear(self, labels: Iterable[str], controls: Collection[str]) -> None:
+    def hear(self, labels: Iterable[str], controls: ControlSet) -> None:
         """Rows of models have changed, or rights: what is made of them is computed again."""
         for label in set(labels):
             for query in self._index.get(label, ()):
                 self._touch(query)
-        users = {f"user:{control.removeprefix(ACCESS_OF)}" for control in controls if control.startswith(ACCESS_OF)}
-        if ACCESS in controls or users:
+        users = {f"user:{key}" for key in controls.keys_of(ControlKind.ACCESS)}
+        if EVERYBODY in controls or users:
             for query in self._queries.values():
-                if ACCESS in controls or next(iter(query.subscriptions.values())).principal.key in users:
+                if EVERYBODY in controls or next(iter(query.subscriptions.values())).principal.key in users:
                     self._touch(query)
 
     def works(self) -> list[Any]:

@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.events.transaction import note_control
 from mcp_django.models import OpenQuestion
@@ -43,7 +44,7 @@ def answer_question(session_key: str, question_id: RequestId | None, response: J
         return  # Not one of ours, and perhaps nothing that a database takes for a text.
     open_ = OpenQuestion.objects.filter(pk=question_id, session=session_key, answer=None)
     if open_.filter(expires_at__gt=timezone.now()).update(answer=encode(response).decode()):
-        note_control(router.db_for_write(OpenQuestion), f"wake:question:{question_id}")
+        note_control(router.db_for_write(OpenQuestion), ControlKind.QUESTION, question_id)
         flush()
 
 

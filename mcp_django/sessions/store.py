@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.events.transaction import note_control
 from mcp_django.exchange.running import RUNNING, running_key
@@ -103,14 +104,14 @@ class StoredSession:
         key = running_key(self.key, cast("int | str", request_id))
         running = RUNNING.get(key)
         if running is None:
-            mailbox.put(f"cancel:{key}")
+            mailbox.put(Control(ControlKind.CANCEL, key))
         elif not running.cancelled:
             running.cancel()
             running.queries.interrupt()
 
     def _tell(self) -> None:
         """Let the process that holds the session's stream know, before the client gets its answer."""
-        note_control(self._alias, f"session:{self.key}")
+        note_control(self._alias, ControlKind.SESSION, self.key)
         flush()
 
     @property

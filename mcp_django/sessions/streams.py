@@ -19,6 +19,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, StreamEvent
 from mcp_django.protocol.errors import SessionNotFound
@@ -72,7 +73,7 @@ def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, tell
             StreamEvent(stream_id=key, number=number, body=body) for number, body in enumerate(bodies, first)
         )
     if tell:
-        note_control(alias, f"wake:stream:{key}")
+        note_control(alias, ControlKind.STREAM, key)
     return True
 
 

@@ -30,8 +30,9 @@ import mcp_django
 from demo_project.flights.models import Airline
 from mcp_django.events import bus as buses
 from mcp_django.events import postgresql
+from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.events.postgresql import PostgreSQLBus
-from mcp_django.events.transaction import ACCESS, note, note_control
+from mcp_django.events.transaction import note, note_control
 from mcp_django.push.hub import Hub
 from tests.conftest import _close_hubs, need
 from tests.end_to_end.servers import wait_for
@@ -95,7 +96,7 @@ def test_a_transaction_tells_by_itself_what_it_changes(channel: Channel) -> None
         before = channel.events()
 
     assert before == []
-    assert channel.events() == [{**wrote("shop.tag", "a", "b"), "controls": ["tools"]}]
+    assert channel.events() == [{**wrote("shop.tag", "a", "b"), "controls": [{"kind": "tools"}]}]
     assert all_that_was_told(channel) == []
 
 
@@ -578,9 +579,9 @@ def watch_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[Peer], Watching]:
     """Watches UA and AA, after the hub has joined the bus and everybody has looked for what came before that."""
     looked, handle = threading.Event(), Hub._handle
 
-    async def handled(hub: Hub, changes: Any, controls: set[str]) -> None:
+    async def handled(hub: Hub, changes: Any, controls: ControlSet) -> None:
         await handle(hub, changes, controls)
-        if ACCESS in controls:
+        if EVERYBODY in controls:
             looked.set()
 
     monkeypatch.setattr(Hub, "_handle", handled)
@@ -712,7 +713,8 @@ def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
     with listening() as stranger:
         stranger.notify("rubbish")
         stranger.notify('{"changes":[{"alias":"nowhere","label":"no.model","written":null,"deleted":[]}]}')
-        stranger.notify('{"controls":["session:x","wake:y","task:z","missed:"]}')
+        for kind in [*ControlKind, "of a newer version"]:
+            stranger.notify(json.dumps({"controls": [{"kind": kind, "key": "x"}]}))
     with transaction.atomic():
         Airline.objects.get(pk="AA").save()
 
