@@ -41,7 +41,7 @@ _HOMES = {
     "PromptMessage": "mcp_django.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",
-    "ToolError": "mcp_django.tools.results",
+    "ToolError": "mcp_django.exceptions",
     "URLElicitation": "mcp_django.exchange.questions",
     "WatchedManager": "mcp_django.push.bulk",
     "WatchedQuerySet": "mcp_django.push.bulk",
