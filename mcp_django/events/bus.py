@@ -65,7 +65,7 @@ class Bus(ABC):
         """Hand the changes to the hubs of this process and return True, where there is no other process to tell."""
         return False
 
-    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
         """Tell in the connection's transaction itself what that changes, where the bus is the database."""
         return
 

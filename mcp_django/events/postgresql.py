@@ -24,7 +24,7 @@ from mcp_django.events import payloads
 from mcp_django.events.bus import Bus, get_bus
 from mcp_django.events.changes import Changes
 from mcp_django.events.controls import ControlSet
-from mcp_django.events.transaction import untold
+from mcp_django.events.transaction import unpublished
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -64,33 +64,33 @@ class PostgreSQLBus(Bus):
 
     # In the thread that saves.
 
-    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
         """Tell before each COMMIT of the connection. Django has no hook there; once is enough for all its time."""
         if connection.alias != self._alias or "_mcp_commit" in vars(connection):
             return
         commit = connection._commit  # type: ignore[attr-defined]
 
-        def tell_and_commit() -> None:
+        def publish_and_commit() -> None:
             bus = _bus()
             if bus is not None and connection.alias == bus._alias:
-                bus._tell(connection)
+                bus._publish_and_commit(connection)
             commit()
 
-        vars(connection).update(_mcp_commit=commit, _commit=tell_and_commit)
+        vars(connection).update(_mcp_commit=commit, _commit=publish_and_commit)
 
-    def _tell(self, connection: BaseDatabaseWrapper) -> None:
+    def _publish_and_commit(self, connection: BaseDatabaseWrapper) -> None:
         """Give what the transaction has changed to NOTIFY, and commit. Raises what COMMIT raises.
 
         What cannot be told here, the publisher is given after the commit.
         """
-        change_sets, raw = untold(connection), connection.connection
+        change_sets, raw = unpublished(connection), connection.connection
         if not change_sets or raw is None or self._full:
             return
         status = raw.info.transaction_status
         if status == TransactionStatus.INERROR:
             # An error was caught that Django was not told of: COMMIT rolls back, and says nothing.
             for change_set in change_sets:
-                change_set.told = True
+                change_set.published = True
         if status != TransactionStatus.INTRANS or raw.pgconn.pipeline_status != PipelineStatus.OFF:
             return
         try:
@@ -108,7 +108,7 @@ class PostgreSQLBus(Bus):
         with connection.wrap_database_errors, psycopg.ClientCursor(raw) as cursor:
             cursor.execute(b"; ".join([statement, *([_LOOK] if looks else []), b"COMMIT"]))
             for change_set in change_sets:
-                change_set.told = True
+                change_set.published = True
             if looks:
                 cursor.nextset()
                 self._note_usage(cursor.fetchone())
@@ -181,14 +181,14 @@ class PostgreSQLBus(Bus):
     async def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         connection = await psycopg.AsyncConnection.connect(**_parameters(self._listen_alias), autocommit=True)
         try:
-            heard: deque[Any] = deque()
-            connection.add_notify_handler(heard.append)
+            received: deque[Any] = deque()
+            connection.add_notify_handler(received.append)
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             joined()
             while True:
                 # All that came together is handed over together: of one transaction each subscriber is told once.
-                while heard:
-                    event = payloads.read(heard.popleft().payload)
+                while received:
+                    event = payloads.read(received.popleft().payload)
                     if event is not None:
                         yield event
                 await _read(connection)

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 class ChangeSet:
     """The changes of one savepoint branch of one connection."""
 
-    __slots__ = ("__weakref__", "changes", "controls", "position", "told")
+    __slots__ = ("__weakref__", "changes", "controls", "position", "published")
 
     def __init__(self) -> None:
         self.changes = Changes()
         self.controls = ControlSet()
-        self.told = False
+        self.published = False
         #: Where it stood among the connection's on_commit callbacks when it was last looked for.
         self.position = 0
 
     def __call__(self) -> None:
         # A bus that rides in the transaction has told it already.
-        if not self.told:
-            self.told = True
+        if not self.published:
+            self.published = True
             publisher.put(self.changes, self.controls)
 
     def waits(self, callbacks: list[Any]) -> bool:
@@ -47,7 +47,7 @@ class ChangeSet:
         """
         if self.position >= len(callbacks) or callbacks[self.position][1] is not self:
             self.position = next((index for index, item in enumerate(callbacks) if item[1] is self), len(callbacks))
-        return not self.told and self.position < len(callbacks)
+        return not self.published and self.position < len(callbacks)
 
 
 def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
@@ -64,20 +64,20 @@ def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
         change_set = kept[branch] = ChangeSet()
         change_set.position = len(connection.run_on_commit)
         connection.on_commit(change_set, robust=True)
-        _ride_with(connection)
+        _publish_with_commit(connection)
     return change_set
 
 
-def _ride_with(connection: BaseDatabaseWrapper) -> None:
+def _publish_with_commit(connection: BaseDatabaseWrapper) -> None:
     """Let the bus tell in the connection's transaction what that changes, if it can."""
     # Settings that name no bus are told of when the change is.
     with contextlib.suppress(Exception):
-        get_bus().ride_with(connection)
+        get_bus().publish_with_commit(connection)
 
 
-def untold(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
+def unpublished(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
     """The change sets that are told if the connection's present transaction commits."""
-    return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].told]
+    return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].published]
 
 
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:

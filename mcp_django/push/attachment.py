@@ -52,7 +52,7 @@ class Attachment:
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
         """Find out what there is of subscriptions that could not be looked at in time."""
         if unknown:
-            self._on_loop(lambda: self._hub.look_later(listener, unknown, told=unknown))
+            self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
     def arrange(self, session_key: str) -> None:
         """Let the newest stream of a session speak for it, now that it watches what the session watches."""

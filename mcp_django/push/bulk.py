@@ -44,13 +44,13 @@ class WatchedQuerySetMixin(_Base):
     the rows cannot be known, or there are more than MAX_CHANGED_KEYS, subscribers are told that the model changed.
     """
 
-    tells_of_updates = True
+    reports_updates = True
     #: What this queryset does is told by its caller.
-    _is_told_of = False
+    _is_reported = False
 
     def _clone(self) -> Any:
         clone = super()._clone()
-        clone._is_told_of = self._is_told_of
+        clone._is_reported = self._is_reported
         return clone
 
     def bulk_create(self, objs: Iterable[Row], *args: Any, **kwargs: Any) -> list[Row]:
@@ -69,7 +69,7 @@ class WatchedQuerySetMixin(_Base):
     def bulk_update(self, objs: Iterable[Any], fields: Iterable[str], *args: Any, **kwargs: Any) -> int:
         rows = tuple(objs)
         silent = self._chain()
-        silent._is_told_of = True
+        silent._is_reported = True
         changed: int = _unwatched(silent).bulk_update(rows, fields, *args, **kwargs)
         targets = self._targets()
         if targets and changed:
@@ -80,7 +80,7 @@ class WatchedQuerySetMixin(_Base):
 
     def update(self, **kwargs: Any) -> int:
         targets = self._targets()
-        if not targets or self._is_told_of:
+        if not targets or self._is_reported:
             return super().update(**kwargs)
         self._for_write = True
         changed, keys = self._by_key(targets, lambda rows: _unwatched(rows).update(**kwargs))

@@ -13,7 +13,7 @@ from typing import Protocol
 _AT_ONCE = 100
 
 
-class Sink(Protocol):
+class Flushable(Protocol):
     """A connection with something to write."""
 
     async def flush(self) -> None:
@@ -25,13 +25,13 @@ class Delivery:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[Sink] = deque()
+        self._waiting: deque[Flushable] = deque()
         self._is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, sink: Sink) -> None:
-        """Let the sink be flushed soon. On the loop."""
-        self._waiting.append(sink)
+    def add(self, connection: Flushable) -> None:
+        """Let the connection be flushed soon. On the loop."""
+        self._waiting.append(connection)
         self._schedule()
 
     def _schedule(self) -> None:

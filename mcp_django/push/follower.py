@@ -51,7 +51,7 @@ class Follower:
                 async with aclosing(self._bus.subscribe(self._hub.resync)) as events:
                     async for event in events:
                         pause, looked_at = _FIRST_PAUSE, time.monotonic()
-                        self.hear(event)
+                        self.receive(event)
             except Exception:
                 logger.warning("The bus failed; joining it again", exc_info=pause == _FIRST_PAUSE)
             await asyncio.sleep(pause)
@@ -61,7 +61,7 @@ class Follower:
                 looked_at = time.monotonic()
                 self._hub.resync()
 
-    def hear(self, event: JSON) -> None:
+    def receive(self, event: JSON) -> None:
         """Take in one event; what its number says was lost, or it says itself, subscribers look for."""
         lost = self._count(event) if "number" in event else int(event.get("lost", False))
         if lost:

@@ -25,7 +25,7 @@ from mcp_django.push.follower import Follower
 from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.push.live_queries import LiveQueries
-from mcp_django.push.retries import Unanswered
+from mcp_django.push.retries import Retries
 from mcp_django.push.waiters import Waiters
 from mcp_django.workers import get_workers
 
@@ -80,7 +80,7 @@ class Hub:
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
         self.lists = ListWatch()
         self.live = LiveQueries(self)
-        self.unanswered = Unanswered(self)
+        self.retries = Retries(self)
         #: Concrete label → subscription → its listener: an event costs by its matches.
         self._index: dict[str, dict[Subscription, Listener]] = defaultdict(dict)
         #: Key of a principal → bytes of the URIs that it watches.
@@ -96,7 +96,7 @@ class Hub:
         self._start(self._work())
         self._start(self._sweep())
         self._start(self.lists.work())
-        self._start(self.unanswered.work())
+        self._start(self.retries.work())
         for work in self.live.works():
             self._start(work)
         if isinstance(self._bus, LocalBus):
@@ -133,7 +133,7 @@ class Hub:
         subscription = listener.subscriptions.pop(uri, None)
         if subscription is not None:
             self._unfollow(subscription, listener)
-            listener.untell(uri)
+            listener.discard(uri)
 
     def remove(self, listener: Listener) -> None:
         self._listeners.pop(listener, None)
@@ -146,9 +146,9 @@ class Hub:
             if not self._by_session[listener.session_key]:
                 del self._by_session[listener.session_key]
             self.arrange(listener.session_key)
-            speaker = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
-            if speaker is not None:
-                speaker.take_over(listener)
+            active = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
+            if active is not None:
+                active.take_over(listener)
 
     def has_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> bool:
         """Whether its principal may watch these too: see MAX_WATCHED_BYTES."""
@@ -262,19 +262,19 @@ class Hub:
     async def _handle(self, changes: Changes, controls: ControlSet) -> None:
         if any(concerns_lists(control) for control in controls):
             visibility.forget()
-            self.lists.hear(controls)
+            self.lists.receive(controls)
         for control in sorted(controls):
             await self._handle_control(control)
         with contextlib.suppress(Overloaded):  # The sweep asks again.
-            await self._tell_tasks(controls.keys_of(ControlKind.TASK))
-        self.live.hear((label for _, label in changes), controls)
-        groups: dict[Any, visibility.Group] = {}
+            await self._notify_of_tasks(controls.keys_of(ControlKind.TASK))
+        self.live.receive((label for _, label in changes), controls)
+        groups: dict[Any, visibility.EqualRights] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():
                 if visibility.concerns(subscription, change):
                     group = groups.get(listener.identity)
                     if group is None:
-                        group = groups[listener.identity] = visibility.Group(listener)
+                        group = groups[listener.identity] = visibility.EqualRights(listener)
                     group.subscriptions[subscription] = listener
         waiting = list(groups.values())
         batches = iter([waiting[i : i + _PRINCIPALS_PER_CALL] for i in range(0, len(waiting), _PRINCIPALS_PER_CALL)])
@@ -282,36 +282,36 @@ class Hub:
             for _ in range(min(_CHECKS_AT_ONCE, len(waiting))):
                 checks.create_task(self._check_all(batches, changes))
 
-    async def _check_all(self, batches: Iterator[list[visibility.Group]], changes: Changes) -> None:
+    async def _check_all(self, batches: Iterator[list[visibility.EqualRights]], changes: Changes) -> None:
         for batch in batches:
             await self._check(batch, changes)
 
-    async def _check(self, batch: list[visibility.Group], changes: Changes) -> None:
+    async def _check(self, batch: list[visibility.EqualRights], changes: Changes) -> None:
         while True:
             try:
-                found = await get_workers().run(visibility.told, batch, changes)
+                found = await get_workers().run(visibility.check, batch, changes)
                 break
             except Overloaded:
                 await asyncio.sleep(0.05)
         for group, checked in zip(batch, found, strict=True):
-            for subscription in checked.tell:
-                self.tell(subscription, group.subscriptions[subscription])
+            for subscription in checked.notify:
+                self.notify(subscription, group.subscriptions[subscription])
             if checked.later:
-                self.unanswered.put(group, checked, changes)
+                self.retries.put(group, checked, changes)
 
-    def tell(self, subscription: Subscription, listener: Listener) -> bool:
+    def notify(self, subscription: Subscription, listener: Listener) -> bool:
         """Tell that what is watched has changed; False if no stream of its session speaks yet."""
         if self.holds(subscription, listener):
-            speaker = self._speaker(listener) if listener.muted else listener
-            speaker.tell_updated(subscription.uri)
-            return not speaker.muted
+            active = self._active(listener) if listener.muted else listener
+            active.notify_updated(subscription.uri)
+            return not active.muted
         return True
 
     def holds(self, subscription: Subscription, listener: Listener) -> bool:
         """Whether the listener is here and watches by this subscription; it may have been given up meanwhile."""
         return listener in self._listeners and listener.subscriptions.get(subscription.uri) is subscription
 
-    def _speaker(self, listener: Listener) -> Listener:
+    def _active(self, listener: Listener) -> Listener:
         """Who is told in the listener's place: a newer stream of its session may have taken over meanwhile."""
         if listener.session_key is None:
             return listener
@@ -331,7 +331,7 @@ class Hub:
             except Exception:
                 logger.exception("What a session watches could not be read; trying again")
 
-    async def _tell_tasks(self, keys: set[str]) -> None:
+    async def _notify_of_tasks(self, keys: set[str]) -> None:
         """Tell of the tasks what is new of them."""
         if not keys:
             return
@@ -345,7 +345,7 @@ class Hub:
             else:
                 told[found.key] = found.changed_at
             if found.task is not None:
-                found.listener.tell_task(found.key, found.task)
+                found.listener.notify_task(found.key, found.task)
 
     async def _reload(self, listener: Listener, *, missed: bool) -> None:
         """Let a session's stream watch what the session watches, or end it with the session.
@@ -379,17 +379,17 @@ class Hub:
             # whether its answer is another one.
             for subscription in added if missed else unseen:
                 if not subscription.is_live:
-                    listener.tell_updated(subscription.uri)
+                    listener.notify_updated(subscription.uri)
             if unknown:
-                self.look_later(listener, unknown, told=added if missed else unseen)
+                self.look_later(listener, unknown, notified=added if missed else unseen)
 
-    def look_later(self, listener: Listener, unknown: list[Subscription], told: list[Subscription]) -> None:
+    def look_later(self, listener: Listener, unknown: list[Subscription], notified: list[Subscription]) -> None:
         """Find out what there is of the subscriptions as if all of it had changed."""
-        group, everything = visibility.Group(listener), Changes()
+        group, everything = visibility.EqualRights(listener), Changes()
         for subscription in unknown:
             group.subscriptions[subscription] = listener
             everything.note(visibility.ANY_DATABASE, subscription.concrete, written=None)
-        self.unanswered.put(group, visibility.Checked(later=unknown), everything, told=told)
+        self.retries.put(group, visibility.Checked(later=unknown), everything, notified=notified)
 
     async def _sweep(self) -> None:
         """Compare what is open with the database: ended tokens, users and sessions end their streams."""
@@ -428,7 +428,7 @@ class Hub:
             self.receive(Changes(), [Control(ControlKind.STALE_SESSION, key) for key in stale if key])
 
     async def _look_at_tasks(self, turn: int) -> None:
-        await self._tell_tasks({key for listener in self._listeners for key in listener.tasks})
+        await self._notify_of_tasks({key for listener in self._listeners for key in listener.tasks})
 
     def _end(self, member: Member) -> None:
         self.leave(member)

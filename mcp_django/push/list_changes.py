@@ -29,7 +29,7 @@ from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
-from mcp_django.push.prefetch import Together
+from mcp_django.push.prefetch import Prefetch
 from mcp_django.push.visibility import current_request
 from mcp_django.resources import catalog as resources
 from mcp_django.tools import catalog as tools
@@ -106,14 +106,14 @@ class Audience:
         self.looked_at = time.monotonic()
         self.rests_until = 0.0
 
-    def tell(self, found: Mapping[str, bytes]) -> None:
+    def compare(self, found: Mapping[str, bytes]) -> None:
         """Remember the digests, and tell of those that are others than before."""
         for name, digest in found.items():
             known = self.digests.get(name)
             self.digests[name] = digest
             if known is not None and known != digest:
                 for listener in self.listeners:
-                    listener.tell_list_changed(name)
+                    listener.notify_list_changed(name)
 
 
 class ListWatch:
@@ -166,7 +166,7 @@ class ListWatch:
 
     # What may have changed.
 
-    def hear(self, controls: ControlSet) -> None:
+    def receive(self, controls: ControlSet) -> None:
         """Compare what the controls speak of, for those whom they concern; what was remembered is forgotten already."""
         if EVERYBODY in controls:
             self._ask(self._audiences.values(), LISTS)
@@ -225,7 +225,7 @@ class ListWatch:
         for audience, (_, names), digests in zip(audiences, jobs, found, strict=True):
             if digests is not None:
                 audience.looked_at, audience.rests_until = now, now + _PAUSE_SECONDS
-                audience.tell(digests)
+                audience.compare(digests)
             elif audience.listeners:
                 # Nobody else waits for it: a database may be away that is this principal's alone.
                 audience.looked_at, audience.rests_until = now, now + pause
@@ -274,13 +274,13 @@ def first_look(listener: Listener, names: Collection[str]) -> dict[str, bytes]:
 
 def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes] | None]:
     """For each listener digests of those of the lists that can be read; None where its database is away."""
-    together = Together([listener for listener, _ in jobs])
-    return [_look_again(listener, names, together) for listener, names in jobs]
+    prefetch = Prefetch([listener for listener, _ in jobs])
+    return [_look_again(listener, names, prefetch) for listener, names in jobs]
 
 
-def _look_again(listener: Listener, names: Collection[str], together: Together) -> dict[str, bytes] | None:
+def _look_again(listener: Listener, names: Collection[str], prefetch: Prefetch) -> dict[str, bytes] | None:
     try:
-        request = together.request_of(listener)
+        request = prefetch.request_of(listener)
         with listener.site.call_context(request):
             return _digests(listener.site, request, names, listener.revision, _Memory())
     except MCPError:

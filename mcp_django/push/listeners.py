@@ -74,7 +74,7 @@ class Subscription:
     keys: frozenset[str] | None = None
     #: A collection of which every row is visible.
     unscoped: bool = False
-    #: What may be told of it could not be found out in time: see ``unanswered``.
+    #: What may be told of it could not be found out in time: see ``retries``.
     is_waiting: bool = False
     #: A live query: the digest of the answer that its client knows of. None: it is being asked for. Empty: of none.
     digest: str | None = None
@@ -195,7 +195,7 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
     return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))
 
 
-class Sink(Protocol):
+class NotificationWriter(Protocol):
     """Writes what a listener is told."""
 
     def wake(self) -> None:
@@ -265,9 +265,9 @@ class Listener:
     _pending: dict[tuple[str, str], bytes] = field(default_factory=dict)
     #: Those that were taken, and are being written.
     _taken: dict[tuple[str, str], bytes] = field(default_factory=dict)
-    #: Who is woken when there is something to write: whoever waits in ``next``, or the sink.
+    #: Who is woken when there is something to write: whoever waits in ``next``, or the writer.
     _waiter: asyncio.Future[None] | None = None
-    _sink: Sink | None = None
+    _writer: NotificationWriter | None = None
     _made_at: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -289,22 +289,22 @@ class Listener:
     def is_counted(self) -> bool:
         return self.subscription_id is not None
 
-    def untell(self, uri: str) -> None:
+    def discard(self, uri: str) -> None:
         """Take back what is pending of a resource that is watched no more."""
         self._pending.pop((_UPDATED, uri), None)
 
-    def tell_updated(self, uri: str) -> None:
-        self._tell(_UPDATED, uri, _updated(uri, self.subscription_id))
+    def notify_updated(self, uri: str) -> None:
+        self._put(_UPDATED, uri, _updated(uri, self.subscription_id))
 
-    def tell_task(self, key: str, task: JSON) -> None:
+    def notify_task(self, key: str, task: JSON) -> None:
         """Tell how a task stands, in the place of what is pending of it."""
         method = "notifications/tasks"
-        self._tell(method, key, _notification(method, task, self.subscription_id))
+        self._put(method, key, _notification(method, task, self.subscription_id))
 
-    def tell_list_changed(self, name: str) -> None:
+    def notify_list_changed(self, name: str) -> None:
         if name in self.lists:
             method = f"notifications/{name}/list_changed"
-            self._tell(method, "", _notification(method, {}, self.subscription_id))
+            self._put(method, "", _notification(method, {}, self.subscription_id))
 
     def close(self, *, going_away: bool = False) -> None:
         """End the stream: its reader is given what is pending, then None."""
@@ -332,12 +332,12 @@ class Listener:
             await self._waiter
         return self.take()
 
-    def speak_to(self, sink: Sink) -> None:
-        """Wake the sink from now on when there is something to ``take``, and at the end; another way than ``next``."""
+    def write_to(self, writer: NotificationWriter) -> None:
+        """Wake the writer when there is something to ``take``, and at the end. It stands in for ``next``."""
         self.begun = True
-        self._sink = sink
+        self._writer = writer
         if self._pending or self.closed:
-            sink.wake()
+            writer.wake()
 
     def take(self) -> list[bytes]:
         """The pending notifications, encoded; they are pending no more. Those that were taken before are written."""
@@ -348,10 +348,10 @@ class Listener:
         """Tell what another stream of the session, whose client is gone, was to tell, and may not have told."""
         for (method, key), body in {**gone._taken, **gone._pending}.items():
             if method != _UPDATED or key in self.subscriptions:
-                self._tell(method, key, body)
+                self._put(method, key, body)
         gone._taken, gone._pending = {}, {}
 
-    def _tell(self, method: str, key: str, body: bytes) -> None:
+    def _put(self, method: str, key: str, body: bytes) -> None:
         if self.muted or self.abandoned:
             return
         is_first = not self._pending
@@ -360,8 +360,8 @@ class Listener:
             self._wake()
 
     def _wake(self) -> None:
-        if self._sink is not None:
-            self._sink.wake()
+        if self._writer is not None:
+            self._writer.wake()
             return
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():

@@ -22,7 +22,7 @@ from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
 from mcp_django.push.listeners import Identity, Listener, Subscription
 from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.push.prefetch import Together
+from mcp_django.push.prefetch import Prefetch
 from mcp_django.resources import uris
 from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.sessions.store import forget_answers
@@ -73,7 +73,7 @@ class LiveQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryJob:
     """A query on its way to a worker."""
 
     listener: Listener
@@ -85,7 +85,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class QueryOutcome:
     """What a worker found. Nothing of it: the query may not be seen, and nobody is told."""
 
     answer: LiveAnswer | None = None
@@ -165,7 +165,7 @@ class LiveQueries:
                 del self._index[label]
         return True
 
-    def hear(self, labels: Iterable[str], controls: ControlSet) -> None:
+    def receive(self, labels: Iterable[str], controls: ControlSet) -> None:
         """Rows of models have changed, or rights: what is made of them is computed again."""
         for label in set(labels):
             for query in self._index.get(label, ()):
@@ -230,14 +230,14 @@ class LiveQueries:
                 query.dirty = len(who) < len(query.subscriptions)
             begun = self._hub.loop.time()
             try:
-                asked = [_asked(query, who) for query, who in zip(taken, known, strict=True)]
-                outcomes = await get_workers().run(compute, asked)
+                jobs = [_job_of(query, who) for query, who in zip(taken, known, strict=True)]
+                outcomes = await get_workers().run(compute, jobs)
             except Overloaded:
                 await asyncio.sleep(_BUSY_SECONDS)
                 outcomes = []
             except Exception:
                 logger.exception("Live queries could not be computed; trying again")
-                outcomes = [Outcome(is_unknown=True)] * len(taken)
+                outcomes = [QueryOutcome(is_unknown=True)] * len(taken)
             for query in taken[len(outcomes) :]:
                 query.dirty = True
                 lane.put(query)
@@ -247,7 +247,9 @@ class LiveQueries:
                 # Half of the time the worker is free for others, on a server that has few.
                 await asyncio.sleep(self._hub.loop.time() - begun)
 
-    def _finish(self, query: LiveQuery, known: dict[Subscription, Listener], outcome: Outcome, begun: float) -> None:
+    def _finish(
+        self, query: LiveQuery, known: dict[Subscription, Listener], outcome: QueryOutcome, begun: float
+    ) -> None:
         if not query.subscriptions:
             return  # Nobody watches it any more, and what it is made of is followed no more.
         pause = get_conf().LIVE_SECONDS
@@ -255,13 +257,13 @@ class LiveQueries:
             query.tries, query.is_slow = 0, outcome.answer.seconds > _CALL_SECONDS
             # What changed in a model before it was followed may have been missed.
             query.dirty = self._follow(query, outcome.answer.labels) or query.dirty
-            self._tell(query, known, outcome.answer.digest)
+            self._notify(query, known, outcome.answer.digest)
         elif outcome.is_too_slow or outcome.is_unknown:
             query.is_slow = query.is_slow or outcome.is_too_slow
             query.tries += 1
             pause = max(pause, min(max(pause, _WAIT_SECONDS) * 2 ** min(query.tries, 10), _LONGEST_PAUSE))
             if outcome.is_too_slow and query.tries >= _TRIES:
-                self._tell(query, known, None)
+                self._notify(query, known, None)
             else:
                 query.dirty = True
         query.rests_until = begun + (max(pause, _WAIT_SECONDS) if query.dirty else pause)
@@ -269,86 +271,87 @@ class LiveQueries:
         if query.dirty:
             self._schedule(query)
 
-    def _tell(self, query: LiveQuery, known: dict[Subscription, Listener], digest: str | None) -> None:
+    def _notify(self, query: LiveQuery, known: dict[Subscription, Listener], digest: str | None) -> None:
         """Tell those who know of another answer. None: nobody knows which it is, so all of them."""
         for one, listener in known.items():
             if one.digest == digest or one not in query.subscriptions:
                 continue
-            if self._hub.tell(one, listener):
+            if self._hub.notify(one, listener):
                 one.digest, one.is_stored = digest if digest is not None else UNKNOWN, False
             else:
                 query.dirty = True  # Its stream is about to be opened.
 
 
-def _asked(query: LiveQuery, known: dict[Subscription, Listener]) -> Asked:
+def _job_of(query: LiveQuery, known: dict[Subscription, Listener]) -> QueryJob:
     stored = [
         (one.digest, listener.session_key, one.uri)
         for one, listener in known.items()
         if one.is_stored and listener.session_key is not None
     ]
     listener = next(iter(query.subscriptions.values()))
-    return Asked(listener, query.target, stored, is_last_try=query.tries + 1 >= _TRIES)
+    return QueryJob(listener, query.target, stored, is_last_try=query.tries + 1 >= _TRIES)
 
 
 # In a worker.
 
 
-def compute(asked: Sequence[Asked]) -> list[Outcome]:
+def compute(jobs: Sequence[QueryJob]) -> list[QueryOutcome]:
     """The outcome of each query, or of the first of them if they take too long together."""
     end = time.monotonic() + _CALL_SECONDS
-    outcomes: list[Outcome] = []
-    together = Together([one.listener for one in asked])
-    for _, group in groupby(asked, key=lambda one: one.listener.identity):
+    outcomes: list[QueryOutcome] = []
+    prefetch = Prefetch([one.listener for one in jobs])
+    for _, group in groupby(jobs, key=lambda one: one.listener.identity):
         queries = list(group)
-        found = list(_for_principal(queries, end, together))
+        found = list(_for_principal(queries, end, prefetch))
         outcomes += found
         if len(found) < len(queries) or found[-1].is_unknown or time.monotonic() >= end:
             break
     return outcomes
 
 
-def _for_principal(asked: Sequence[Asked], end: float, together: Together) -> Iterator[Outcome]:
+def _for_principal(jobs: Sequence[QueryJob], end: float, prefetch: Prefetch) -> Iterator[QueryOutcome]:
     """The outcomes of one principal's queries, as far as there is time: of the first of them always."""
-    site = asked[0].listener.site
-    found: list[Outcome] = []
+    site = jobs[0].listener.site
+    found: list[QueryOutcome] = []
     try:
-        request = together.request_of(asked[0].listener)
+        request = prefetch.request_of(jobs[0].listener)
         with site.call_context(request):
             viewer = Viewer(site, request)
-            for one in asked:
+            for one in jobs:
                 found.append(_outcome(viewer, one))
                 if found[-1].is_unknown or time.monotonic() >= end:
                     break
     except MCPError:
-        found += [Outcome()] * (len(asked) - len(found))  # The credentials no longer hold; the sweep ends the stream.
+        # The credentials no longer hold; the sweep ends the stream.
+        found += [QueryOutcome()] * (len(jobs) - len(found))
     except BaseException as error:
         if is_outage(error):
-            found.append(Outcome(is_unknown=True))
+            found.append(QueryOutcome(is_unknown=True))
         else:
             logger.exception("Live queries cannot be computed; nobody is told")
-            found += [Outcome()] * (len(asked) - len(found))
-    yield from found[: len(asked)]
+            found += [QueryOutcome()] * (len(jobs) - len(found))
+    yield from found[: len(jobs)]
 
 
-def _outcome(viewer: Viewer, asked: Asked) -> Outcome:
+def _outcome(viewer: Viewer, job: QueryJob) -> QueryOutcome:
     try:
-        if not viewer.sees(asked.target):
-            return Outcome()
+        if not viewer.sees(job.target):
+            return QueryOutcome()
         try:
-            outcome = Outcome(viewer.answer(asked.target))
+            outcome = QueryOutcome(viewer.answer(job.target))
         except TooSlow:
             logger.warning("A live query took longer than STATEMENT_SECONDS; it is computed again later")
-            outcome = Outcome(is_too_slow=True)
+            outcome = QueryOutcome(is_too_slow=True)
         digest = outcome.answer.digest if outcome.answer is not None else None
-        if outcome.answer is not None or asked.is_last_try:
+        if outcome.answer is not None or job.is_last_try:
             # Before they are told: should their streams end just then, it is told once more on the next ones.
-            forget_answers((session, uri) for known, session, uri in asked.stored if known != digest)
+            forget_answers((session, uri) for known, session, uri in job.stored if known != digest)
     except InvalidQuestion:
-        return Outcome()
+        return QueryOutcome()
     except BaseException as error:
         if is_outage(error):
             logger.warning("The database failed a live query; it is computed again later", exc_info=True)
-            return Outcome(is_unknown=True)
+            return QueryOutcome(is_unknown=True)
         logger.exception("A live query cannot be computed; nobody is told")
-        return Outcome()
+        return QueryOutcome()
     return outcome

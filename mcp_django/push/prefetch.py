@@ -32,7 +32,7 @@ logger = logging.getLogger("mcp_django")
 _FINDING = ("_get_permissions", "_get_user_permissions", "_get_group_permissions")
 
 
-class Together:
+class Prefetch:
     """The principals of some listeners, on their way through the checks of one event. In a worker.
 
     What it cannot find out is asked of each principal in its turn, and so is what went wrong here.

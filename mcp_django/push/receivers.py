@@ -157,7 +157,7 @@ class Watch:
             # Django sets it by the base manager, which may tell of it with the keys of the rows.
             by_manager = getattr(relation.on_delete, "lazy_sub_objs", False)
             base_manager: Any = relation.related_model._base_manager
-            if not (by_manager and getattr(base_manager._queryset_class, "tells_of_updates", False)):
+            if not (by_manager and getattr(base_manager._queryset_class, "reports_updates", False)):
                 labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
         return labels
 

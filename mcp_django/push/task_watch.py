@@ -27,7 +27,7 @@ logger = logging.getLogger("mcp_django")
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class TaskNews:
     """A task that a listener is to be told of. ``task`` is None for one that nothing more will be told of."""
 
     listener: Listener
@@ -41,18 +41,18 @@ class News:
         return told is not None and self.changed_at is not None and self.changed_at < told
 
 
-def news(listeners: Collection[Listener], keys: Collection[str]) -> list[News]:
+def news(listeners: Collection[Listener], keys: Collection[str]) -> list[TaskNews]:
     """What the listeners were not told yet of those of the tasks that they watch."""
     watched = [
         (listener, key, told) for listener in listeners for key, told in list(listener.tasks.items()) if key in keys
     ]
-    stand = _stand({key for _, key, _ in watched})
-    changed = [(listener, key) for listener, key, told in watched if key in stand and stand[key] != told]
-    gone = [News(listener, key, None, None, True) for listener, key, _ in watched if key not in stand]
-    return gone + _told(changed)
+    last_changed = _changed_at({key for _, key, _ in watched})
+    changed = [(listener, key) for listener, key, told in watched if key in last_changed and last_changed[key] != told]
+    gone = [TaskNews(listener, key, None, None, True) for listener, key, _ in watched if key not in last_changed]
+    return gone + _news_of(changed)
 
 
-def _stand(keys: Collection[str]) -> dict[str, datetime]:
+def _changed_at(keys: Collection[str]) -> dict[str, datetime]:
     """When each of the tasks last changed. A task whose worker is gone changes now."""
     now = timezone.now()
     tasks = Task.objects.filter(pk__in=keys, expires_at__gt=now)
@@ -61,7 +61,7 @@ def _stand(keys: Collection[str]) -> dict[str, datetime]:
     return dict(tasks.values_list("key", "updated_at"))
 
 
-def _told(changed: Iterable[tuple[Listener, str]]) -> list[News]:
+def _news_of(changed: Iterable[tuple[Listener, str]]) -> list[TaskNews]:
     rows = {task.key: task for task in Task.objects.filter(pk__in={key for _, key in changed})}
     shapes = {key: detailed(task) for key, task in rows.items()}
     principals = _principals({listener for listener, _ in changed})
@@ -72,7 +72,7 @@ def _told(changed: Iterable[tuple[Listener, str]]) -> list[News]:
             principal = principals[listener]
             may_see = principal is not None and store.is_of(task, listener.site, principal)
             is_last = task.state in store.ENDED
-            found.append(News(listener, key, task.updated_at, shapes[key] if may_see else None, is_last))
+            found.append(TaskNews(listener, key, task.updated_at, shapes[key] if may_see else None, is_last))
     return found
 
 

@@ -23,7 +23,7 @@ from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.options.row_hooks import shows_every_row
 from mcp_django.protocol.errors import MCPError, TooSlow
 from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
-from mcp_django.push.prefetch import Together, Visible
+from mcp_django.push.prefetch import Prefetch, Visible
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
 
@@ -38,7 +38,7 @@ _TRIED_AGAIN_PER_TURN = 50
 _KEYS_PER_QUERY = 1_000
 
 
-class Group:
+class EqualRights:
     """The subscriptions of principals with equal rights: asked once for all of them."""
 
     def __init__(self, listener: Listener) -> None:
@@ -76,7 +76,7 @@ class Checked:
     """What was found out of a group."""
 
     #: The subscriptions to notify.
-    tell: list[Subscription] = field(default_factory=list)
+    notify: list[Subscription] = field(default_factory=list)
     #: Those of which it could not be found out: they are to be asked about again, in this order.
     later: list[Subscription] = field(default_factory=list)
     #: The kinds of questions that took too long: see ``kind_of``.
@@ -85,45 +85,47 @@ class Checked:
     is_away: bool = False
 
 
-def told(groups: list[Group], changes: Changes) -> list[Checked]:
+def check(groups: list[EqualRights], changes: Changes) -> list[Checked]:
     """For each group what to tell. After a question that took too long all others are left for later.
 
     Everybody else's events wait behind this call. What is asked about later already is left to that.
     """
     found: list[Checked] = []
     is_late = False
-    together = Together([group.listener for group in groups])
+    prefetch = Prefetch([group.listener for group in groups])
     for group in groups:
         waiting = [subscription for subscription in group.subscriptions if subscription.is_waiting]
         if is_late:
             found.append(Checked(later=list(group.subscriptions)))
             continue
         asked = group.subscriptions.keys() - set(waiting) if waiting else group.subscriptions
-        checked = _check(group, asked, changes, together)
+        checked = _check_one(group, asked, changes, prefetch)
         is_late = bool(checked.later)
         checked.later += waiting
         found.append(checked)
     return found
 
 
-def asked_again(group: Group, changes: Changes) -> Checked:
+def check_again(group: EqualRights, changes: Changes) -> Checked:
     """What to tell a group of which that could not be found out before."""
-    return _check(group, group.subscriptions, changes, Together())
+    return _check_one(group, group.subscriptions, changes, Prefetch())
 
 
-def _check(group: Group, subscriptions: Collection[Subscription], changes: Changes, together: Together) -> Checked:
+def _check_one(
+    group: EqualRights, subscriptions: Collection[Subscription], changes: Changes, prefetch: Prefetch
+) -> Checked:
     listener, checked = group.listener, Checked()
     waiting = deque(subscriptions)
     if not waiting:
         return checked
     try:
-        request = together.request_of(listener)
+        request = prefetch.request_of(listener)
         with listener.site.call_context(request):
-            sight = Sight(Rights.of(listener.site, request), subscriptions, together.visible(listener))
+            sight = Sight(Rights.of(listener.site, request), subscriptions, prefetch.visible(listener))
             while waiting and not checked.slow:
                 try:
-                    if _is_told(waiting[0], sight, changes):
-                        checked.tell.append(waiting[0])
+                    if _must_notify(waiting[0], sight, changes):
+                        checked.notify.append(waiting[0])
                     waiting.popleft()
                 except TooSlow:
                     checked.slow.add(kind_of(waiting[0]))
@@ -142,13 +144,13 @@ def _check(group: Group, subscriptions: Collection[Subscription], changes: Chang
     return checked
 
 
-def _is_told(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
+def _must_notify(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
     """Whether a change is told. Raises TooSlow, and what a database raises that is away."""
     for (alias, label), change in changes.items():
         if label != subscription.concrete or not concerns(subscription, change):
             continue
         try:
-            if _tell(subscription, sight, alias, change):
+            if _is_concerned(subscription, sight, alias, change):
                 return True
         except MCPError:
             raise
@@ -160,7 +162,7 @@ def _is_told(subscription: Subscription, sight: Sight, changes: Changes) -> bool
     return False
 
 
-def presumed(group: Group, changes: Changes) -> list[Subscription]:
+def presume(group: EqualRights, changes: Changes) -> list[Subscription]:
     """Those of a group to tell, whose rows the database does not let us look at: by what was visible the last time.
 
     Only their right to the model is asked anew. Of rows that nobody knows to have been visible, nobody is told.
@@ -174,7 +176,7 @@ def presumed(group: Group, changes: Changes) -> list[Subscription]:
                 subscription
                 for subscription in group.subscriptions
                 if any(
-                    _presume(subscription, rights, change)
+                    _was_visible(subscription, rights, change)
                     for (_, label), change in changes.items()
                     if label == subscription.concrete and concerns(subscription, change)
                 )
@@ -187,7 +189,7 @@ def presumed(group: Group, changes: Changes) -> list[Subscription]:
         return []
 
 
-def _presume(subscription: Subscription, rights: Rights, change: ModelChange) -> bool:
+def _was_visible(subscription: Subscription, rights: Rights, change: ModelChange) -> bool:
     if subscription.target is None or rights.of_label(subscription.target.label) is None:
         return False
     if subscription.target.is_of_record:
@@ -199,7 +201,7 @@ def _presume(subscription: Subscription, rights: Rights, change: ModelChange) ->
 
 def current_request(listener: Listener) -> MCPRequest:
     """A request of the listener's principal, as its credentials give it now. Raises MCPError."""
-    return Together().request_of(listener)
+    return Prefetch().request_of(listener)
 
 
 class Sight:
@@ -260,24 +262,24 @@ def _visible(model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
     return found
 
 
-def _tell(subscription: Subscription, sight: Sight, alias: str, change: ModelChange) -> bool:
+def _is_concerned(subscription: Subscription, sight: Sight, alias: str, change: ModelChange) -> bool:
     target = subscription.target
     if target is None or target.kind == "schema":
         return False
     model = sight.model(target.label)
     if target.is_of_record:
-        return _tell_record(subscription, sight, model, alias)
-    return model is not None and _tell_collection(subscription, sight, model, alias, change)
+        return _record_is_concerned(subscription, sight, model, alias)
+    return model is not None and _collection_is_concerned(subscription, sight, model, alias, change)
 
 
-def _tell_record(subscription: Subscription, sight: Sight, model: ModelRights | None, alias: str) -> bool:
+def _record_is_concerned(subscription: Subscription, sight: Sight, model: ModelRights | None, alias: str) -> bool:
     seen = subscription.visible
     # A key that was deleted is asked for too: it may be there again, by what was told before or will be told after.
     subscription.visible = model is not None and sight.record(model, subscription.key, alias)
     return seen or subscription.visible
 
 
-def _tell_collection(
+def _collection_is_concerned(
     subscription: Subscription, sight: Sight, model: ModelRights, alias: str, change: ModelChange
 ) -> bool:
     if change.written is None:

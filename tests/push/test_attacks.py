@@ -60,8 +60,8 @@ def test_suppressing_a_change_by_forged_events(
 
     async def hear() -> None:
         follower = Follower(hub(), ChannelLayerBus(NOBODY))
-        follower.hear({"changes": [{**true, **forged}]})
-        follower.hear({"changes": [true]})
+        follower.receive({"changes": [{**true, **forged}]})
+        follower.receive({"changes": [true]})
 
     serving_loop.run(hear())
 
@@ -85,7 +85,7 @@ def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
         [query] = hub.live._queries.values()
         known = query.known
         hub.live.remove(subscription, listener)
-        hub.live._finish(query, known, live_queries.Outcome(answer), serving_loop.loop.time())
+        hub.live._finish(query, known, live_queries.QueryOutcome(answer), serving_loop.loop.time())
         hub.close()
         return hub.live._queries, hub.live._index
 

@@ -39,7 +39,7 @@ def hear(hub: Callable[[], Hub], serving_loop: LoopThread) -> Hear:
         async def take_in() -> None:
             if not followers:
                 followers.append(Follower(hub(), ChannelLayerBus(NOBODY)))
-            followers[0].hear(event)
+            followers[0].receive(event)
 
         serving_loop.run(take_in())
 

@@ -50,7 +50,7 @@ def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
         await watching.call.inbox.put({"type": "http.disconnect"})
         for _ in range(turns):
             await asyncio.sleep(0)
-        listener.tell_updated("db://flights/flight/1")
+        listener.notify_updated("db://flights/flight/1")
         await watching.call.finish()
 
     serving_loop.run(tell_and_leave())
@@ -310,9 +310,9 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
         subscription = watched(site, kept)
         assert subscription is not None
         hub.watch(older, subscription)
-        newer.tell_updated(kept)
-        newer.tell_updated(unwatched)
-        newer.tell_list_changed("tools")
+        newer.notify_updated(kept)
+        newer.notify_updated(unwatched)
+        newer.notify_list_changed("tools")
         if is_read:
             await newer.next()
         hub.remove(newer)

@@ -146,7 +146,7 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
             subscription = watch(site, uri)
             assert subscription is not None
             hub.watch(listener, subscription)
-            listener.tell_updated(uri)
+            listener.notify_updated(uri)
         return await listener.next()
 
     assert [json.loads(body)["params"]["uri"] for body in serving_loop.run(watch_twice())] == [uri]
