@@ -10,8 +10,9 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.listeners import Listener
 from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.push.subscriptions import Subscription
 
 T = TypeVar("T")
 

@@ -29,8 +29,7 @@ from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
-from mcp_django.push.prefetch import Prefetch
-from mcp_django.push.visibility import current_request
+from mcp_django.push.prefetch import Prefetch, current_request
 from mcp_django.resources import catalog as resources
 from mcp_django.tools import catalog as tools
 from mcp_django.types import JSON

@@ -20,9 +20,11 @@ from mcp_django.conf import get_conf
 from mcp_django.db.outages import is_outage
 from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
-from mcp_django.push.listeners import Identity, Listener, Subscription
+from mcp_django.push.identities import Identity
+from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Prefetch
+from mcp_django.push.subscriptions import Subscription
 from mcp_django.resources import uris
 from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.sessions.store import forget_answers

@@ -25,7 +25,7 @@ from mcp_django.sessions import mailbox
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
-    from mcp_django.push.listeners import Subscription
+    from mcp_django.push.subscriptions import Subscription
     from mcp_django.sites import MCPSite
 
 

@@ -16,8 +16,11 @@ from mcp_django.exchange.principals import Source
 from mcp_django.push import listeners, live_queries
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Identity, Listener, Subscription
+from mcp_django.push.identities import Identity
+from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer
+from mcp_django.push.subscriptions import Subscription
+from mcp_django.push.sweep import compare
 from mcp_django.resources import uris
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, listen, watch
@@ -217,7 +220,7 @@ def test_a_stream_that_begins_too_late_ends_at_once(
     async def begin_after_a_sweep() -> list[bytes] | None:
         hub = Hub(serving_loop.loop)
         hub.add(listener)
-        await hub._compare(1)
+        await compare(hub, 1)
         hub.close()
         return await asyncio.wait_for(listener.next(), 30)
 

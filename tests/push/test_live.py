@@ -23,7 +23,7 @@ from mcp_django.models import AccessToken, WatchedResource
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import live_queries
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Identity
+from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from mcp_django.transports.http import connection

@@ -21,7 +21,8 @@ from mcp_django.events.changes import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken
 from mcp_django.push import prefetch
-from mcp_django.push.listeners import Listener, watch
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import watch
 from mcp_django.push.visibility import EqualRights, check
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of

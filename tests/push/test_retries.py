@@ -13,7 +13,7 @@ from django.db import OperationalError, transaction
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import retries, visibility
+from mcp_django.push import retries, session_streams, visibility
 from mcp_django.push.hub import Hub
 from mcp_django.resources import rows
 from tests.end_to_end.servers import wait_for
@@ -306,7 +306,9 @@ def test_a_check_that_fails_hides_its_own_model_and_no_other(
 
     assert watching.uris(1) == [QUIET]
     failed = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert sorted(failed) == [f"The check of {uri} before a push failed; it is not told" for uri in (FLIGHTS, JFK)]
+    assert sorted(failed) == [
+        f"The check of {uri} before a push failed; its client is not notified" for uri in (FLIGHTS, JFK)
+    ]
 
 
 # A real question that takes too long.
@@ -339,7 +341,7 @@ def test_a_slow_query_is_stopped_and_asked_again(impatient: None, admin: Peer, m
 def test_what_a_session_watches_and_cannot_be_looked_at_in_time_is_told_of_later(
     ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = visibility.unseen
+    look = session_streams.unseen
 
     def look_at_a_busy_database(listener: Any, added: Any) -> Any:
         # Not for the request to subscribe, which is answered meanwhile.
@@ -348,7 +350,7 @@ def test_what_a_session_watches_and_cannot_be_looked_at_in_time_is_told_of_later
 
     revision = LEGACY[-1]
     watching = ops.watch(revision, [QUIET])
-    monkeypatch.setattr(visibility, "unseen", look_at_a_busy_database)
+    monkeypatch.setattr(session_streams, "unseen", look_at_a_busy_database)
 
     ops.result(revision, "resources/subscribe", {"uri": JFK})
 

@@ -22,7 +22,8 @@ from mcp_django.db.interrupts import Interruptible
 from mcp_django.exchange.exchange import Cancellation, Exchange
 from mcp_django.protocol.envelope import Client
 from mcp_django.push.hub import Hub, _hubs, get_hub
-from mcp_django.push.listeners import Listener, watch
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import watch
 from mcp_django.server.dispatch import respond
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
