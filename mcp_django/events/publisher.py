@@ -1,6 +1,6 @@
-"""Sending what was committed: saving appends to a queue, one plain thread per process talks to the bus.
+"""The publisher: saving a row appends to its queue, and one plain thread per process sends events to the bus.
 
-Events are numbered, and the last number is repeated with growing pauses, so that a hub can tell that it missed one.
+Events are numbered, and the last number is repeated with growing pauses, so that a hub notices that it missed one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Publisher:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours."""
+        """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours yet."""
         self.id = uuid.uuid4().hex
         self.number = 0
         self._queue = EventQueue()
@@ -46,20 +46,20 @@ class Publisher:
         self._lock = threading.Lock()
 
     def put(self, changes: Changes, controls: ControlSet) -> None:
-        """Tell every process. Costs an append; never raises and never waits for a broker."""
+        """Publish an event to every process. Costs an append; never raises and never waits for a broker."""
         try:
             if get_bus().deliver_here(changes, controls):
                 return
         except Exception:
-            # Whoever saves a row is not to blame for CHANNEL_LAYERS; whoever listens is told by the hub.
-            logger.exception("A change cannot be told")
+            # A save must not fail because of a wrong CHANNEL_LAYERS. A client that listens gets the error of the hub.
+            logger.exception("A change cannot be published")
             return
         self._queue.put((changes, controls))
         if not self._running:
             self._start()
 
     def flush(self, seconds: float = _FLUSH_SECONDS) -> bool:
-        """Wait until all that was put has been given to the bus; False if that took too long."""
+        """Wait until the bus has all earlier events; False if that took too long."""
         if not self._running:
             return True
         done = native_threads.new_event()
@@ -75,7 +75,7 @@ class Publisher:
         try:
             native_threads.start_thread(self._run)
         except RuntimeError:
-            # The process ends, and Python starts no threads any more.
+            # The process is ending, and Python starts no more threads.
             self._running = False
             self._send_all(self._queue.take(None))
 
@@ -115,15 +115,15 @@ class Publisher:
         try:
             get_bus().publish(event)
         except Exception:
-            # The number was taken: every hub will see the gap, and tell its subscribers to look for themselves.
-            logger.warning("An event could not be sent; subscribers will be told to look again", exc_info=True)
+            # The number was used: every hub will see the gap, and resync.
+            logger.warning("An event could not be sent; subscribers will be notified to look again", exc_info=True)
 
 
 publisher = Publisher()
 
 
 def flush(seconds: float = _FLUSH_SECONDS) -> bool:
-    """Wait until every change that was committed so far has been given to the bus.
+    """Wait until the bus has every change that was committed so far.
 
     At the exit of a process this happens by itself. Returns False if it took longer than ``seconds``.
     """
@@ -131,7 +131,7 @@ def flush(seconds: float = _FLUSH_SECONDS) -> bool:
 
 
 class _Exit:
-    """The end of the process, which several of Python's hooks tell of: they wait for the broker no longer than one."""
+    """Flushes at the end of the process. Several of Python's hooks call it; together they wait no longer than one."""
 
     def __init__(self) -> None:
         self._deadline: float | None = None

@@ -1,7 +1,7 @@
-"""What a transaction changed, told once it is committed.
+"""Change sets: the changes of a transaction, which are published once it is committed.
 
-A change set belongs to one savepoint branch: it is itself the on_commit callback, and only a weak reference is kept
-beside it, so that a rollback, which drops the callback, forgets the set.
+A change set belongs to one savepoint branch. The set itself is the on_commit callback, and everything else holds only a
+weak reference to it: a rollback drops the callback, and with it the set.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class ChangeSet:
         self.changes = Changes()
         self.controls = ControlSet()
         self.published = False
-        #: Where it stood among the connection's on_commit callbacks when it was last looked for.
+        #: Its index among the connection's on_commit callbacks when it was last looked up.
         self.position = 0
 
     def __call__(self) -> None:
-        # A bus that rides in the transaction has told it already.
+        # A bus that publishes with the commit has sent it already.
         if not self.published:
             self.published = True
             publisher.put(self.changes, self.controls)
@@ -43,7 +43,7 @@ class ChangeSet:
     def waits(self, callbacks: list[Any]) -> bool:
         """Whether it is among the callbacks of the present transaction.
 
-        While the callbacks of a commit run, one of them may open a new transaction, whose rollback drops only its own.
+        While the callbacks of a commit run, one may open a new transaction. Its rollback drops only its own callbacks.
         """
         if self.position >= len(callbacks) or callbacks[self.position][1] is not self:
             self.position = next((index for index, item in enumerate(callbacks) if item[1] is self), len(callbacks))
@@ -69,19 +69,19 @@ def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
 
 
 def _publish_with_commit(connection: BaseDatabaseWrapper) -> None:
-    """Let the bus tell in the connection's transaction what that changes, if it can."""
-    # Settings that name no bus are told of when the change is.
+    """Let the bus publish with the connection's commits, if it can."""
+    # The error of settings that name no bus is logged when the change is published.
     with contextlib.suppress(Exception):
         get_bus().publish_with_commit(connection)
 
 
 def unpublished(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
-    """The change sets that are told if the connection's present transaction commits."""
+    """The change sets that are published if the connection's present transaction commits."""
     return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].published]
 
 
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
-    """Rows of a model were written or deleted; told when the transaction commits."""
+    """Note that rows of a model were written or deleted. It is published when the transaction commits."""
     connection = connections[alias]
     change_set = current(connection)
     if change_set is not None:

@@ -1,6 +1,6 @@
-"""Writing what was told: one task goes from connection to connection, and leaves behind whoever lets it wait.
+"""Delivery: one task writes to connection after connection, and another one goes on when a client makes it wait.
 
-Waking a task for each of thousands of sockets costs as much as writing its frame.
+Waking a task for each of thousands of sockets would cost as much as writing their frames.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Flushable(Protocol):
     """A connection with something to write."""
 
     async def flush(self) -> None:
-        """Write what is pending, and wait as long as that takes; raises nothing."""
+        """Write what is pending, however long that takes. It raises nothing."""
 
 
 class Delivery:
@@ -40,7 +40,7 @@ class Delivery:
             self._loop.call_soon(self._begin)
 
     def _begin(self) -> None:
-        """Go on with the rest, once a turn of the loop: the task before has had its share, or waits for a client."""
+        """Start a task for the rest, once a turn of the loop: the last has done its share, or waits for a client."""
         self._is_due = False
         if self._waiting:
             task = self._loop.create_task(self._flush_some())

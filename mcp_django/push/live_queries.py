@@ -1,8 +1,8 @@
-"""Live queries: who watches the answer to a query is told when that is another one, and only then.
+"""Live queries: subscribers to a query are notified when its answer changes, and only then.
 
-A query is computed again when rows that it is made of change: for the first change at once, for those that follow once
-in LIVE_SECONDS. All who watch it with equal rights share that. It happens in two workers at most, one of which is left
-to queries that take their time, so that neither requests nor other queries have to wait for these.
+A query is computed again when rows change that it is made of: at once for the first change, and once in LIVE_SECONDS
+for those that follow. Subscribers with equal rights share the computation. It takes at most two workers, one of which
+is for slow queries, so that neither requests nor quick queries wait for these.
 """
 
 from __future__ import annotations
@@ -35,73 +35,73 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: The digest that stands for an answer which nobody knows: any other is told.
+#: The digest of an unknown answer: every other digest differs from it.
 UNKNOWN = ""
 
-#: Queries that are taken by a worker at once, and how long it goes on with them. One that takes longer is slow.
+#: The number of queries in one call of a worker, and how long it goes on with them. A query that takes longer is slow.
 _QUERIES_PER_CALL = 50
 _CALL_SECONDS = 0.25
-#: How often a query is asked for an answer in vain before its clients are told to ask for themselves.
+#: How often a query is computed in vain before its clients are notified to read it themselves.
 _TRIES = 4
 _LONGEST_PAUSE = 60.0
-#: How often it is asked whether a query is watched in earnest yet.
+#: How often we look whether a query has a subscriber with a known answer yet.
 _WAIT_SECONDS = 0.1
 _BUSY_SECONDS = 0.05
 
 
 @dataclass(slots=True, eq=False)
 class LiveQuery:
-    """One query, as principals with equal rights watch it."""
+    """One query, for all of its subscribers with equal rights."""
 
     identity: Identity
     target: uris.Target
     subscriptions: dict[Subscription, Listener] = field(default_factory=dict)
-    #: Labels of the models that it is made of.
+    #: The labels of the models that it is made of.
     labels: set[str] = field(default_factory=set)
     #: Something has changed since it was last computed.
     dirty: bool = False
-    #: It waits for its time, for a worker, or is being computed.
+    #: It waits for its pause to end or for a worker, or is being computed.
     scheduled: bool = False
     is_slow: bool = False
     #: When it may be computed again, by the loop's clock.
     rests_until: float = 0.0
-    #: How often it gave no answer since it last gave one.
+    #: The number of failures since its last answer.
     tries: int = 0
 
     @property
     def known(self) -> dict[Subscription, Listener]:
-        """Those who may be told: each has an answer to compare with, and a stream to be told on."""
+        """The subscriptions that can be notified: each has an answer to compare with, and a stream."""
         return {one: listener for one, listener in self.subscriptions.items() if one.digest is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class QueryJob:
-    """A query on its way to a worker."""
+    """A query that is given to a worker."""
 
     listener: Listener
     target: uris.Target
-    #: Those of stored sessions who were told nothing yet: digest, session and URI.
+    #: The subscriptions of stored sessions that were not notified yet: digest, session and URI.
     stored: Sequence[tuple[str | None, str, str]]
-    #: Whether who watches it is told to ask for themselves, if it gives no answer this time either.
+    #: Whether its clients are notified to read it themselves, if this computation fails too.
     is_last_try: bool
 
 
 @dataclass(frozen=True, slots=True)
 class QueryOutcome:
-    """What a worker found. Nothing of it: the query may not be seen, and nobody is told."""
+    """The result of a worker. Without any field set, the principal may not see the query, and is not notified."""
 
     answer: LiveAnswer | None = None
-    #: It may be seen, and the database gave no answer in time.
+    #: The principal may see it, but the database gave no answer in time.
     is_too_slow: bool = False
-    #: The database is away, and nothing is known.
+    #: The database is away, so nothing is known.
     is_unknown: bool = False
 
 
 class Lane:
-    """Queries that wait for a worker: those of one principal in turn with those of others."""
+    """Queries that wait for a worker. Principals take turns."""
 
     def __init__(self) -> None:
-        #: By the key of the principal, of whose streams each may have headers of its own.
+        #: Key of a principal → its queries. Each of its streams may have an identity of its own.
         self._waiting: dict[str, list[LiveQuery]] = {}
         self._woken = asyncio.Event()
 
@@ -145,13 +145,13 @@ class LiveQueries:
             query = self._queries[key] = LiveQuery(*key)
             self._follow(query, [subscription.concrete])
         query.subscriptions[subscription] = listener
-        # An answer that it knows already may be older than its place here.
+        # An answer that is known already may be from before the query was followed here.
         query.dirty = query.dirty or subscription.digest is not None
         if is_new or query.dirty:
             self._wake(query)
 
     def remove(self, subscription: Subscription, listener: Listener) -> bool:
-        """Whether it was there."""
+        """Remove a subscription. Whether it was there."""
         if subscription.target is None:
             return False
         key = (listener.identity, subscription.target)
@@ -168,7 +168,7 @@ class LiveQueries:
         return True
 
     def receive(self, labels: Iterable[str], controls: ControlSet) -> None:
-        """Rows of models have changed, or rights: what is made of them is computed again."""
+        """Compute the queries again that depend on changed models or rights."""
         for label in set(labels):
             for query in self._index.get(label, ()):
                 self._touch(query)
@@ -183,7 +183,7 @@ class LiveQueries:
         return [self._work(self._quick), self._work(self._slow)]
 
     def _follow(self, query: LiveQuery, labels: Collection[str]) -> bool:
-        """Compute it again when rows of these models change too. Whether one of them is new to it."""
+        """Compute the query when rows of these models change, too. Whether one of the models is new to it."""
         added = set(labels) - query.labels
         query.labels |= added
         for label in added:
@@ -203,7 +203,7 @@ class LiveQueries:
         self._hub.loop.call_at(max(query.rests_until, self._hub.loop.time()), self._offer, query)
 
     def _offer(self, query: LiveQuery) -> None:
-        """Give it to a worker, once there is somebody to compare its answer with."""
+        """Give the query to a worker, once there is an answer to compare with."""
         if not query.subscriptions:
             return
         known = query.known
@@ -213,7 +213,7 @@ class LiveQueries:
         for one in known:
             if one.first is not None:
                 query.is_slow = query.is_slow or one.first.seconds > _CALL_SECONDS
-                # What changed in a model between that answer and now is found by the next one.
+                # The next answer shows what changed in a new model since the first one.
                 query.dirty = self._follow(query, one.first.labels) or query.dirty
                 one.first = None
         if query.dirty:
@@ -227,12 +227,12 @@ class LiveQueries:
             if not taken:
                 continue
             known = [query.known for query in taken]
-            for query, who in zip(taken, known, strict=True):
-                # Whose first answer is still being asked for, that may come to be one from before this change.
-                query.dirty = len(who) < len(query.subscriptions)
+            for query, subscribers in zip(taken, known, strict=True):
+                # A first answer that is still being computed may be from before this change.
+                query.dirty = len(subscribers) < len(query.subscriptions)
             begun = self._hub.loop.time()
             try:
-                jobs = [_job_of(query, who) for query, who in zip(taken, known, strict=True)]
+                jobs = [_job_of(*item) for item in zip(taken, known, strict=True)]
                 outcomes = await get_workers().run(compute, jobs)
             except Overloaded:
                 await asyncio.sleep(_BUSY_SECONDS)
@@ -243,21 +243,21 @@ class LiveQueries:
             for query in taken[len(outcomes) :]:
                 query.dirty = True
                 lane.put(query)
-            for query, who, outcome in zip(taken, known, outcomes, strict=False):
-                self._finish(query, who, outcome, begun)
+            for query, subscribers, outcome in zip(taken, known, outcomes, strict=False):
+                self._finish(query, subscribers, outcome, begun)
             if lane is self._slow:
-                # Half of the time the worker is free for others, on a server that has few.
+                # Half of the time the worker is left to others: a server may have few.
                 await asyncio.sleep(self._hub.loop.time() - begun)
 
     def _finish(
         self, query: LiveQuery, known: dict[Subscription, Listener], outcome: QueryOutcome, begun: float
     ) -> None:
         if not query.subscriptions:
-            return  # Nobody watches it any more, and what it is made of is followed no more.
+            return  # Its last subscriber has gone, and the query is not followed any more.
         pause = get_conf().LIVE_SECONDS
         if outcome.answer is not None:
             query.tries, query.is_slow = 0, outcome.answer.seconds > _CALL_SECONDS
-            # What changed in a model before it was followed may have been missed.
+            # A change of a new model may have been missed before the model was followed.
             query.dirty = self._follow(query, outcome.answer.labels) or query.dirty
             self._notify(query, known, outcome.answer.digest)
         elif outcome.is_too_slow or outcome.is_unknown:
@@ -274,7 +274,7 @@ class LiveQueries:
             self._schedule(query)
 
     def _notify(self, query: LiveQuery, known: dict[Subscription, Listener], digest: str | None) -> None:
-        """Tell those who know of another answer. None: nobody knows which it is, so all of them."""
+        """Notify the subscribers that know another answer; all of them if the digest is None, which is unknown."""
         for one, listener in known.items():
             if one.digest == digest or one not in query.subscriptions:
                 continue
@@ -330,7 +330,7 @@ def _for_principal(jobs: Sequence[QueryJob], end: float, prefetch: Prefetch) -> 
         if is_outage(error):
             found.append(QueryOutcome(is_unknown=True))
         else:
-            logger.exception("Live queries cannot be computed; nobody is told")
+            logger.exception("Live queries cannot be computed; no client is notified")
             found += [QueryOutcome()] * (len(jobs) - len(found))
     yield from found[: len(jobs)]
 
@@ -346,7 +346,7 @@ def _outcome(viewer: Viewer, job: QueryJob) -> QueryOutcome:
             outcome = QueryOutcome(is_too_slow=True)
         digest = outcome.answer.digest if outcome.answer is not None else None
         if outcome.answer is not None or job.is_last_try:
-            # Before they are told: should their streams end just then, it is told once more on the next ones.
+            # Before the notification: if a stream ends just then, its client is notified on the next stream.
             forget_answers((session, uri) for known, session, uri in job.stored if known != digest)
     except InvalidQuestion:
         return QueryOutcome()
@@ -354,6 +354,6 @@ def _outcome(viewer: Viewer, job: QueryJob) -> QueryOutcome:
         if is_outage(error):
             logger.warning("The database failed a live query; it is computed again later", exc_info=True)
             return QueryOutcome(is_unknown=True)
-        logger.exception("A live query cannot be computed; nobody is told")
+        logger.exception("A live query cannot be computed; no client is notified")
         return QueryOutcome()
     return outcome

@@ -1,8 +1,9 @@
-"""Subscriptions of which it could not be found out in time whether to tell them: asked about again, one at a time.
+"""Retries of checks that could not be made in time.
 
-A committed change is told at least once, however slow the database is. So the question is put again, with growing
-pauses and in one worker at most, while everybody else's events go on. Where it stays unanswered, those are told who
-could see the row when it was last looked at: that it changed, or that it left their view, is theirs to know either way.
+Clients are notified of a committed change at least once, however slow the database is. So a check that failed is made
+again, with growing pauses and in one worker at most, while the events of everybody else go on. If it keeps failing, the
+clients are notified that could see the row when it was last checked: they may know that it changed, or that it left
+their view.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 60.0
-#: A database that is away may be back soon.
+#: The longest pause while the database is away: it may be back soon.
 _LAST_PAUSE_AWAY = 5.0
-#: How often the question is put in vain before those are told who last saw the row.
+#: How often a check fails before the clients are notified that could see the row last.
 _ROUNDS = 5
 
 
 @dataclass(slots=True, eq=False)
 class _Retry:
-    """What principals with equal rights wait for."""
+    """The checks that principals with equal rights wait for."""
 
     subscriptions: dict[Subscription, Listener] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
-    #: Those that were told already; what they may see is still to be found out.
+    #: Subscriptions that were notified already. Their checks are made all the same, to remember what is visible.
     notified: set[Subscription] = field(default_factory=set)
-    #: The kinds of questions that took too long in this round, and how many rounds were in vain.
+    #: The kinds of checks that took too long in this round, and the number of rounds that failed.
     slow: set[visibility.Kind] = field(default_factory=set)
     rounds: int = 0
     #: On the loop's clock.
@@ -50,7 +51,7 @@ class _Retry:
 
 
 class Retries:
-    """The open questions of a hub. On its loop."""
+    """The failed checks of a hub. On its loop."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -70,7 +71,7 @@ class Retries:
         retry = self._waiting.get(identity)
         if retry is None:
             retry = self._waiting[identity] = _Retry(slow=set(checked.slow))
-            # What was not asked about yet need not wait.
+            # A kind of check that was not tried yet need not wait.
             retry.due = self._hub.loop.time() + self._pause(retry, checked)
         labels = {subscription.concrete for subscription in checked.later}
         for (alias, label), change in changes.items():
@@ -84,7 +85,7 @@ class Retries:
         self._woken.set()
 
     async def work(self) -> None:
-        """Ask, for ever."""
+        """Make the checks that are due, for ever."""
         while True:
             identity, retry = min(self._waiting.items(), key=lambda item: item[1].due, default=(None, None))
             pause = None if retry is None else retry.due - self._hub.loop.time()
@@ -94,12 +95,12 @@ class Retries:
                     async with asyncio.timeout(pause):
                         await self._woken.wait()
                 continue
-            # What comes while it is asked about makes a new one.
+            # Changes that come during the check make a new retry.
             del self._waiting[identity]
             try:
                 await self._ask(identity, retry)
             except Exception:
-                logger.exception("What may be told could not be asked for; trying again")
+                logger.exception("The check before a push could not be repeated; trying again")
                 retry.due = self._hub.loop.time() + _LAST_PAUSE
                 self._put_back(identity, retry)
 
@@ -112,7 +113,7 @@ class Retries:
         except Overloaded:
             checked = visibility.Checked(later=list(here), is_away=True)
         except Exception:
-            logger.exception("What may be told could not be found out; trying again")
+            logger.exception("The repeated check before a push failed; trying again")
             checked = visibility.Checked(later=list(here), is_away=True)
         for subscription in checked.notify:
             if subscription not in retry.notified:
@@ -127,11 +128,11 @@ class Retries:
                 await self._presume(retry)
             self._put_back(identity, retry)
         if checked.is_away and retry.rounds < _ROUNDS:
-            # It is away for the others too.
+            # The database is probably away for the other retries too.
             await asyncio.sleep(_FIRST_PAUSE)
 
     def _pause(self, retry: _Retry, checked: visibility.Checked) -> float:
-        """How long the rest of the retry waits. A round is over when every kind of question was asked in vain."""
+        """How long the rest of the retry waits. A round is over when every kind of check has failed."""
         retry.slow |= checked.slow
         if not checked.is_away and {visibility.kind_of(subscription) for subscription in checked.later} - retry.slow:
             return 0.0
@@ -141,24 +142,24 @@ class Retries:
         return min(_FIRST_PAUSE * 2.0 ** min(retry.rounds - 1, 10), last)
 
     async def _presume(self, retry: _Retry) -> None:
-        """Tell those who saw the rows when they were last looked at."""
+        """Notify the subscriptions whose rows were visible when they were last checked."""
         unnotified = {item: listener for item, listener in retry.subscriptions.items() if item not in retry.notified}
         if not unnotified:
             return
         try:
             presumed = await run_patiently(visibility.presume, _group(unnotified), retry.changes)
         except Exception:
-            logger.exception("Who saw what has changed could not be found out; trying again")
+            logger.exception("The rights to a changed model could not be checked; trying again")
             return
         for subscription in presumed:
             self._hub.notify(subscription, unnotified[subscription])
         retry.notified.update(presumed)
 
     def _put_back(self, identity: Identity, retry: _Retry) -> None:
-        """Wait on, together with what came meanwhile."""
+        """Wait again, together with what came meanwhile."""
         newer = self._waiting.get(identity)
         if newer is not None:
-            # What changed since then is not told yet.
+            # Subscriptions that changed since then were not notified of that yet.
             retry.notified -= newer.subscriptions.keys()
             retry.notified |= newer.notified
             retry.subscriptions.update(newer.subscriptions)

@@ -635,7 +635,7 @@ def test_a_hook_that_fails_tells_nobody(
     change(Flight, 2, notes="x")
 
     assert told(watching) == [JFK]
-    assert "A live query cannot be computed; nobody is told" in caplog.text
+    assert "A live query cannot be computed; no client is notified" in caplog.text
 
 
 @ON_EACH

@@ -354,13 +354,13 @@ def test_a_test_case_that_never_commits_is_told_by_its_callbacks(channel: Channe
 def test_what_cannot_be_told_in_the_transaction_is_told_after_it(
     channel: Channel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As while somebody who listens stays in a transaction, and the queue of notifications is full."""
+    """The queue of notifications is full, as when a listening connection stays in a transaction."""
     monkeypatch.setattr(postgresql, "_FULL", -1.0)
     for name in "ab":
         with transaction.atomic():
             Tag.objects.create(name=name)
     assert all_that_was_told(channel) == [wrote("shop.tag", "a"), wrote("shop.tag", "b")]
-    assert "PostgreSQL's queue of notifications is full by 0 %" in caplog.text
+    assert "PostgreSQL's queue of notifications is filled by 0 %" in caplog.text
 
     monkeypatch.setattr(postgresql, "_FULL", 0.5)
     Tag.objects.create(name="c")

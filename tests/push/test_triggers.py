@@ -417,9 +417,9 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not tell what changes, or not as it should."),
-        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not tell what changes, or not as it should."),
-        (LEFT_OVER, "left_over tells what nobody can watch any more."),
+        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not report its changes, or not as it should."),
+        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not report its changes, or not as it should."),
+        (LEFT_OVER, "left_over reports changes that no client can watch any more."),
         (
             "CREATE OR REPLACE FUNCTION mcp_django_tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
             'The function "mcp_django_tell" is of another version.',
