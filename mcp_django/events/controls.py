@@ -1,4 +1,4 @@
-"""Controls: what processes tell each other beside changed rows, such as revoked rights or a message in a mailbox.
+"""Controls: what processes report to each other beside changed rows, such as revoked rights or a message in a mailbox.
 
 Nobody's work depends on a control alone: what it reports is in the database too, where the sweep finds it.
 """

@@ -59,8 +59,8 @@ class Watch:
             signal.connect(self._on_life, dispatch_uid="mcp_django.watch")
 
     def _on_life(self, sender: Any, **kwargs: Any) -> None:
-        # Other threads wait, or their saves meanwhile would not be reported. They do not wait for ever, since one of them
-        # may be importing the URLconf that is needed here.
+        # Other threads wait, or their saves meanwhile would not be reported. They do not wait for ever, since one of
+        # them may be importing the URLconf that is needed here.
         if not apps.ready or not self._lock.acquire(timeout=_CONNECT_SECONDS):
             return
         nested = self._connecting

@@ -144,7 +144,7 @@ class Triggers:
         arguments = ", ".join(_literal(argument) for argument in self.arguments)
         return "\n".join(
             f"CREATE OR REPLACE TRIGGER {_name(event)} AFTER {event.upper()} ON {self.table} {rows} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {_name('tell')}({arguments});"
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {_name('notify')}({arguments});"
             for event, rows in _ROWS.items()
         )
 
@@ -225,14 +225,14 @@ def _name(part: str) -> str:
 
 def create_function() -> str:
     return (
-        f"CREATE OR REPLACE FUNCTION {_name('tell')}() RETURNS trigger LANGUAGE plpgsql "
+        f"CREATE OR REPLACE FUNCTION {_name('notify')}() RETURNS trigger LANGUAGE plpgsql "
         f"SET search_path = pg_catalog, pg_temp AS $mcp_django${_BODY}$mcp_django$;"
     )
 
 
 def drop_function() -> str:
     """The statement that removes the function, with every trigger that calls it."""
-    return f"DROP FUNCTION IF EXISTS {_name('tell')}() CASCADE;"
+    return f"DROP FUNCTION IF EXISTS {_name('notify')}() CASCADE;"
 
 
 def create_all() -> str:
@@ -267,7 +267,7 @@ class State:
     def problems(self) -> list[str]:
         """A sentence for each difference."""
         return [
-            *([] if self.is_current else [f"The function {_name('tell')} is of another version."]),
+            *([] if self.is_current else [f"The function {_name('notify')} is of another version."]),
             *(f"{triggers.table} does not report its changes, or not as it should." for triggers in self.stale),
             *(f"{triggers.table} reports changes that no client can watch any more." for triggers in self.left_over),
         ]
@@ -278,7 +278,7 @@ def state(connection: BaseDatabaseWrapper) -> State:
     there, tables = _installed(connection)
     stale, impossible = [], []
     with connection.cursor() as cursor:
-        cursor.execute("SELECT prosrc FROM pg_proc WHERE oid = to_regproc(%s)", [_name("tell")])
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE oid = to_regproc(%s)", [_name("notify")])
         body = cursor.fetchone()
         for triggers in wanted():
             cursor.execute(_FIND_TABLE, [triggers.table])
@@ -311,7 +311,7 @@ def _installed(connection: BaseDatabaseWrapper) -> tuple[dict[int, _Stored], dic
     there: defaultdict[int, _Stored] = defaultdict(dict)
     tables: dict[int, str] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_TRIGGERS, [_name("tell")])
+        cursor.execute(_FIND_TRIGGERS, [_name("notify")])
         for table, written, name, arguments, is_on in cursor.fetchall():
             there[table][name] = (bytes(arguments), is_on)
             tables[table] = written

@@ -57,8 +57,8 @@ def open_stream(session_key: str, request_id: int | str) -> str:
     return stream.key
 
 
-def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, tell: bool) -> bool:
-    """Store events from number ``first`` on; False if the stream is gone. ``tell``: report them to the reader."""
+def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, report: bool) -> bool:
+    """Store events from number ``first`` on; False if the stream is gone. ``report``: wake the reader."""
     alias = router.db_for_write(CallStream)
     now = timezone.now()
     state: dict[str, Any] = {"lease_until": now + _lease()}
@@ -72,7 +72,7 @@ def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, tell
         StreamEvent.objects.bulk_create(
             StreamEvent(stream_id=key, number=number, body=body) for number, body in enumerate(bodies, first)
         )
-    if tell:
+    if report:
         note_control(alias, ControlKind.STREAM, key)
     return True
 

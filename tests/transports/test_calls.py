@@ -545,7 +545,7 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
         stream = streams.open_stream(key, number)
         for step in range(1, 31):
             try:
-                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, tell=False)
+                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, report=False)
                 PostedMessage.objects.create(address="mail:here", body=f"{number}/{step}")
                 taken.extend(mailbox.take(HERE))
             except Exception as error:  # noqa: BLE001 - told by the test

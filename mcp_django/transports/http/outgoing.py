@@ -145,7 +145,7 @@ class Outgoing:
             if self._size <= get_conf().MAX_STREAM_BYTES:
                 texts = [body.decode() for body in bodies]
                 kept = await run_patiently(
-                    lambda: streams.add_events(self._key, self._number, texts, ended=last, tell=not self.is_attached)
+                    lambda: streams.add_events(self._key, self._number, texts, ended=last, report=not self.is_attached)
                 )
             else:
                 await run_patiently(streams.drop, self._key)
