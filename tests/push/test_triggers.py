@@ -421,7 +421,8 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
         ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not report its changes, or not as it should."),
         (LEFT_OVER, "left_over reports changes that no client can watch any more."),
         (
-            "CREATE OR REPLACE FUNCTION mcp_django_notify() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
+            "CREATE OR REPLACE FUNCTION mcp_django_notify() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN RETURN NULL; END'",
             'The function "mcp_django_notify" is of another version.',
         ),
     ],
