@@ -92,7 +92,7 @@ def test_a_transaction_tells_by_itself_what_it_changes(channel: Channel) -> None
     with transaction.atomic():
         Tag.objects.create(name="b")
         Tag.objects.create(name="a").save()
-        note_control("default", "tools")
+        note_control("default", ControlKind.TOOLS)
         before = channel.events()
 
     assert before == []
