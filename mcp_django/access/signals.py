@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
+from mcp_django.compat.users import has_new_password
 from mcp_django.conf import get_conf
 from mcp_django.events.transaction import ACCESS, ACCESS_OF, note_control
 
@@ -118,7 +119,7 @@ def _note_password(sender: Any, instance: Any, raw: bool, using: str, update_fie
         return
     if update_fields is not None and "password" not in update_fields:
         return
-    if update_fields == frozenset({"password"}) and getattr(instance, "_password", None) is None:
+    if update_fields == frozenset({"password"}) and not has_new_password(instance):
         return  # A login that only strengthens the hash saves this field alone.
     stored = sender._base_manager.using(using).filter(pk=instance.pk).values_list("password", flat=True).first()
     instance._mcp_new_password = stored != instance.password

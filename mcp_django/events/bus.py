@@ -25,6 +25,7 @@ from django.core.signals import setting_changed
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from mcp_django.compat import redis_layers
 from mcp_django.conf import get_conf
 from mcp_django.events.redis import RedisReceiver
 from mcp_django.types import JSON
@@ -151,13 +152,12 @@ class ChannelLayerBus(Bus):
                 receiving.cancel()
                 # With what a broker that is gone says of it nobody has to be troubled.
                 receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            await _close(layer)
+            await redis_layers.close(layer)
 
     def _layer(self) -> Any:
         # One instance per use: a Redis layer refuses a second event loop.
         layer = self._layer_class(**self._config)
-        if hasattr(self._layer_class, "brpop_timeout"):
-            layer.brpop_timeout = _BLOCK_SECONDS
+        redis_layers.wait_at_most(layer, _BLOCK_SECONDS)
         return layer
 
     def _send_by_layer(self, message: JSON) -> None:
@@ -166,28 +166,18 @@ class ChannelLayerBus(Bus):
             try:
                 await asyncio.wait_for(layer.group_send(_GROUP, message), _SEND_SECONDS)
             finally:
-                await _close(layer)
+                await redis_layers.close(layer)
 
         async_to_sync(send)()
-
-
-async def _close(layer: Any) -> None:
-    """Give back the connections of a layer that is ours alone."""
-    with contextlib.suppress(Exception):
-        # The core layer's flush would empty the broker; the pub/sub layer's ends its connections, and nothing else.
-        await (layer.close_pools() if hasattr(layer, "close_pools") else layer.flush())
 
 
 class RedisSender:
     """Publishes as RedisPubSubChannelLayer does, with a synchronous client: no event loop in the publisher's thread."""
 
     def __init__(self, layer: Any, config: JSON) -> None:
-        from channels_redis.utils import _consistent_hash, decode_hosts
-
         self._serialize = layer.serialize
-        self.channel = f"{config['prefix']}__group__{_GROUP}"
-        hosts = decode_hosts(config.get("hosts"))
-        self.host = hosts[_consistent_hash(self.channel, len(hosts))]
+        self.channel = redis_layers.group_channel(config["prefix"], _GROUP)
+        self.host = redis_layers.host_of(config.get("hosts"), self.channel)
         self._client: Any = None
 
     def __call__(self, message: JSON) -> None:
