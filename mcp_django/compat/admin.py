@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from django.apps import apps
 from django.contrib.admin import AdminSite, ModelAdmin
-from django.contrib.admin.exceptions import NotRegistered
 from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
 from django.db import models
 from django.forms.utils import pretty_name
@@ -15,37 +13,13 @@ from django.forms.utils import pretty_name
 Model = type[models.Model]
 
 
-if TYPE_CHECKING:
-    _Admins = Mapping[Model, ModelAdmin[Any]]
-else:
-    _Admins = Mapping
+def model_admins(admin_site: AdminSite) -> Mapping[Model, ModelAdmin[Any]]:
+    """The ModelAdmins of a site, as they are registered now, and in that order.
 
-
-class ModelAdmins(_Admins):
-    """The ModelAdmins of a site, as they are registered now: a public way where there was ``AdminSite._registry``."""
-
-    def __init__(self, admin_site: AdminSite) -> None:
-        # Told once from what is lazy: they are asked for often.
-        self._find: Callable[[Model], ModelAdmin[Any]] = admin_site.get_model_admin
-        self._is_registered: Callable[[Model], bool] = admin_site.is_registered
-
-    def __getitem__(self, model: Model) -> ModelAdmin[Any]:
-        try:
-            return self._find(model)
-        except NotRegistered:
-            raise KeyError(model) from None
-
-    def get(self, model: Model, default: Any = None) -> Any:
-        return self._find(model) if self._is_registered(model) else default
-
-    def __contains__(self, model: object) -> bool:
-        return isinstance(model, type) and self._is_registered(model)
-
-    def __iter__(self) -> Iterator[Model]:
-        return filter(self._is_registered, apps.get_models(include_auto_created=True))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+    Private: ``AdminSite._registry``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``get_model_admin`` for one model;
+    none that lists them all.
+    """
+    return admin_site._registry
 
 
 def names_in_fieldsets(fieldsets: Any) -> list[str]:

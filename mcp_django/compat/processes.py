@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import concurrent.futures.thread  # noqa: F401 - of what is called before threads end, the last comes first
 import multiprocessing.util
 import threading
 from collections.abc import Callable

@@ -15,7 +15,7 @@ _MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
 _BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
 
 
-class MessageList(BaseStorage):
+class _MessageList(BaseStorage):
     """Keeps what an action says by ``message_user``, so that it can be told to the agent; stores nothing.
 
     ``_get`` and ``_store`` are what Django documents for a storage of one's own.
@@ -47,8 +47,8 @@ class BareRequest(HttpRequest):
         return self._mcp_scheme
 
     @cached_property
-    def _messages(self) -> MessageList:
-        return MessageList(self)
+    def _messages(self) -> _MessageList:
+        return _MessageList(self)
 
 
 def freeze(data: QueryDict) -> None:
