@@ -170,7 +170,9 @@ def test_driver_cursor_is_one_of_the_drivers_connection(connection: BaseDatabase
     with connection.execute_wrapper(look):
         _ask(connection, "SELECT 1")
 
-    assert found == [connection.connection]
+    # A new connection may have been told something first.
+    assert found
+    assert all(one is connection.connection for one in found)
 
 
 def test_driver_errors_makes_djangos_of_them(connection: BaseDatabaseWrapper) -> None:

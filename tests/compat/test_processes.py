@@ -5,15 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_RESOLVING = """
-import asyncio
+_ASKING = """
+from concurrent.futures import ThreadPoolExecutor
 from mcp_django.compat.processes import before_threads_end
 
-async def resolve():
-    loop = asyncio.get_running_loop()
-    print(len(await loop.getaddrinfo("localhost", 80)) > 0, flush=True)
-
-before_threads_end(lambda: asyncio.run(resolve()))
+threads = ThreadPoolExecutor(1)
+threads.submit(int).result()  # Python 3.12.1 starts no thread any more then.
+before_threads_end(lambda: print(threads.submit(int, "1").result(), flush=True))
 """
 
 _FORKING = """
@@ -40,8 +38,8 @@ def _run(script: str) -> list[str]:
     return done.stdout.split()
 
 
-def test_before_threads_end_asyncio_can_still_resolve_a_name() -> None:
-    assert _run(_RESOLVING) == ["True"]
+def test_before_threads_end_they_still_work() -> None:
+    assert _run(_ASKING) == ["1"]
 
 
 def test_at_exit_of_children_is_called_in_each_and_not_in_the_parent() -> None:
