@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
@@ -99,6 +99,21 @@ def close_caches() -> None:
     ``request_finished``, which ends the database connections too.
     """
     _close_caches()
+
+
+@contextmanager
+def executed_by(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) -> Iterator[None]:
+    """Let the connection execute by a wrapper, whatever wrappers are added meanwhile.
+
+    Private: ``BaseDatabaseWrapper.execute_wrappers``. Seen with: Django 5.2, 6.0, 6.1. Public way:
+    ``execute_wrapper()``, which takes the last one away in the end: a receiver of ``connection_created`` may have added
+    that.
+    """
+    connection.execute_wrappers.append(wrapper)
+    try:
+        yield
+    finally:
+        connection.execute_wrappers.remove(wrapper)
 
 
 # The driver.

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_django.compat.connections import connect_again
+from mcp_django.compat.connections import connect_again, executed_by
 from mcp_django.db.outages import forget_failure
 
 logger = logging.getLogger("mcp_django")
@@ -56,7 +56,7 @@ class Interruptible:
             with contextlib.ExitStack() as wrapped:
                 for connection in mine:
                     forget_failure(connection)
-                    wrapped.enter_context(connection.execute_wrapper(self._execute))
+                    wrapped.enter_context(executed_by(connection, self._execute))
                 yield
         finally:
             _answering.reset(token)

@@ -21,6 +21,7 @@ from mcp_django.compat.connections import (
     connection_parameters,
     driver_cursor,
     driver_errors,
+    executed_by,
     has_failed,
     has_uuid_type,
     integer_range,
@@ -158,6 +159,29 @@ def test_close_caches_closes_those_of_this_thread(monkeypatch: pytest.MonkeyPatc
     close_caches()
 
     assert closed == ["default"]
+
+
+def test_executed_by_a_wrapper_whatever_is_added_meanwhile(connection: BaseDatabaseWrapper) -> None:
+    """As receivers of ``connection_created`` add theirs when the first query is asked."""
+    by: list[str] = []
+
+    def ours(execute: Any, *args: Any) -> Any:
+        by.append("ours")
+        return execute(*args)
+
+    def theirs(execute: Any, *args: Any) -> Any:
+        by.append("theirs")
+        return execute(*args)
+
+    connection.ensure_connection()
+    with executed_by(connection, ours):
+        _ask(connection, "SELECT 1")
+        connection.execute_wrappers.append(theirs)
+        _ask(connection, "SELECT 2")
+    _ask(connection, "SELECT 3")
+
+    assert sorted(by) == ["ours", "ours", "theirs", "theirs"]
+    assert by[-1] == "theirs"
 
 
 def test_driver_cursor_is_one_of_the_drivers_connection(connection: BaseDatabaseWrapper) -> None:

@@ -158,7 +158,7 @@ def _name(part: object) -> str:
     return str(getattr(part, "__name__", part))
 
 
-@pytest.mark.parametrize(("module", "part"), _parts(), ids=_name)
+@pytest.mark.parametrize(("module", "part"), list(_parts()), ids=_name)
 def test_each_part_says_what_is_private_and_is_tested(module: str, part: object) -> None:
     described = " ".join((inspect.getdoc(part) or "").split())
     tests = (_TESTS / f"test_{module}.py").read_text()
