@@ -64,6 +64,16 @@ def savepoint_branch(connection: BaseDatabaseWrapper) -> tuple[str, ...]:
     return tuple(connection.savepoint_ids)
 
 
+def is_in_test_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the open transactions are those of a TestCase alone, which are never committed.
+
+    Private: ``BaseDatabaseWrapper.atomic_blocks``, ``Atomic._from_testcase``. Seen with: Django 5.2, 6.0, 6.1. Public
+    way: none.
+    """
+    blocks: Any = connection.atomic_blocks
+    return bool(blocks) and all(block._from_testcase for block in blocks)
+
+
 # Its state.
 
 

@@ -21,6 +21,7 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TestCase
 
+from mcp_django.compat.connections import is_in_test_transaction
 from mcp_django.events import transaction
 from mcp_django.events.bus import telling_nobody_else
 from mcp_django.exchange.principals import Principal
@@ -229,8 +230,5 @@ def _run(call: Call) -> None:
 
 
 def _in_test_transaction() -> Iterator[BaseDatabaseWrapper]:
-    """The connections whose open transactions are those of a TestCase alone (Django 5.2 to 6.1)."""
-    for connection in connections.all(initialized_only=True):
-        blocks: Any = connection.atomic_blocks
-        if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
-            yield connection
+    """The connections whose open transactions are those of a TestCase alone."""
+    return filter(is_in_test_transaction, connections.all(initialized_only=True))

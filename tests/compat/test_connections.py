@@ -25,6 +25,7 @@ from mcp_django.compat.connections import (
     has_failed,
     has_uuid_type,
     integer_range,
+    is_in_test_transaction,
     is_mariadb,
     on_commit_count,
     on_commit_functions,
@@ -126,6 +127,24 @@ def test_savepoint_branch_differs_in_each_branch(connection: BaseDatabaseWrapper
     assert branches[0] == ()
     assert [len(branch) for branch in branches] == [0, 1, 1]
     assert len(set(branches)) == 3
+
+
+def test_is_in_test_transaction_and_in_no_other(db: None) -> None:
+    connection = connections["default"]
+
+    before = is_in_test_transaction(connection)
+    with atomic():
+        within = is_in_test_transaction(connection)
+
+    assert (before, within) == (True, False)
+
+
+def test_is_in_test_transaction_not_without_one(connection: BaseDatabaseWrapper) -> None:
+    before = is_in_test_transaction(connection)
+    with atomic():
+        within = is_in_test_transaction(connection)
+
+    assert (before, within) == (False, False)
 
 
 def test_has_failed_until_clear_failure(connection: BaseDatabaseWrapper) -> None:
