@@ -1,4 +1,4 @@
-"""The Django request that the project's hooks are given, made the same way for every transport."""
+"""The Django request that handlers and hooks receive, made in the same way for every transport."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
 
-#: What Django's own constructor sets, but for what is made when a hook asks for it.
+#: The attributes that Django's own constructor sets, without those that are made when a hook reads them.
 _MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
 _BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
 _LONGEST_KNOWN_NAME = 64
@@ -42,7 +42,7 @@ _OWN = frozenset(
 
 
 class MessageList(BaseStorage):
-    """Keeps what an action says by ``message_user``, so that it can be told to the agent; stores nothing."""
+    """Keeps the messages of ``message_user`` for the answer to the agent. It stores nothing."""
 
     def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:
         return [], True
@@ -55,7 +55,7 @@ class MessageList(BaseStorage):
 
 
 class Caller:
-    """``request.mcp`` where no client's request is being answered: before a push, say. It knows the principal alone."""
+    """``request.mcp`` where no client's request is being answered, as before a push. It has the principal alone."""
 
     __slots__ = ("principal",)
 
@@ -78,7 +78,7 @@ class MCPRequest(HttpRequest):
     mcp: Exchange | Caller
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-        # Not Django's own: there is one for each message, and what it would parse is empty.
+        # Django's own constructor is not called: each message has a request, and there is nothing to parse in it.
         self.__dict__.update(_BLANK)
         self.__dict__.update(attributes)
         self.method = "POST"
@@ -114,7 +114,7 @@ class MCPRequest(HttpRequest):
         return self._mcp_scheme
 
     def for_principal(self, principal: Principal) -> MCPRequest:
-        """The request as this principal's; what was found out for another one is forgotten."""
+        """Make it a request of this principal, and forget the rights that were read for another one."""
         for name in ("_mcp_rights", "_mcp_viewers"):
             self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
@@ -127,12 +127,12 @@ class MCPRequest(HttpRequest):
         return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
 
     def attributes(self) -> dict[str, Any]:
-        """What the project's middleware and its hooks have set on the request."""
+        """The attributes that the project's middleware and hooks have set."""
         return {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
 
 
 def from_view(request: HttpRequest) -> MCPRequest:
-    """From the request of a Django view: what the project's middleware set on it is kept (a tenant, say)."""
+    """From the request of a Django view, with the attributes that the project's middleware has set: a tenant, say."""
     attributes = {key: value for key, value in vars(request).items() if key not in _OWN and not key.startswith("_")}
     return MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
 
@@ -159,7 +159,7 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
 
 @lru_cache(maxsize=1_000)
 def _meta_key(raw_name: bytes) -> str | None:
-    """Where META has a header; None for one that Django's own handler drops too: it could pose as another."""
+    """The key of a header in META. None for one that Django's handler drops too, since it could pose as another."""
     if b"_" in raw_name:
         return None
     name = raw_name.decode("latin-1").upper().replace("-", "_")
@@ -167,7 +167,7 @@ def _meta_key(raw_name: bytes) -> str | None:
 
 
 def from_settings() -> MCPRequest:
-    """Where no request came in: from ``MCP["BASE_URL"]``."""
+    """From ``MCP["BASE_URL"]``, where no HTTP request came in."""
     url = urlsplit(get_conf().BASE_URL)
     meta = {
         "HTTP_HOST": url.netloc,
