@@ -8,13 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.template import Context, Engine, Library, TemplateSyntaxError, defaultfilters, defaulttags
-from django.template.base import FilterExpression, Node, TextNode, Variable, VariableNode
-from django.template.defaulttags import CommentNode, IfNode
+from django.template import Context, TemplateSyntaxError, defaultfilters
 
+from mcp_django.compat.templates import (
+    CommentNode,
+    FilterExpression,
+    IfNode,
+    Node,
+    TextNode,
+    Variable,
+    VariableNode,
+    expressions_in,
+    make_engine,
+    names_in,
+    variables_in,
+)
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.protocol.errors import LimitExceeded
@@ -40,7 +50,7 @@ class Argument:
         return described
 
 
-_TAGS = {"if": defaulttags.do_if, "comment": defaulttags.comment}
+_TAGS = ("if", "comment")
 #: Left out are filters that make much output from little input (center, join, repeated addslashes), that read
 #: attributes (dictsort), that depend on more than their input (random, date), and that are slow on malicious text
 #: (urlize, striptags).
@@ -55,20 +65,7 @@ _MAX_DEPTH = 20
 _CONSTANTS = frozenset({"True", "False", "None"})
 
 
-class _Engine(Engine):
-    default_builtins: ClassVar[list[str]] = []
-
-
-def _make_engine() -> Engine:
-    library = Library()
-    library.tags.update(_TAGS)
-    library.filters.update({name: defaultfilters.register.filters[name] for name in _FILTERS})
-    engine = _Engine(loaders=[], autoescape=False)
-    engine.template_builtins = [library]
-    return engine
-
-
-_engine = _make_engine()
+_engine = make_engine(_TAGS, _FILTERS)
 
 
 class CompiledTemplate:
@@ -94,7 +91,7 @@ class CompiledTemplate:
                 named = {
                     name
                     for condition in conditions
-                    for expression in _expressions(condition)
+                    for expression in expressions_in(condition)
                     for name in self._note(expression, None)
                 }
                 for _, inner in node.conditions_nodelists:
@@ -106,7 +103,7 @@ class CompiledTemplate:
             raise ValidationError(f"A value may pass {_MAX_FILTERS} filters, not more.")
         has_default = any(function is defaultfilters.default for function, _ in expression.filters)
         names = []
-        for variable in _variables(expression):
+        for variable in variables_in(expression):
             for name in _names_of(variable):
                 names.append(name)
                 is_filled = has_default and variable is expression.var
@@ -147,37 +144,17 @@ def _parts(nodes: Iterable[Node], context: Context) -> Iterator[str]:
             raise AssertionError(f"the engine knows no {type(node).__name__}")
 
 
-def _expressions(condition: Any) -> Iterator[FilterExpression]:
-    """The expressions in the condition of an if."""
-    if isinstance(getattr(condition, "value", None), FilterExpression):
-        yield condition.value
-    for operand in (condition.first, condition.second):
-        if operand is not None:
-            yield from _expressions(operand)
-
-
-def _variables(expression: FilterExpression) -> Iterator[Variable]:
-    """The expression's own variable, if it has one, then the variables among the arguments of its filters."""
-    if isinstance(expression.var, Variable):
-        yield expression.var
-    for _, arguments in expression.filters:
-        for is_variable, argument in arguments:
-            if is_variable:
-                yield argument
-
-
 def _names_of(variable: Variable) -> Iterator[str]:
     """The name of the argument that a variable stands for, or nothing for a number. Raises ValidationError."""
-    if variable.lookups is None:
-        return
-    if len(variable.lookups) > 1:
+    names = names_in(variable)
+    if len(names) > 1:
         raise ValidationError(f"“{variable.var}”: an argument is a text, so nothing may follow a dot.")
-    [name] = variable.lookups
-    if name in _CONSTANTS:
-        return
-    if not NAME.fullmatch(name):
-        raise ValidationError(f"“{name}”: the name of an argument is 1 to 64 letters, digits and _.")
-    yield name
+    for name in names:
+        if name in _CONSTANTS:
+            return
+        if not NAME.fullmatch(name):
+            raise ValidationError(f"“{name}”: the name of an argument is 1 to 64 letters, digits and _.")
+        yield name
 
 
 @lru_cache(maxsize=256)

@@ -18,6 +18,7 @@ from django.db.models.base import ModelBase
 from django.dispatch import Signal
 
 from mcp_django import __version__
+from mcp_django.compat.admin import model_admins
 from mcp_django.completion import Function
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
@@ -98,7 +99,7 @@ class MCPSite:
     @cached_property
     def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
         """The ModelAdmins of ``admin_site``, which are asked for often: it is told once from what is lazy."""
-        return self.admin_site._registry
+        return model_admins(self.admin_site)
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:

@@ -20,11 +20,11 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
-from django.core.cache import close_caches
 from django.core.signals import setting_changed
-from django.db import connections
+from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.protocol.errors import Overloaded
@@ -190,8 +190,8 @@ class Workers:
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    reset_queries()
     for connection in connections.all(initialized_only=True):
-        connection.queries_log.clear()
         _close_if_stale(connection)
         forget_failure(connection)
     try:
@@ -215,7 +215,7 @@ def _close_if_stale(connection: BaseDatabaseWrapper) -> None:
         if since is None or since[0] is not opened:
             since = (opened, time.monotonic())
             connection._mcp_opened = since  # type: ignore[attr-defined]
-        connection.close_at = since[1] + age
+        close_at(connection, since[1] + age)
     connection.close_if_unusable_or_obsolete()
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.db import connections
 
+from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Overrides:
         if statement is None:
             # One row for each group of an override, and one row without a group where it has none.
             rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
-            statement = self._statements[using, site.name] = rows.query.get_compiler(using).as_sql()
+            statement = self._statements[using, site.name] = queries.statement(rows, using)
         with connections[using].cursor() as cursor:
             cursor.execute(*statement)
             found = cursor.fetchall()

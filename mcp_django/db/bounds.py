@@ -17,6 +17,8 @@ from typing import Any
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import driver_cursor, driver_errors, is_mariadb
+
 try:
     from psycopg import ClientCursor
 except ImportError:  # It is another database, or psycopg2.
@@ -41,7 +43,7 @@ class Statement:
     @property
     def cursor(self) -> Any:
         """The driver's own."""
-        return self.context["cursor"].cursor
+        return driver_cursor(self.context)
 
     def run(self, sql: str | None = None) -> Any:
         """Execute it, as it is or in other words."""
@@ -90,7 +92,7 @@ class Bounds(ABC):
     def _send(self, raw: Any, sql: str) -> None:
         """Past the wrappers, which let nothing through any more once a request was given up."""
         if sql:
-            with self.connection.wrap_database_errors, raw.cursor() as cursor:
+            with driver_errors(self.connection), raw.cursor() as cursor:
                 cursor.execute(sql)
 
 
@@ -215,7 +217,7 @@ class MySQLBounds(Bounds):
     def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
         super().__init__(connection, seconds, read_only)
         # Asked of the server on a new connection, so it cannot wait until a query is on its way.
-        self._is_mariadb = connection.mysql_is_mariadb  # type: ignore[attr-defined]
+        self._is_mariadb = is_mariadb(connection)
 
     def ask(self, statement: Statement) -> Any:
         limited = self._limited(statement.sql) if self.seconds else statement.sql

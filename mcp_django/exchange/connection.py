@@ -10,7 +10,8 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.push.listeners import Listener, Subscription
+    from mcp_django.push.listeners import Listener
+    from mcp_django.push.subscriptions import Subscription
 
 #: The log level of a legacy session whose client has not set one.
 DEFAULT_LOG_LEVEL = "info"

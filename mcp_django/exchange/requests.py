@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
-from django.contrib.messages.storage.base import BaseStorage, Message
 from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 
+from mcp_django.compat.requests import BareRequest
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
 
-#: The attributes that Django's own constructor sets, without those that are made when a hook reads them.
-_MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
-_BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
 _LONGEST_KNOWN_NAME = 64
 
 #: Attributes of a request that belong to one HTTP exchange and are not carried over from it.
@@ -41,19 +38,6 @@ _OWN = frozenset(
 )
 
 
-class MessageList(BaseStorage):
-    """Keeps the messages of ``message_user`` for the answer to the agent. It stores nothing."""
-
-    def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:
-        return [], True
-
-    def _store(self, messages: Iterable[Message], response: Any, *args: Any, **kwargs: Any) -> list[Message]:
-        return []
-
-    def texts(self) -> list[str]:
-        return [str(message.message) for message in self._queued_messages]  # type: ignore[attr-defined]
-
-
 class Caller:
     """``request.mcp`` where no client's request is being answered, as before a push. It has the principal alone."""
 
@@ -70,7 +54,7 @@ class Caller:
         )
 
 
-class MCPRequest(HttpRequest):
+class MCPRequest(BareRequest):
     """A POST request as a ModelAdmin knows it: a user, messages, empty GET and POST, and no session, on purpose."""
 
     #: The principal; and while a client's request is being answered, the means to tell that client and to ask it.
@@ -78,17 +62,12 @@ class MCPRequest(HttpRequest):
     mcp: Exchange | Caller
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-        # Django's own constructor is not called: each message has a request, and there is nothing to parse in it.
-        self.__dict__.update(_BLANK)
+        super().__init__(scheme)
         self.__dict__.update(attributes)
         self.method = "POST"
         self.path = self.path_info = path
         self.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", **meta}
-        self._mcp_scheme = scheme
         self.user = AnonymousUser()
-        # The body was read by the transport.
-        self._read_started = True
-        self._body = b""
 
     @cached_property
     def GET(self) -> QueryDict:  # type: ignore[override]
@@ -105,13 +84,6 @@ class MCPRequest(HttpRequest):
     @cached_property
     def FILES(self) -> MultiValueDict[str, Any]:  # type: ignore[override]
         return MultiValueDict()
-
-    @cached_property
-    def _messages(self) -> MessageList:
-        return MessageList(self)
-
-    def _get_scheme(self) -> str:
-        return self._mcp_scheme
 
     def for_principal(self, principal: Principal) -> MCPRequest:
         """Make it a request of this principal, and forget the rights that were read for another one."""

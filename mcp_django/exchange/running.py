@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """``running_key`` → the cancellation of that request. An entry disappears with its request.
+    """``running_key``, or the key of a task → the cancellation of that request. Entries go with their requests.
 
     Workers add entries while the loop reads them, and a WeakValueDictionary alone is not safe for that.
     """

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.models import Q
 
+from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
 from mcp_django.db import reading
 from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
@@ -184,7 +185,7 @@ def _beginnings(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
 def _integers(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     sign, digits = (-1, typed[1:]) if typed.startswith("-") else (1, typed)
     connection = connections[model.rows().db]
-    bounds = connection.ops.integer_field_range(column_of(column.field).get_internal_type())
+    bounds = integer_range(connection, column_of(column.field).get_internal_type())
     lowest, highest = (bounds[0] or 0, bounds[1] or 0) if any(bounds) else (-_MAX_INTEGER, _MAX_INTEGER)
     limit = highest if sign > 0 else -lowest
     if typed == "-":
@@ -207,7 +208,7 @@ def _uuids(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     if not _HEX.fullmatch(digits):
         return
     connection = connections[model.rows().db]
-    if connection.vendor == "mysql" and connection.features.has_native_uuid_field:
+    if connection.vendor == "mysql" and has_uuid_type(connection):
         # MariaDB sorts them by other bytes than they begin with.
         text = str(uuid.UUID(digits.ljust(32, "0")))
         yield column.condition("startswith", text[: len(digits) + sum(len(digits) > at for at in (8, 12, 16, 20))])

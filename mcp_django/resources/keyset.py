@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import Q
 
+from mcp_django.compat.connections import sorts_nulls_last
 from mcp_django.resources.filters import InvalidQuery, Order
 from mcp_django.resources.kinds import column_of
 
@@ -78,7 +79,7 @@ def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> It
     order, value, last = orders[0], after[0], len(orders) == 1
     path = order.column.path
     nullable = order.column.nullable
-    nulls_last = connections[alias].features.nulls_order_largest != order.descending
+    nulls_last = sorts_nulls_last(connections[alias]) != order.descending
     if value is None:
         if not last:
             for rest in segments(orders[1:], after[1:], alias=alias):

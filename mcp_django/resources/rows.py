@@ -10,13 +10,13 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import ask
 from mcp_django.resources import filters, keyset
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.selecting import values_list
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 

@@ -21,7 +21,6 @@ from typing import Any, TypeGuard
 
 from django.db import models
 from django.db.models import Manager, Q, QuerySet
-from django.db.models.query import ModelIterable
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from rest_framework import fields as drf
@@ -29,6 +28,7 @@ from rest_framework import relations, serializers
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
+from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.resources import kinds, rows, uris
@@ -197,7 +197,7 @@ class RecordSerializer:
             return value if self._may_see(value, rights) else None
         if isinstance(value, Manager):
             value = value.all()
-        if isinstance(value, QuerySet) and issubclass(value._iterable_class, ModelIterable):
+        if isinstance(value, QuerySet) and gives_instances(value):
             return self._shown_rows(value, rights or self.rights.rights.of_model(value.model), field)
         if isinstance(field, _LISTS) and not isinstance(value, _KNOWN):
             value = _begun(value)
@@ -211,7 +211,7 @@ class RecordSerializer:
         if rights is None:
             return []
         looks = (get_conf().MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
-        if rights.model_mcp.checks_objects or queryset.query.is_sliced or queryset.query.combinator:
+        if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
             queryset = queryset.filter(pk__in=rights.rows().using(queryset.db).values("pk"))

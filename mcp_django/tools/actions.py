@@ -12,6 +12,7 @@ from urllib.parse import quote
 from asgiref.sync import async_to_sync
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.messages import get_messages
 from django.core.exceptions import DisallowedHost, PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.http import HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
@@ -19,6 +20,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
+from mcp_django.compat.requests import close_resources, freeze
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.json_schema.schema import Schema
@@ -169,8 +171,8 @@ class AdminActionTool(BaseTool):
             raise ToolError(f"{detail} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):
-                _close(response)
-        messages = request._messages.texts()
+                close_resources(response)
+        messages = [str(message.message) for message in get_messages(request)]
         if messages:
             content.insert(0, text_block("\n".join(messages)))
         return {"content": content or [text_block("Done.")], "isError": False}
@@ -247,13 +249,6 @@ class AdminActionTool(BaseTool):
         return {"type": "resource", "resource": resource}
 
 
-def _close(response: HttpResponseBase) -> None:
-    """Close what the response holds open. ``response.close()`` would also end the thread's database connections."""
-    closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]
-    for closer in closers:
-        closer()
-
-
 def _is_page(response: Any) -> bool:
     """Whether the action answered with a page for a person, or with a redirect to one."""
     if isinstance(response, TemplateResponse | HttpResponseRedirect) or not isinstance(response, HttpResponseBase):
@@ -288,5 +283,5 @@ def _posted(action_name: str, ids: list[Any]) -> Any:
     posted = QueryDict(mutable=True)
     posted["action"] = action_name
     posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
-    posted._mutable = False
+    freeze(posted)
     return posted

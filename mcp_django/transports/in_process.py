@@ -11,16 +11,15 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, TypeVar
 
 from django.core.exceptions import SynchronousOnlyOperation
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import TestCase
 
+from mcp_django.compat.connections import in_test_transaction
 from mcp_django.events import transaction
 from mcp_django.events.bus import telling_nobody_else
 from mcp_django.exchange.principals import Principal
@@ -116,7 +115,7 @@ class InProcess:
     def send(self, message: JSON) -> None:
         """Send a message to the server."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         value = decode(encode(message))
         with working_with(self._workers):
             taking = asyncio.run_coroutine_threadsafe(self._conversation.take(value), self._loop)
@@ -125,7 +124,7 @@ class InProcess:
     def receive(self, seconds: float) -> JSON:
         """The next message of the server's; handlers run meanwhile. Raises TimeoutError, and Ended."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         end = time.monotonic() + seconds
         while True:
             try:
@@ -142,7 +141,7 @@ class InProcess:
     def receive_all(self) -> list[JSON]:
         """The messages that come without waiting for anything else to happen. Raises Ended."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         found: list[JSON] = []
         has_run = True
         while has_run:
@@ -213,24 +212,16 @@ def _check_no_loop() -> None:
     )
 
 
-def tell_committed() -> None:
-    """Tell of what the test itself has changed in the transaction of a TestCase, which is never committed."""
-    for connection in _in_test_transaction():
-        for change_set in transaction.untold(connection):
+def publish_changes() -> None:
+    """Publish what the test itself has changed in the transaction of a TestCase, which is never committed."""
+    for connection in in_test_transaction():
+        for change_set in transaction.unpublished(connection):
             change_set()
 
 
 def _run(call: Call) -> None:
     """Run a call, and then what it left to be done at the commit."""
     with contextlib.ExitStack() as commits:
-        for connection in _in_test_transaction():
+        for connection in in_test_transaction():
             commits.enter_context(TestCase.captureOnCommitCallbacks(using=connection.alias, execute=True))
         call.run()
-
-
-def _in_test_transaction() -> Iterator[BaseDatabaseWrapper]:
-    """The connections whose open transactions are those of a TestCase alone (Django 5.2 to 6.1)."""
-    for connection in connections.all(initialized_only=True):
-        blocks: Any = connection.atomic_blocks
-        if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
-            yield connection

@@ -13,8 +13,8 @@ from django.db import connection, models
 from django.db.models import F, Q
 
 from demo_project.flights.models import Flight
+from mcp_django.compat.selecting import values_list
 from mcp_django.resources import rows
-from mcp_django.resources.selecting import values_list
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
