@@ -1,4 +1,4 @@
-"""What every modern request says of itself in ``params._meta`` (2026-07-28 basic#meta)."""
+"""The envelope: every modern request names its version and its client in ``params._meta`` (2026-07-28 basic#meta)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mcp_django.types import JSON
 
 
 def claims_modern(params: JSON) -> bool:
-    """Whether the message opens as a modern one: with a protocol version in its ``_meta``."""
+    """Whether the message is a modern one: its ``_meta`` has a protocol version."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
 
@@ -47,7 +47,7 @@ def check_version(revision: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the client says of itself: logged, never trusted."""
+    """How the client describes itself: its ``info``, which is logged and never trusted, and what it can do."""
 
     info: JSON = field(default_factory=dict)
     capabilities: JSON = field(default_factory=dict)

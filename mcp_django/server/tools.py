@@ -1,6 +1,6 @@
 """tools/list and tools/call.
 
-A list is read anew, by whatever process: who was told that it has changed is given the new one.
+A list is always computed anew, in every process, so that a client that was notified of a change gets the new list.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ def list_tools(exchange: Exchange) -> JSON:
 
 
 def call_tool(exchange: Exchange) -> JSON:
-    """Run a tool. Its own failures are ``isError`` results; a name the principal may not use does not exist."""
+    """Run a tool. Its own failures are results with ``isError``.
+
+    For the client, a tool that the principal may not use does not exist.
+    """
     tool = catalog.find(exchange, exchange.params["name"])
     if tool is None:
         raise ToolNotFound(exchange.params["name"])

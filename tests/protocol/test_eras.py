@@ -205,7 +205,7 @@ def test_legacy_methods_do_not_exist_in_the_modern_era(admin: Peer) -> None:
 def test_a_modern_initialize_does_not_exist_and_the_error_names_the_versions(admin: Peer) -> None:
     raw = send_modern(admin, "initialize", {"protocolVersion": "2025-11-25", **CLIENT})
 
-    message = "Method not found: initialize. A request with _meta is already open."
+    message = "Method not found: initialize. A request with _meta needs no initialize."
     assert raw.message == error(-32601, "METHOD_NOT_FOUND", message, 1, supported=[MODERN])
     assert raw.status in (404, None)
 

@@ -95,7 +95,7 @@ def _lost(client: Peer, created: Any) -> None:
     tasks.work()
     task = Task.objects.get(pk=created["taskId"])
     assert task.state == Task.State.FAILED
-    assert task.message == "The task could not go on: what it needs is no longer there."
+    assert task.message == "The task was stopped: its user, token or tool no longer exists, or no longer allows it."
     assert "TASK_REFUSED" in task.outcome
 
 

@@ -76,7 +76,7 @@ def middleware(patch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         (unknown_backend, "The backend 'nowhere' of TASKS cannot be used"),
         (unknown_queue, "Queue 'nowhere' is not valid"),
-        (no_setting, "There is no setting TASKS"),
+        (no_setting, "The setting TASKS is missing"),
         pytest.param(
             no_package,
             "Install mcp_django with its extra tasks",
