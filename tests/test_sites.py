@@ -204,7 +204,7 @@ def test_annotations_in_strings_are_read(own: MCPSite) -> None:
 
 
 def test_a_resource_of_our_own_scheme(own: MCPSite) -> None:
-    with pytest.raises(ImproperlyConfigured, match="the scheme db is taken by models"):
+    with pytest.raises(ImproperlyConfigured, match="the scheme db is reserved for models"):
         resource("db://flights/about", site=own)(lambda request: "")
 
 

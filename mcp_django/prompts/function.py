@@ -18,7 +18,7 @@ from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
 from mcp_django.resources.completers import complete_key
 from mcp_django.resources.policy import Rights
-from mcp_django.signatures import InvalidArguments, Signature, named
+from mcp_django.signatures import InvalidArguments, Signature, name_and_description
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class FunctionPrompt(BasePrompt):
         permission: str = "",
         complete: Mapping[str, Function] | None = None,
     ) -> None:
-        self.name, self._description = named("prompt", function, name)
+        self.name, self._description = name_and_description("prompt", function, name)
         self.title = title
         self.permission = permission
         self._completers = dict(complete or {})

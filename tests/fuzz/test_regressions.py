@@ -184,7 +184,7 @@ def test_a_list_without_a_limit_is_looked_at_up_to_a_limit_of_ours() -> None:
     [error] = schema.errors([[1]] * 150_000)
 
     assert error == {
-        "field": "", "message": "is nested too deeply, or too large, to be held against its schema", "received": "array"
+        "field": "", "message": "is nested too deeply, or too large, to be validated", "received": "array"
     }  # fmt: skip
     assert schema.errors([[1] * 1000] * 100) == []
 

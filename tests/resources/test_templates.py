@@ -320,7 +320,7 @@ def test_templates_that_cannot_be_told_apart(first: str, second: str, both: bool
 
     assert template(first).overlaps(template(second)) is template(second).overlaps(template(first)) is both
     if both and first != second:
-        with pytest.raises(ImproperlyConfigured, match=r"A URI may be one of .* and of .*: tell them apart"):
+        with pytest.raises(ImproperlyConfigured, match=r"The templates .* and .* may match the same URI"):
             resource(second, site=own)(echo)
     elif first != second:
         resource(second, site=own)(echo)
@@ -370,7 +370,7 @@ def _takes_nothing(request: HttpRequest) -> str:
     ("shop://{id}", _takes_more, "the function _takes_more must take the request, id"),
     ("shop://{id}", _takes_nothing, "the function _takes_nothing must take the request, id"),
     ("shop://{other}", _takes_id, "the function _takes_id must take the request, other"),
-    ("db://shop/{id}", _takes_id, "the scheme db is taken by models"),
+    ("db://shop/{id}", _takes_id, "the scheme db is reserved for models"),
 ])  # fmt: skip
 def test_a_template_that_can_be_none(uri: str, function: Any, message: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=message):
