@@ -104,20 +104,17 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The test database, on a server that knows time zones, and emptied in the way that is fast there."""
-    from django.db import connection
+    """The test databases, on a server that knows time zones; each test leaves them with the rows of ``migrate``."""
+    from django.db import connection, connections
 
-    from tests.support.flushing import KeptRows
     from tests.support.mariadb import load_time_zones
-    from tests.support.postgresql import flush_by_delete
+    from tests.support.restoring import keep_as_migrated
 
-    if connection.vendor == "mysql":
-        with django_db_blocker.unblock():
-            load_time_zones()
-    elif connection.vendor == "postgresql":
-        flush_by_delete(connection)
     with django_db_blocker.unblock():
-        KeptRows(connection)
+        if connection.vendor == "mysql":
+            load_time_zones()
+        other = connections["other"].settings_dict
+        keep_as_migrated(["default", "other"] if other["NAME"] == other["TEST"]["NAME"] else ["default"])
 
 
 @pytest.fixture(scope="session")
