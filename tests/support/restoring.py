@@ -29,7 +29,7 @@ def keep_as_migrated(aliases: list[str]) -> None:
     Django's own flush asks for each table of each app and makes permissions and content types anew: 30 ms and more.
     """
     for alias in aliases:
-        # Signal receivers write rows when a flush ends, so that this and not the migrated rows is what tests begin with.
+        # A flush ends with signals whose receivers write rows: tests begin with those.
         call_command("flush", verbosity=0, interactive=False, database=alias)
         connection = connections[alias]
         _stores[alias] = SQLiteStore(connection) if connection.vendor == "sqlite" else ServerStore(connection)
