@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
 
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from mcp_django.protocol.errors import EnvelopeError, FieldError, UnsupportedVersion, field_error
-from mcp_django.protocol.exchange import Client
+from mcp_django.exceptions import FieldError, field_error
+from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
 from mcp_django.protocol.revisions import MODERN_REVISIONS
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def claims_modern(params: JSON) -> bool:
@@ -44,3 +43,11 @@ def check_version(revision: str) -> None:
     """Raises UnsupportedVersion. A legacy revision is refused too: it cannot be served without a session."""
     if revision not in MODERN_REVISIONS:
         raise UnsupportedVersion(revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What the client says of itself: logged, never trusted."""
+
+    info: JSON = field(default_factory=dict)
+    capabilities: JSON = field(default_factory=dict)

@@ -13,9 +13,8 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 
-from mcp_django.tools.schemas import subschemas
-
-JSON = dict[str, Any]
+from mcp_django.json_schema.schemas import subschemas
+from mcp_django.types import JSON
 
 KEYWORD = "x-mcp-header"
 

@@ -14,12 +14,14 @@ from functools import partial
 from typing import Any
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exchange.exchange import DEFAULT_LOG_LEVEL, Cancellation, Exchange
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.questions import given_by
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch, check_batch
-from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import (
     InternalError,
     InvalidRequest,
@@ -29,15 +31,14 @@ from mcp_django.protocol.errors import (
     RequestTimedOut,
     Unauthenticated,
 )
-from mcp_django.protocol.exchange import DEFAULT_LOG_LEVEL, Cancellation, Client, Exchange
-from mcp_django.protocol.methods import METHODS
 from mcp_django.protocol.outbox import Outbox
-from mcp_django.protocol.questions import given_by
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
-from mcp_django.protocol.subscriptions import Listen
 from mcp_django.push.attachment import Attachment
 from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import LISTS, Listener, Subscription
+from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.methods import METHODS
+from mcp_django.server.subscriptions import Listen
 from mcp_django.sites import MCPSite
 from mcp_django.transports.listener_writer import ListenerWriter
 from mcp_django.workers import get_workers, run_patiently

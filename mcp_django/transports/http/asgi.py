@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access.requests import from_scope
 from mcp_django.conf import get_conf
+from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, EventStream, Headers, Incoming, Refusal

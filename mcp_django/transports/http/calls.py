@@ -10,10 +10,10 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
-from mcp_django.protocol.dispatch import Asked
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.questions import given_by
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
@@ -24,10 +24,10 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import cancelled_message, encode, request_message
-from mcp_django.protocol.questions import given_by
-from mcp_django.push import questions
 from mcp_django.push.hub import get_hub
 from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.server.dispatch import Asked
+from mcp_django.sessions import questions
 from mcp_django.transports.http.core import Conversation
 from mcp_django.transports.http.incoming import Answer
 from mcp_django.transports.http.outgoing import Outgoing

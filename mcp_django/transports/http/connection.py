@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from mcp_django.access.principals import Principal
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exchange.principals import Principal
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import UnsupportedVersionHeader
-from mcp_django.protocol.exchange import Client
 from mcp_django.protocol.outbox import Outbox
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS
 from mcp_django.push.attachment import Attachment
 from mcp_django.push.listeners import Listener
-from mcp_django.push.sessions import StoredSession
 from mcp_django.push.visibility import session_uris, subscriptions, unseen
+from mcp_django.sessions.store import StoredSession
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http.incoming import SSE_TYPE, Headers, Incoming

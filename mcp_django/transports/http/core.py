@@ -10,17 +10,17 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.access.authentication import authenticate, authenticate_from_memory
-from mcp_django.access.principals import Principal
 from mcp_django.conf import get_conf
 from mcp_django.deadlines import deadlines
+from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.dispatch import Asked
 from mcp_django.protocol.errors import NotInitialized
 from mcp_django.protocol.revisions import LEGACY, MODERN_REVISIONS, POLLING_REVISIONS, Era
-from mcp_django.push import streams
 from mcp_django.push.attachment import Attachment
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.push.sessions import StoredSession
+from mcp_django.server.dispatch import Asked
+from mcp_django.sessions import streams
+from mcp_django.sessions.store import StoredSession
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http.answering import Answering

@@ -9,11 +9,11 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
-from mcp_django.protocol.dispatch import Asked
+from mcp_django.exchange.exchange import Cancellation
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import InvalidRequest
-from mcp_django.protocol.exchange import Cancellation
+from mcp_django.server.dispatch import Asked
 
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from mcp_django.conf import get_conf
-from mcp_django.push import streams
 from mcp_django.push.hub import get_hub
+from mcp_django.sessions import streams
 from mcp_django.transports.http.core import Conversation
 from mcp_django.transports.http.incoming import event
 from mcp_django.workers import run_patiently

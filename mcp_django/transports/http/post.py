@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access.principals import Principal
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch, check_batch
-from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, MCPError
-from mcp_django.protocol.exchange import Client, Exchange
-from mcp_django.protocol.methods import METHODS
 from mcp_django.protocol.revisions import (
     LEGACY,
     MODERN,
@@ -20,9 +20,10 @@ from mcp_django.protocol.revisions import (
     NEWEST_LEGACY,
     Era,
 )
-from mcp_django.push.questions import answer_question
-from mcp_django.push.running import RUNNING, running_key
-from mcp_django.push.sessions import StoredSession
+from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.methods import METHODS
+from mcp_django.sessions.questions import answer_question
+from mcp_django.sessions.store import StoredSession
 from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog
 from mcp_django.transports.http import headers as mcp_headers
