@@ -22,6 +22,8 @@ from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Gizmo, Person, Product, SpareGadget, Tag, Unwatched, Ware
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 UNKNOWN = ModelChange(None, set())
 TWO_DATABASES = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 

@@ -35,6 +35,8 @@ from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, REVISIONS, ASGIPeer, Peer, Peers, Watching
 
+pytestmark = pytest.mark.every_database
+
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])

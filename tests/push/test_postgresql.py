@@ -53,6 +53,7 @@ from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Peer, Peers, Watching
 
 pytestmark = [
+    pytest.mark.every_database,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="the bus of PostgreSQL: TEST_DATABASE=postgresql"),
     pytest.mark.django_db(transaction=True),
 ]

@@ -15,7 +15,7 @@ from tests.push.conftest import assert_nothing_but, watch
 from tests.shop.models import Tag
 from tests.support.peers import LEGACY, MODERN, Peer
 
-pytestmark = pytest.mark.http_and_duplex
+pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 FLIGHTS = "db://flights/flight"

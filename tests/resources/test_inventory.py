@@ -34,6 +34,8 @@ from tests.support.base import MODERN
 from tests.support.data import make_staff, switch_on
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 ROOT = Path(__file__).parents[2]
 Admin: Any = admin.ModelAdmin
 
@@ -526,6 +528,7 @@ def test_a_lock_does_not_depend_on_the_database(db: None, tmp_path: Path) -> Non
     assert run("--lock", path, "--check") == f"{path} is of today.\n"
 
 
+@pytest.mark.slow
 def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path: Path) -> None:
     """As in CI: nothing is migrated, and no file is made where the database would be."""
     environment = {**os.environ, "DEMO_DIR": str(tmp_path / "demo"), "DJANGO_SETTINGS_MODULE": "demo_project.settings"}

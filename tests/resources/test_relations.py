@@ -39,6 +39,8 @@ from tests.support.asking import DirectPeer, all_rows, errors_of, request_of, ri
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 Admin: Any = admin.ModelAdmin
 
 

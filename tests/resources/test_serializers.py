@@ -28,6 +28,8 @@ from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
+pytestmark = pytest.mark.every_database
+
 JSON = dict[str, Any]
 
 urlpatterns = [

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from tests.end_to_end.projects import install, replace, set_up, start_project, token_of
@@ -16,6 +17,8 @@ from tests.end_to_end.servers import wait_for
 from tests.end_to_end.test_readme import ORDERS, blocks, write_shop
 from tests.support.peers import MODERN, meta
 from tests.support.tasks import TASKS
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_readme_sets_a_worker_up(tmp_path: Path) -> None:

@@ -17,6 +17,8 @@ from tests.support.asking import DirectPeer, text_of
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 

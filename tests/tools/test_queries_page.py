@@ -13,6 +13,8 @@ from demo_project.flights.models import Airline, Flight
 from tests.support.asking import DirectPeer
 from tests.support.data import Users
 
+pytestmark = pytest.mark.every_database
+
 PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
 QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGE.read_text())
 EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)]

@@ -15,7 +15,7 @@ from tests.conftest import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
 
-pytestmark = pytest.mark.every_transport
+pytestmark = [pytest.mark.every_database, pytest.mark.every_transport]
 
 _SLOW = {
     "sqlite": (
