@@ -1,6 +1,6 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
 # make check               the everyday loop: linters, types, the import contract, and tests on SQLite over one transport
-# make test                everything: the linters, the tests on each database and over each transport, real clients, conformance
+# make test                everything: linters, the tests over each transport and on each database, clients, conformance
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -18,6 +18,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
 # real clients run several at a time by themselves, so they come after.
 PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
+
+# Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo lint check test faults bench conformance conformance-server clean
 
