@@ -1,6 +1,7 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
 # make check               the everyday loop: linters, types, the import contract, and tests on SQLite over one transport
 # make test                everything: linters, the tests over each transport and on each database, clients, conformance
+# make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -19,10 +20,13 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # real clients run several at a time by themselves, so they come after.
 PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
 
+# The everyday loop and the matrix: no processes that end, no other programs, one transport for each behaviour.
+CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=tests/,end_to_end faults)
+
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test faults bench conformance conformance-server clean
+.PHONY: demo lint check test matrix faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -34,14 +38,18 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/pytest $(PARALLEL) --one-transport -m "not slow" --ignore=tests/end_to_end --ignore=tests/faults
+	$(BIN)/pytest $(CHECK_TESTS)
 
 test: lint
 	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
 	$(BIN)/pytest tests/end_to_end/clients
 	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) -m every_database
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
+	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS)
 	$(BIN)/python -m tests.conformance
+
+matrix: $(VENV)/test.stamp
+	$(BIN)/python -m tests.matrix $(CHECK_TESTS)
 
 faults: $(VENV)/test.stamp
 	$(BIN)/python -m tests.faults
@@ -58,7 +66,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-clients .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from django.core.asgi import get_asgi_application as get_django_asgi_application
-from django.core.handlers.asgi import ASGIHandler
 
+from mcp_django.compat.handlers import is_django
 from mcp_django.transports.wire import SEND
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Endpoint:
         #: By path: the name of the place, and its application.
         self._places: dict[str, tuple[str, HTTPDoor]] = {}
         #: A project's own router takes the sockets of other paths; Django alone has no use for them.
-        self._sockets_elsewhere = not isinstance(django_application, ASGIHandler)
+        self._sockets_elsewhere = not is_django(django_application)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         kind = scope["type"]

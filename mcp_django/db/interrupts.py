@@ -16,6 +16,7 @@ from typing import Any
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import connect_again, executed_by
 from mcp_django.db.outages import forget_failure
 
 logger = logging.getLogger("mcp_django")
@@ -50,16 +51,15 @@ class Interruptible:
         mine = list(connections.all())
         with self._lock:
             self._connections = mine
-        for connection in mine:
-            forget_failure(connection)
-            connection.execute_wrappers.append(self._execute)
         token = _answering.set(self)
         try:
-            yield
+            with contextlib.ExitStack() as wrapped:
+                for connection in mine:
+                    forget_failure(connection)
+                    wrapped.enter_context(executed_by(connection, self._execute))
+                yield
         finally:
             _answering.reset(token)
-            for connection in mine:
-                connection.execute_wrappers.remove(self._execute)
             with self._lock:
                 self._connections, self._is_left = [], True
                 waiting = self._waiting
@@ -109,7 +109,7 @@ def _stop_postgresql(connection: BaseDatabaseWrapper) -> None:
 def _stop_mysql(connection: BaseDatabaseWrapper) -> None:
     """MariaDB and MySQL are told on a connection of its own."""
     thread_id = int(connection.connection.thread_id())
-    with contextlib.closing(connection.get_new_connection(connection.get_connection_params())) as other:
+    with contextlib.closing(connect_again(connection)) as other:
         other.cursor().execute(f"KILL QUERY {thread_id}")
 
 

@@ -11,7 +11,7 @@ import codecs
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
@@ -25,6 +25,7 @@ from django.core.signals import setting_changed
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from mcp_django.compat import redis_layers
 from mcp_django.conf import get_conf
 from mcp_django.events.redis import RedisReceiver
 from mcp_django.types import JSON
@@ -151,13 +152,12 @@ class ChannelLayerBus(Bus):
                 receiving.cancel()
                 # With what a broker that is gone says of it nobody has to be troubled.
                 receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            await _close(layer)
+            await redis_layers.close(layer)
 
     def _layer(self) -> Any:
         # One instance per use: a Redis layer refuses a second event loop.
         layer = self._layer_class(**self._config)
-        if hasattr(self._layer_class, "brpop_timeout"):
-            layer.brpop_timeout = _BLOCK_SECONDS
+        redis_layers.wait_at_most(layer, _BLOCK_SECONDS)
         return layer
 
     def _send_by_layer(self, message: JSON) -> None:
@@ -166,28 +166,18 @@ class ChannelLayerBus(Bus):
             try:
                 await asyncio.wait_for(layer.group_send(_GROUP, message), _SEND_SECONDS)
             finally:
-                await _close(layer)
+                await redis_layers.close(layer)
 
         async_to_sync(send)()
-
-
-async def _close(layer: Any) -> None:
-    """Give back the connections of a layer that is ours alone."""
-    with contextlib.suppress(Exception):
-        # The core layer's flush would empty the broker; the pub/sub layer's ends its connections, and nothing else.
-        await (layer.close_pools() if hasattr(layer, "close_pools") else layer.flush())
 
 
 class RedisSender:
     """Publishes as RedisPubSubChannelLayer does, with a synchronous client: no event loop in the publisher's thread."""
 
     def __init__(self, layer: Any, config: JSON) -> None:
-        from channels_redis.utils import _consistent_hash, decode_hosts
-
         self._serialize = layer.serialize
-        self.channel = f"{config['prefix']}__group__{_GROUP}"
-        hosts = decode_hosts(config.get("hosts"))
-        self.host = hosts[_consistent_hash(self.channel, len(hosts))]
+        self.channel = redis_layers.group_channel(config["prefix"], _GROUP)
+        self.host = redis_layers.host_of(config.get("hosts"), self.channel)
         self._client: Any = None
 
     def __call__(self, message: JSON) -> None:
@@ -213,9 +203,33 @@ class RedisSender:
         return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
 
-@lru_cache(maxsize=1)
 def get_bus() -> Bus:
-    """The bus that the settings name. Raises ImproperlyConfigured."""
+    """The bus that the settings name, or none but this process's own. Raises ImproperlyConfigured."""
+    return _local_bus() if _alone else _configured_bus()
+
+
+#: How many test clients there are: what changes is told to them in this process alone.
+_alone = 0
+
+
+@contextlib.contextmanager
+def telling_nobody_else() -> Iterator[None]:
+    """Within, changes are told in this process alone and at once, whatever bus the settings name. For tests."""
+    global _alone  # noqa: PLW0603
+    with _alone_lock:
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _alone_lock:
+            _alone -= 1
+
+
+_alone_lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _configured_bus() -> Bus:
     databases = push_databases()
     if databases is not None:
         from mcp_django.events.postgresql import PostgreSQLBus
@@ -262,10 +276,10 @@ def push_databases() -> tuple[str, str] | None:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in ("MCP", "CHANNEL_LAYERS"):
-        get_bus.cache_clear()
+        _configured_bus.cache_clear()
 
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-for _made in (get_bus, _local_bus):
+for _made in (_configured_bus, _local_bus):
     os.register_at_fork(after_in_child=_made.cache_clear)

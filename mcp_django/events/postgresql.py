@@ -20,6 +20,7 @@ from django.db import connections
 from psycopg import sql
 from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 
+from mcp_django.compat.connections import before_commit, connection_parameters, driver_errors
 from mcp_django.events import payloads
 from mcp_django.events.bus import Bus, get_bus
 from mcp_django.events.changes import Changes
@@ -65,17 +66,8 @@ class PostgreSQLBus(Bus):
 
     def ride_with(self, connection: BaseDatabaseWrapper) -> None:
         """Tell before each COMMIT of the connection. Django has no hook there; once is enough for all its time."""
-        if connection.alias != self._alias or "_mcp_commit" in vars(connection):
-            return
-        commit = connection._commit  # type: ignore[attr-defined]
-
-        def tell_and_commit() -> None:
-            bus = _bus()
-            if bus is not None and connection.alias == bus._alias:
-                bus._tell(connection)
-            commit()
-
-        vars(connection).update(_mcp_commit=commit, _commit=tell_and_commit)
+        if connection.alias == self._alias:
+            before_commit(connection, _tell_before)
 
     def _tell(self, connection: BaseDatabaseWrapper) -> None:
         """Give what the transaction has changed to NOTIFY, and commit. Raises what COMMIT raises.
@@ -104,7 +96,7 @@ class PostgreSQLBus(Bus):
         looks = time.monotonic() - self._looked_at > _LOOK_SECONDS
         # In one trip to the database: what it does for the COMMIT of Django, which follows, is nothing.
         # Not by Django's cursor: it would count, log and wrap it as a query of the project's.
-        with connection.wrap_database_errors, psycopg.ClientCursor(raw) as cursor:
+        with driver_errors(connection), psycopg.ClientCursor(raw) as cursor:
             cursor.execute(b"; ".join([statement, *([_LOOK] if looks else []), b"COMMIT"]))
             for change_set in change_sets:
                 change_set.told = True
@@ -195,6 +187,13 @@ class PostgreSQLBus(Bus):
             await connection.close()
 
 
+def _tell_before(connection: BaseDatabaseWrapper) -> None:
+    """Before a COMMIT of the connection: the bus of the settings tells, if it is for this database."""
+    bus = _bus()
+    if bus is not None and connection.alias == bus._alias:
+        bus._tell(connection)
+
+
 def _bus() -> PostgreSQLBus | None:
     with contextlib.suppress(Exception):
         bus = get_bus()
@@ -208,7 +207,7 @@ def _event(changes: list[JSON], controls: list[str]) -> JSON:
 
 def _parameters(alias: str) -> JSON:
     """How a connection of our own reaches the database: never by Django's pool."""
-    parameters = connections[alias].get_connection_params()
+    parameters = connection_parameters(connections[alias])
     for name in ("context", "cursor_factory", "prepare_threshold"):
         parameters.pop(name, None)
     return {"connect_timeout": 10, "fallback_application_name": "mcp_django", **parameters}

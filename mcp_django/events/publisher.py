@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import multiprocessing.util
 import os
 import queue
 import threading
@@ -15,6 +14,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
+from mcp_django.compat.processes import at_exit_of_children, before_threads_end
 from mcp_django.conf import get_conf
 from mcp_django.events import native_threads
 from mcp_django.events.bus import get_bus
@@ -150,14 +150,8 @@ class _Exit:
 _at_exit = _Exit()
 
 
-def _at_exit_of_child(_: Publisher) -> None:
-    """Children of multiprocessing run no atexit functions, and forget the finalizers of their parent."""
-    multiprocessing.util.Finalize(None, _at_exit, exitpriority=100)
-
-
 os.register_at_fork(after_in_child=publisher._reset)
 os.register_at_fork(after_in_child=_at_exit.forget)
-multiprocessing.util.register_after_fork(publisher, _at_exit_of_child)
+at_exit_of_children(publisher, _at_exit)
 atexit.register(_at_exit)
-# Earlier than atexit, where Python has it: before the threads are gone in which asyncio resolves host names.
-getattr(threading, "_register_atexit", atexit.register)(_at_exit)
+before_threads_end(_at_exit)

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from mcp_django.compat.redis_layers import make_pool
 from mcp_django.types import JSON
 
 #: A connection on which nothing comes for as long is tried; after as long once more it is given up.
@@ -29,11 +30,10 @@ class RedisReceiver:
 
         ``joined`` is called whenever the broker has taken the subscription: redis-py connects anew by itself.
         """
-        from channels_redis.utils import create_pool
         from redis import asyncio as aioredis
         from redis.exceptions import TimeoutError as SilentError
 
-        client: Any = aioredis.Redis(connection_pool=create_pool(self._host))
+        client: Any = aioredis.Redis(connection_pool=make_pool(self._host))
         pubsub = client.pubsub()
         try:
             await pubsub.subscribe(self._channel)

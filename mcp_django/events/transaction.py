@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 
 from django.db import connections
 
+from mcp_django.compat.connections import on_commit_count, on_commit_functions, on_commit_place, savepoint_branch
 from mcp_django.events.bus import get_bus
 from mcp_django.events.changes import Changes
 from mcp_django.events.publisher import publisher
@@ -55,14 +56,16 @@ class ChangeSet:
                 control = ACCESS
         self.controls.add(control)
 
-    def waits(self, callbacks: list[Any]) -> bool:
+    def waits(self, connection: BaseDatabaseWrapper) -> bool:
         """Whether it is among the callbacks of the present transaction.
 
         While the callbacks of a commit run, one of them may open a new transaction, whose rollback drops only its own.
         """
-        if self.position >= len(callbacks) or callbacks[self.position][1] is not self:
-            self.position = next((index for index, item in enumerate(callbacks) if item[1] is self), len(callbacks))
-        return not self.told and self.position < len(callbacks)
+        place = on_commit_place(connection, self, self.position)
+        if place is None:
+            return False
+        self.position = place
+        return not self.told
 
 
 def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
@@ -73,11 +76,11 @@ def current(connection: BaseDatabaseWrapper) -> ChangeSet | None:
     if kept is None:
         kept = WeakValueDictionary()
         connection._mcp_change_sets = kept  # type: ignore[attr-defined]
-    branch = tuple(connection.savepoint_ids)
+    branch = savepoint_branch(connection)
     change_set = kept.get(branch)
-    if change_set is None or not change_set.waits(connection.run_on_commit):
+    if change_set is None or not change_set.waits(connection):
         change_set = kept[branch] = ChangeSet()
-        change_set.position = len(connection.run_on_commit)
+        change_set.position = on_commit_count(connection)
         connection.on_commit(change_set, robust=True)
         _ride_with(connection)
     return change_set
@@ -92,7 +95,7 @@ def _ride_with(connection: BaseDatabaseWrapper) -> None:
 
 def untold(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
     """The change sets that are told if the connection's present transaction commits."""
-    return [item[1] for item in connection.run_on_commit if isinstance(item[1], ChangeSet) and not item[1].told]
+    return [item for item in on_commit_functions(connection) if isinstance(item, ChangeSet) and not item.told]
 
 
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from django.apps import apps
 from django.core.exceptions import ValidationError
 from django.db import connections, models, router
 
+from mcp_django.compat import queries
+from mcp_django.compat.connections import quoted
 from mcp_django.conf import get_conf
 from mcp_django.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
 
 Row = TypeVar("Row", bound=models.Model)
 _Row_co = TypeVar("_Row_co", bound=models.Model, covariant=True)
-
-if TYPE_CHECKING:
-
-    class _Base(models.QuerySet[Any, Any]):
-        """A queryset of Django's, which the mixin stands before."""
-
-        _for_write: bool
-        _fields: Any
-
-        def _clone(self) -> Any: ...
-        def _chain(self) -> Any: ...
-
-else:
-    _Base = object
 
 #: Attribute of the rows → the values of those that were changed, as text. None: nobody knows which rows they were.
 Keys = Mapping[str, Collection[str]] | None
@@ -37,7 +25,7 @@ Keys = Mapping[str, Collection[str]] | None
 _MOST_KEYS_IN_A_CONDITION = 10_000
 
 
-class WatchedQuerySetMixin(_Base):
+class WatchedQuerySetMixin(queries.QuerySetHooks):
     """A queryset that tells subscribers of ``bulk_create``, ``bulk_update`` and ``update``, also the async ones.
 
     They do what Django's own do. Of a model that nobody watches they cost a look into a dictionary. Where the keys of
@@ -47,11 +35,7 @@ class WatchedQuerySetMixin(_Base):
     tells_of_updates = True
     #: What this queryset does is told by its caller.
     _is_told_of = False
-
-    def _clone(self) -> Any:
-        clone = super()._clone()
-        clone._is_told_of = self._is_told_of
-        return clone
+    _carried = ("_is_told_of",)
 
     def bulk_create(self, objs: Iterable[Row], *args: Any, **kwargs: Any) -> list[Row]:
         rows, key = list(objs), self.model._meta.pk
@@ -68,7 +52,7 @@ class WatchedQuerySetMixin(_Base):
 
     def bulk_update(self, objs: Iterable[Any], fields: Iterable[str], *args: Any, **kwargs: Any) -> int:
         rows = tuple(objs)
-        silent = self._chain()
+        silent = self._copied()
         silent._is_told_of = True
         changed: int = _unwatched(silent).bulk_update(rows, fields, *args, **kwargs)
         targets = self._targets()
@@ -82,9 +66,9 @@ class WatchedQuerySetMixin(_Base):
         targets = self._targets()
         if not targets or self._is_told_of:
             return super().update(**kwargs)
-        self._for_write = True
+        queries.write_to(self)
         changed, keys = self._by_key(targets, lambda rows: _unwatched(rows).update(**kwargs))
-        self._result_cache = None
+        queries.forget_rows(self)
         if changed:
             attributes = {attribute for _, attribute in targets}
             _note(targets, self.db, None if _changes_key(self.model, attributes, kwargs) else keys)
@@ -92,18 +76,18 @@ class WatchedQuerySetMixin(_Base):
 
     update.alters_data = True  # type: ignore[attr-defined]
 
-    def _raw_delete(self, using: str | None) -> int:
+    def _delete_at_once(self, using: str | None) -> int:
         targets = self._targets()
         if not targets:
-            return super()._raw_delete(using)
+            return super()._delete_at_once(using)
         rows = self.using(using)
-        rows._for_write = True
-        deleted, keys = rows._by_key(targets, lambda rows: _unwatched(rows)._raw_delete(rows.db))
+        queries.write_to(rows)
+        deleted, keys = rows._by_key(targets, lambda rows: _unwatched(rows)._delete_at_once(rows.db))
         if deleted:
             _note(targets, rows.db, keys, deleted=True)
         return deleted
 
-    _raw_delete.alters_data = True  # type: ignore[attr-defined]
+    _delete_at_once.alters_data = True  # type: ignore[attr-defined]
 
     def _targets(self) -> Sequence[Target]:
         return watch.targets_of(self.model)
@@ -121,7 +105,7 @@ class WatchedQuerySetMixin(_Base):
         """
         limit = min(get_conf().MAX_CHANGED_KEYS, _MOST_KEYS_IN_A_CONDITION)
         attributes = sorted({attribute for _, attribute in targets if attribute is not None})
-        if not self._has_plain_rows():
+        if not queries.has_plain_rows(self):
             return work(self), None
         found = list(self._locked().values_list("pk", *attributes)[: limit + 1])
         if len(found) > limit:
@@ -130,16 +114,11 @@ class WatchedQuerySetMixin(_Base):
         keys = {attribute: {str(row[place]) for row in found} for place, attribute in enumerate(attributes, 1)}
         return work(rows), keys
 
-    def _has_plain_rows(self) -> bool:
-        """Whether a condition may be added, and each row has a key of its own."""
-        query = self.query
-        return not (query.combinator or query.is_sliced or query.distinct_fields or self._fields is not None)
-
     def _locked(self) -> Any:
         """The rows in no order, from the database that is written to, as the statement that follows will see them."""
         connection = connections[self.db]
         rows = self.using(self.db).order_by()
-        rows.query.select_for_update = False
+        queries.unlock(rows)
         if not connection.in_atomic_block:
             return rows
         if connection.vendor == "mysql":
@@ -148,10 +127,10 @@ class WatchedQuerySetMixin(_Base):
         if connection.vendor == "sqlite":
             # A transaction that has begun by reading is refused to write once somebody else has written, and does not
             # even wait: so its lock is taken first, as the statement itself would take it.
-            quote, opts = connection.ops.quote_name, self.model._meta
-            column = quote(opts.pk.column)
+            opts = self.model._meta
+            table, column = quoted(connection, opts.db_table), quoted(connection, opts.pk.column)
             with connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {quote(opts.db_table)} SET {column} = {column} WHERE 1 = 0")  # noqa: S608
+                cursor.execute(f"UPDATE {table} SET {column} = {column} WHERE 1 = 0")  # noqa: S608
         return rows
 
 

@@ -23,9 +23,10 @@ from django.utils import translation
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
 from mcp_django.events.transaction import ACCESS, ACCESS_OF
-from mcp_django.exchange.exchange import Exchange, NoConnection, looking
+from mcp_django.exceptions import MCPError
+from mcp_django.exchange.exchange import Exchange, NoConnection, inspection_exchange
 from mcp_django.prompts import catalog as prompts
-from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
+from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
@@ -248,7 +249,7 @@ def in_turns(audiences: Iterable[Audience]) -> list[Audience]:
 
 
 class _Memory(NoConnection):
-    """As of a connection that push reaches: the switches that were read a moment ago hold, until a control comes."""
+    """As of a connection that push reaches: the overrides that were read a moment ago hold, until a control comes."""
 
     push = True
 
@@ -300,7 +301,8 @@ def _digests(
             digest = hashlib.sha256()
             try:
                 for page in _PAGES[name]:
-                    digest.update(_written(page, looking(site, request, page.method, connection), revision))
+                    exchange = inspection_exchange(site, request, page.method, connection)
+                    digest.update(_written(page, exchange, revision))
             except MCPError:
                 continue  # It took too long; the sweep looks again.
             except BaseException as error:

@@ -278,9 +278,7 @@ class Listener:
             for name, value in request.META.items()
             if name in _TELLING or (name.startswith("HTTP_") and name not in _INDIFFERENT_HEADERS)
         }
-        set_there = {
-            (name, _compared(value)) for name, value in request.attributes().items() if name not in ("mcp", "auth")
-        }
+        set_there = {(name, _compared(value)) for name, value in request.attributes().items() if name != "auth"}
         self.identity = _identity(
             principal.key, self.site.name, principal.rights, request.path, frozenset(headers), frozenset(set_there)
         )

@@ -15,7 +15,7 @@ from django.db import connections, models
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import queries, uris
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Viewer:
             return []
         try:
             followed = self._models_beside(model, target)
-        except InvalidQuestion as error:
+        except InvalidQuery as error:
             return queries.in_query(error)
         message = f"looks at rows of other models, whose changes are not told here. Watch {model.label} without it."
         return [
@@ -77,7 +77,7 @@ class Viewer:
         ]
 
     def answer(self, target: uris.Target) -> LiveAnswer | None:
-        """The answer now; None where the model is not there. Raises InvalidQuestion and TooSlow."""
+        """The answer now; None where the model is not there. Raises InvalidQuery and TooSlow."""
         model = self._rights.of_label(target.label)
         if model is None:
             return None

@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import is_outage
 from mcp_django.events.transaction import ACCESS, ACCESS_OF
-from mcp_django.protocol.errors import MCPError, Overloaded, TooSlow
+from mcp_django.exceptions import MCPError
+from mcp_django.protocol.errors import Overloaded, TooSlow
 from mcp_django.push.listeners import Identity, Listener, Subscription
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Together
 from mcp_django.resources import uris
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.sessions.store import forget_answers
 from mcp_django.workers import get_workers
 
@@ -343,7 +344,7 @@ def _outcome(viewer: Viewer, asked: Asked) -> Outcome:
         if outcome.answer is not None or asked.is_last_try:
             # Before they are told: should their streams end just then, it is told once more on the next ones.
             forget_answers((session, uri) for known, session, uri in asked.stored if known != digest)
-    except InvalidQuestion:
+    except InvalidQuery:
         return Outcome()
     except BaseException as error:
         if is_outage(error):

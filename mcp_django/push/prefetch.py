@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from django.contrib.auth import get_backends, get_user_model
-from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import router
 
 from mcp_django.access.authentication import authenticate_again, principals
+from mcp_django.compat import users
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 Visible = dict[tuple[str, str, frozenset[str]], set[str]]
 
 logger = logging.getLogger("mcp_django")
-
-#: What ModelBackend finds permissions by: where none of it is overridden, it may be done for many users at once.
-_FINDING = ("_get_permissions", "_get_user_permissions", "_get_group_permissions")
 
 
 class Together:
@@ -54,8 +51,8 @@ class Together:
         principal = authenticate_again(listener.principal, request)
         found = self._permissions.get(principal.user.pk) if _is_plain(principal) else None
         if found is not None:
-            # Where ModelBackend keeps what it has found; a token's user is this request's own.
-            principal.user._user_perm_cache, principal.user._group_perm_cache = found  # type: ignore[union-attr]
+            # A token's user is this request's own.
+            users.keep_permissions(principal.user, *found)
         return request.for_principal(principal)
 
     def visible(self, listener: Listener) -> Visible | None:
@@ -76,12 +73,7 @@ def _is_plain(principal: Principal) -> bool:
 
 def _finds_by_tables() -> bool:
     """Whether permissions are what the tables of django.contrib.auth say, for every backend that looks there."""
-    return issubclass(get_user_model(), PermissionsMixin) and all(
-        getattr(type(backend), name) is getattr(ModelBackend, name)
-        for backend in get_backends()
-        if isinstance(backend, ModelBackend)
-        for name in _FINDING
-    )
+    return issubclass(get_user_model(), PermissionsMixin) and users.finds_by_tables()
 
 
 def _permissions(users: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, tuple[set[str], set[str]]]:

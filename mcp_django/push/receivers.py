@@ -19,6 +19,7 @@ from django.db import models
 from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
+from mcp_django.compat.models import base_queryset_class, sets_by_base_manager
 from mcp_django.events.transaction import note
 from mcp_django.sites import all_sites
 
@@ -155,9 +156,9 @@ class Watch:
             if not isinstance(relation, models.ManyToOneRel) or relation.on_delete in _SETTING_NOTHING:
                 continue
             # Django sets it by the base manager, which may tell of it with the keys of the rows.
-            by_manager = getattr(relation.on_delete, "lazy_sub_objs", False)
-            base_manager: Any = relation.related_model._base_manager
-            if not (by_manager and getattr(base_manager._queryset_class, "tells_of_updates", False)):
+            by_manager = sets_by_base_manager(relation.on_delete)
+            queryset_class = base_queryset_class(relation.related_model._base_manager)
+            if not (by_manager and getattr(queryset_class, "tells_of_updates", False)):
                 labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
         return labels
 

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
+from mcp_django.compat.servers import ends_of_hypercorn, signal_handler, twisted_reactor
 from mcp_django.push.hub import Hub
 
 #: How long a server is held back for streams and sockets to be written to their end, and how often that is looked at.
@@ -54,9 +54,9 @@ def _are_empty() -> bool:
 def _chain(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
     """Close the hubs at a signal that ends the process, which a job in the background of a script is told to ignore."""
     # What a loop does at a signal, as granian tells it, goes past the handlers of signal.signal.
-    by_loop = getattr(loop, "_signal_handlers", {}).get(number)
+    by_loop = signal_handler(loop, number)
     if by_loop is not None:
-        loop.add_signal_handler(number, lambda: None if _hold_back(number) else by_loop._run())
+        loop.add_signal_handler(number, lambda: None if _hold_back(number) else by_loop())
         return
     previous = signal.getsignal(number)
     if not callable(previous) and previous is not signal.SIG_DFL:
@@ -97,21 +97,12 @@ def _send_again(number: int) -> None:
 def _watch_hypercorn(hub: Hub) -> None:
     """Hypercorn's workers get no signal, and are told of the end only after it has waited for them to end.
 
-    What ends their idle connections at once ends the hub's streams too: an event that ``worker_serve`` holds.
+    What ends their idle connections at once ends the hub's streams too.
     """
-    if "hypercorn.asyncio.run" not in sys.modules:
-        return
-    for task in asyncio.all_tasks(hub.loop):
-        waiting: Any = task.get_coro()
-        while waiting is not None:
-            frame = getattr(waiting, "cr_frame", None)
-            if frame is not None and frame.f_code.co_name == "worker_serve":
-                terminated = getattr(frame.f_locals.get("context"), "terminated", None)
-                if terminated is not None:
-                    watch = hub.loop.create_task(_close_after(terminated, hub))
-                    _watching.add(watch)
-                    watch.add_done_callback(_watching.discard)
-            waiting = getattr(waiting, "cr_await", None)
+    for terminated in ends_of_hypercorn(hub.loop):
+        watch = hub.loop.create_task(_close_after(terminated, hub))
+        _watching.add(watch)
+        watch.add_done_callback(_watching.discard)
 
 
 async def _close_after(terminated: Any, hub: Hub) -> None:
@@ -121,8 +112,8 @@ async def _close_after(terminated: Any, hub: Hub) -> None:
 
 def _hook_twisted() -> None:
     """Daphne's reactor has no lifespan: it is asked to wait a moment, until the streams are written to their end."""
-    reactor = getattr(sys.modules.get("twisted.internet"), "reactor", None)
-    if reactor is None or "daphne.server" not in sys.modules:
+    reactor = twisted_reactor()
+    if reactor is None:
         return
     from twisted.internet.task import deferLater
 

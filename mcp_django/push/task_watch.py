@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from django.utils import timezone
 
 from mcp_django.db.outages import is_outage
+from mcp_django.exceptions import MCPError
 from mcp_django.models import Task
-from mcp_django.protocol.errors import MCPError
 from mcp_django.push.listeners import Listener
 from mcp_django.push.visibility import current_request
 from mcp_django.tasks import store
@@ -81,7 +81,7 @@ def _principals(listeners: Iterable[Listener]) -> dict[Listener, Principal | Non
     found: dict[Listener, Principal | None] = {}
     for listener in listeners:
         try:
-            found[listener] = current_request(listener).mcp
+            found[listener] = current_request(listener).mcp.principal
         except MCPError:
             found[listener] = None  # The credentials no longer hold; the sweep ends the stream.
         except BaseException as error:

@@ -18,10 +18,11 @@ from mcp_django.access import overrides
 from mcp_django.access.authentication import authenticate_again, principals
 from mcp_django.db.outages import is_outage
 from mcp_django.events.changes import Changes, ModelChange
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.options.row_hooks import shows_every_row
-from mcp_django.protocol.errors import MCPError, TooSlow
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
 from mcp_django.push.prefetch import Together, Visible
 from mcp_django.resources import rows
@@ -47,7 +48,7 @@ class Group:
 
 
 def forget() -> None:
-    """Drop what this process remembers of principals and switches."""
+    """Drop what this process remembers of principals and overrides."""
     principals.clear()
     overrides.forget()
 

@@ -16,9 +16,10 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.events.transaction import note_control
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task, TaskQuestion
-from mcp_django.protocol.errors import LimitExceeded, MCPError, TaskNotFound, WorkerLost
+from mcp_django.protocol.errors import LimitExceeded, TaskNotFound, WorkerLost
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.revisions import MODERN
 from mcp_django.tasks.callers import origin_of

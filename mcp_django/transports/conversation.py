@@ -15,6 +15,7 @@ from typing import Any
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import DEFAULT_LOG_LEVEL, Cancellation, Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.questions import given_by
@@ -26,7 +27,6 @@ from mcp_django.protocol.errors import (
     InternalError,
     InvalidRequest,
     LimitExceeded,
-    MCPError,
     NotInitialized,
     RequestTimedOut,
     Unauthenticated,

@@ -37,7 +37,7 @@ def listener_of(user: Any, **attributes: Any) -> Listener:
     """A listener of the user, whose request has these attributes."""
     request = request_of(user)
     vars(request).update(attributes)
-    return Listener(site=site, principal=request.mcp, request=request, subscription_id=1)
+    return Listener(site=site, principal=request.mcp.principal, request=request, subscription_id=1)
 
 
 # Who may speak on the bus: on PostgreSQL, whoever may connect to the database.

@@ -31,12 +31,14 @@ class Client:
         self.room.set()
         self.request = request_of(User(pk=1, username="reader"))
         self.conversation = DuplexConversation(
-            site, self.request.mcp, self.request, self._write, lambda: None, crash=self._crash
+            site, self.request.mcp.principal, self.request, self._write, lambda: None, crash=self._crash
         )
         self.writers: list[ListenerWriter] = []
 
     def listens(self, listen_id: int = 1) -> Listener:
-        listener = Listener(site=site, principal=self.request.mcp, request=self.request, subscription_id=listen_id)
+        listener = Listener(
+            site=site, principal=self.request.mcp.principal, request=self.request, subscription_id=listen_id
+        )
         get_hub().add(listener)
         self.writers.append(ListenerWriter(self.conversation, listener))
         return listener

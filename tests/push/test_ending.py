@@ -136,7 +136,7 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
     listeners = {}
     for user in (users.ops, users.viewer, users.admin):
         request = request_of(user)
-        principal = replace(request.mcp, source=Source.LOGIN)
+        principal = replace(request.mcp.principal, source=Source.LOGIN)
         listeners[user.username] = Listener(site=site, principal=principal, request=request)
 
     def try_again(principal: Principal, request: Any) -> None:

@@ -301,7 +301,13 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
     async def leave() -> tuple[list[bytes] | None, bool]:
         hub = get_hub()
         older, newer = (
-            Listener(site=site, principal=request.mcp, request=request, session_key="session", lists=frozenset(LISTS))
+            Listener(
+                site=site,
+                principal=request.mcp.principal,
+                request=request,
+                session_key="session",
+                lists=frozenset(LISTS),
+            )
             for _ in range(2)
         )
         for listener in (older, newer):

@@ -57,7 +57,7 @@ def watching(user: User, uri: str = UA, at: MCPSite = site) -> Group:
     meta = {"HTTP_AUTHORIZATION": f"Bearer {token_of(user)}"}
     request = MCPRequest(path="/mcp", scheme="http", meta=meta, attributes={})
     request.for_principal(authenticate(request, fresh=True))
-    group, subscription = Group(Listener(site=at, principal=request.mcp, request=request)), watch(at, uri)
+    group, subscription = Group(Listener(site=at, principal=request.mcp.principal, request=request)), watch(at, uri)
     assert subscription is not None
     assert subscription.look(at, request)
     subscription.visible = False  # What was visible would be told of once more.

@@ -403,11 +403,11 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
     removed = run("--remove").splitlines()
 
     assert removed[-1] == "There are no triggers."
-    assert "shop_tag tells nothing any more." in removed
-    assert f"{ODD} tells nothing any more." in removed
+    assert "shop_tag no longer reports its changes." in removed
+    assert f"{ODD} no longer reports its changes." in removed
     with pytest.raises(CommandError) as failed:
         run("--check")
-    assert str(failed.value) == "There are no triggers.\nTo put that right: manage.py mcp_triggers --install"
+    assert str(failed.value) == "There are no triggers.\nTo fix this: manage.py mcp_triggers --install"
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'mcp%'")
         assert cursor.fetchone() == (0,)
@@ -438,11 +438,11 @@ def test_w010_what_is_stale_is_told_and_made_anew(other: psycopg.Connection[Any]
 
         run("--install")
 
-        assert str(failed.value) == f"{problem}\nTo put that right: manage.py mcp_triggers --install"
+        assert str(failed.value) == f"{problem}\nTo fix this: manage.py mcp_triggers --install"
         assert warnings == [
             Warning(
-                f"The triggers of the database 'default' are not as they should be. {problem}",
-                hint="Make them anew: manage.py mcp_triggers --install",
+                f"The triggers of the database 'default' are out of date. {problem}",
+                hint="Make them again: manage.py mcp_triggers --install",
                 id="mcp_django.W010",
             )
         ]
@@ -494,7 +494,7 @@ def view(declared: Declared, other: psycopg.Connection[Any]) -> Iterator[None]:
 def test_a_view_cannot_tell_and_the_command_says_so(view: None) -> None:
     said = run("--install").splitlines()
 
-    assert '"day\'s ""table""" is no table of this database: what changes there is not told by triggers.' in said
+    assert '"day\'s ""table""" is no table of this database, so no trigger can report its changes.' in said
 
 
 def test_projects_on_one_table_have_triggers_of_their_own(

@@ -64,27 +64,27 @@ def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> Any:
 
     def slow(request: Any) -> str:
         """Says something, waits, says something else."""
-        request.exchange.log("info", "begun")
+        request.mcp.log("info", "begun")
         gate.wait(request)
-        request.exchange.log("info", "waited")
+        request.mcp.log("info", "waited")
         return "done"
 
     def count(request: Any, steps: int = 5) -> str:
         """Counts."""
         for number in range(steps):
-            request.exchange.progress(number)
+            request.mcp.progress(number)
         return "counted"
 
     def greet(request: Any) -> str:
         """Asks for a name."""
-        return f"Hello, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     def until_cancelled(request: Any) -> str:
         """Chats until nobody wants to hear more."""
         gate.reached.set()
-        while not request.exchange.cancelled and not gate.opened.is_set():
-            request.exchange.log("info", "." * 500)
-        gate.cancelled = request.exchange.cancelled
+        while not request.mcp.cancelled and not gate.opened.is_set():
+            request.mcp.log("info", "." * 500)
+        gate.cancelled = request.mcp.cancelled
         gate.left.set()
         return "stopped"
 
@@ -225,8 +225,8 @@ def test_a_request_has_its_time_once_whether_it_says_something_or_not(
         """Says something late, and goes on."""
         begun = time.monotonic()
         time.sleep(2.5)
-        request.exchange.log("info", "late")
-        while not request.exchange.cancelled and time.monotonic() < begun + 30:
+        request.mcp.log("info", "late")
+        while not request.mcp.cancelled and time.monotonic() < begun + 30:
             time.sleep(0.01)
         ended.append(time.monotonic() - begun)
         return "done"
@@ -318,9 +318,9 @@ def test_a_session_that_ends_before_its_client_is_asked(
 ) -> None:
     def late(request: Any) -> str:
         """Asks when it is too late."""
-        request.exchange.log("info", "begun")
+        request.mcp.log("info", "begun")
         gate.wait(request)
-        return str(request.exchange.elicit("Your name?", NAME).action)
+        return str(request.mcp.elicit("Your name?", NAME).action)
 
     declared.tool(late, read_only=True)
     switch_on("late")
@@ -390,7 +390,7 @@ def test_who_was_asked_is_not_sent_away_because_the_workers_are_busy(
 
     def greet(request: Any) -> str:
         """Asks for a name."""
-        return f"Hello, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     for function in (wait, greet):
         declared.tool(function, read_only=True)
@@ -588,8 +588,8 @@ def test_nothing_but_what_it_listens_to_goes_on_the_stream_of_a_listen(
     class Chatty(ModelMCP):
         def get_queryset(self, request: Any) -> Any:
             if hasattr(request, "exchange"):
-                request.exchange.log("error", "looked")
-                request.exchange.progress(1)
+                request.mcp.log("error", "looked")
+                request.mcp.progress(1)
             return super().get_queryset(request)
 
     declared.model(Airline, Chatty)

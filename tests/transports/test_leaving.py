@@ -119,7 +119,7 @@ def _json(value: Any) -> bytes:
 
 def listener_of(user: User) -> Listener:
     request = request_of(user)
-    return Listener(site=site, principal=request.mcp, request=request, subscription_id=1)
+    return Listener(site=site, principal=request.mcp.principal, request=request, subscription_id=1)
 
 
 def test_a_subscription_of_a_listener_that_has_gone_is_not_indexed(db: None, serving_loop: LoopThread) -> None:
@@ -244,7 +244,7 @@ def test_the_context_of_a_cancelled_call_is_undone(db: None) -> None:
     connection_: Any = _NoConnection()
     reply = respond(
         Exchange(
-            site=tidy, principal=request.mcp, revision=MODERN, method="tools/call",
+            site=tidy, principal=request.mcp.principal, revision=MODERN, method="tools/call",
             params={"name": "give_up", "arguments": {}, "_meta": meta()}, request_id=1, client=Client(),
             connection=connection_, request=request, cancellation=cancellation,
         )

@@ -135,7 +135,7 @@ def test_a_question_is_asked_on_the_stream_and_its_answer_is_posted(peer: SSEPee
     def greet(request: Any) -> str:
         """Ask for a name."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        return f"Hello, {request.exchange.ask({'name': Elicitation('Who?', schema)})['name'].content['name']}."
+        return f"Hello, {request.mcp.ask({'name': Elicitation('Who?', schema)})['name'].content['name']}."
 
     declared.tool(greet, read_only=True)
     peer.capabilities = {"elicitation": {}}

@@ -11,13 +11,13 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.questions import given_by
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
-    MCPError,
     Overloaded,
     RequestCancelled,
     RequestTimedOut,
@@ -104,7 +104,7 @@ class Call:
 
     @property
     def principal(self) -> Principal:
-        return self._conversation.request.mcp
+        return self._conversation.request.mcp.principal
 
     @property
     def request(self) -> MCPRequest:

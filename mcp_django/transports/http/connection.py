@@ -57,7 +57,7 @@ class HTTPConnection:
             self.outbox.close_stream(retry_ms)
 
     def open_session(self, revision: str, client: Client) -> None:
-        self.opened = StoredSession.open(self._site, self._incoming.request.mcp, revision, client)
+        self.opened = StoredSession.open(self._site, self._incoming.request.mcp.principal, revision, client)
 
     def attach(self, listener: Listener) -> None:
         if self._attachment is not None:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch, check_batch
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, MCPError
+from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest
 from mcp_django.protocol.revisions import (
     LEGACY,
     MODERN,

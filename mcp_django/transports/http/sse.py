@@ -97,7 +97,7 @@ async def open_stream(site: MCPSite, incoming: Incoming) -> Answer:
     answer = await runner.answer_in_worker(opening)
     if not opening.key:
         return answer
-    principal = opening.request.mcp
+    principal = opening.request.mcp.principal
     limit = get_conf().MAX_LISTENS
     if get_hub().streams_of(principal.key) >= limit:
         _in_background(_forget(opening.key))
@@ -115,7 +115,7 @@ class SSEStream(EventStream):
 
     def __init__(self, site: MCPSite, request: MCPRequest, key: str) -> None:
         self.request = request
-        self.principal = request.mcp
+        self.principal = request.mcp.principal
         self.owner = _owner(site, self.principal)
         self._key = key
         self._loop = asyncio.get_running_loop()

@@ -105,7 +105,7 @@ class RestStream(EventStream):
 
     def __init__(self, request: MCPRequest, session_key: str, key: str, number: int) -> None:
         self.request = request
-        self.principal = request.mcp
+        self.principal = request.mcp.principal
         self.session_key = session_key
         self.number = number
         self._key = key

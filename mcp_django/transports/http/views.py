@@ -14,8 +14,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import ResolverMatch, URLPattern
-from django.urls.resolvers import RoutePattern
+from django.urls import ResolverMatch, URLPattern, path
 from django.views.decorators.csrf import csrf_exempt
 
 from mcp_django.conf import get_conf
@@ -33,8 +32,8 @@ class PlacePattern(URLPattern):
     """Leads to the WSGI view or to the ASGI view of a place, by whether an event loop runs."""
 
     def __init__(self, route: str, place: Place, name: str | None = None) -> None:
-        super().__init__(RoutePattern(route, name=name, is_endpoint=True), wsgi_view(place), name=name)
-        self._on_loop = URLPattern(self.pattern, asgi_view(place), name=name)
+        self._on_loop = path(route, asgi_view(place), name=name)
+        super().__init__(self._on_loop.pattern, wsgi_view(place), name=name)
         self._place = place
 
     def resolve(self, path: str) -> ResolverMatch | None:

@@ -18,10 +18,11 @@ from channels.consumer import AsyncConsumer
 from mcp_django.access import origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.push.shutdown import close_hub_at_shutdown
