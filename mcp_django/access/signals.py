@@ -17,7 +17,8 @@ from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.compat.users import has_new_password
 from mcp_django.conf import get_conf
-from mcp_django.events.transaction import ACCESS, ACCESS_OF, note_control
+from mcp_django.events.controls import ControlKind
+from mcp_django.events.transaction import note_control
 
 if TYPE_CHECKING:
     from mcp_django.models import AdminOverride
@@ -78,14 +79,14 @@ def _announce_access_change(using: str, users: set[Any] | None) -> None:
     """Forget and let other processes forget what these users may do, or with None what anybody may do."""
     principals.clear()
     overrides.forget()
-    for control in [ACCESS] if users is None else [f"{ACCESS_OF}{key}" for key in users]:
-        note_control(using, control)
+    for key in [""] if users is None else map(str, users):
+        note_control(using, ControlKind.ACCESS, key)
 
 
 def _override_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
     """An administrator decided something else about a tool or a prompt, so that its list may have changed."""
     overrides.forget()
-    note_control(using, sender.LIST)
+    note_control(using, ControlKind(sender.LIST))
 
 
 def _groups_changed(

@@ -1,7 +1,7 @@
-"""The seam between processes: ``publish`` an event, ``subscribe`` to all of them. A bus may lose events.
+"""Buses carry events from each process to every other: ``publish`` sends one, ``subscribe`` receives all of them.
 
-In one process the hub is called directly. Across processes a Channels layer carries events, on a layer of our own, so
-that the host project's messages and limits are not touched.
+Within one process the hub is called directly. Between processes a Channels layer carries the events. We make a layer of
+our own, so that the host project's messages and limits are not affected.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from mcp_django.events.changes import Changes
-    from mcp_django.push.hub import Hub
+    from mcp_django.events.controls import ControlSet
 
 
 _GROUP = "mcp_django.events"
@@ -44,8 +44,8 @@ IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 _SEND_SECONDS = 5.0
 #: How often a quiet member joins its group again.
 _REJOIN_SECONDS = 30.0
-#: How long RedisChannelLayer lets the broker wait for an event: its own 5 seconds are also those after which redis-py
-#: gives up a connection that is quiet.
+#: How long RedisChannelLayer lets the broker wait for an event. Its default is 5 seconds, after which redis-py, too,
+#: gives up a quiet connection.
 _BLOCK_SECONDS = 1
 PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
@@ -53,15 +53,21 @@ CORE = "channels_redis.core.RedisChannelLayer"
 MAX_CHANNEL_BYTES = 48
 
 
-class Bus(ABC):
-    """Carries events between the processes of a project."""
+class Receiver(Protocol):
+    """Takes in the events of its process, as a hub does."""
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
-        """Hand the changes to the hubs of this process and return True, where there is no other process to tell."""
+    def receive(self, changes: Changes, controls: ControlSet) -> None: ...
+
+
+class Bus(ABC):
+    """Carries events between the processes of a project. It may lose some."""
+
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
+        """Hand the changes to the hubs of this process and return True, where there is no other process."""
         return False
 
-    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
-        """Tell in the connection's transaction itself what that changes, where the bus is the database."""
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
+        """Publish the changes of the connection's transactions with their commits, where the database is the bus."""
         return
 
     @abstractmethod
@@ -72,7 +78,7 @@ class Bus(ABC):
     def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         """Every event of every process, until the generator is closed. Raises what the broker raises.
 
-        ``joined`` is called once events come: what was told before, nobody here has heard.
+        ``joined`` is called once events come: this process has missed all earlier ones.
         """
 
 
@@ -80,42 +86,42 @@ class LocalBus(Bus):
     """One process: no broker, no thread and no numbers."""
 
     def __init__(self) -> None:
-        self._hubs: WeakSet[Hub] = WeakSet()
+        self._receivers: WeakSet[Receiver] = WeakSet()
         self._lock = Lock()
 
-    def join(self, hub: Hub) -> None:
-        """Hand the hub what is told from now on."""
+    def join(self, receiver: Receiver) -> None:
+        """Hand all later events to the receiver."""
         with self._lock:
-            self._hubs.add(hub)
+            self._receivers.add(receiver)
 
-    def leave(self, hub: Hub) -> None:
+    def leave(self, receiver: Receiver) -> None:
         with self._lock:
-            self._hubs.discard(hub)
+            self._receivers.discard(receiver)
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
         with self._lock:
-            hubs = list(self._hubs)
-        for hub in hubs:
-            hub.receive(changes, controls)
+            receivers = list(self._receivers)
+        for receiver in receivers:
+            receiver.receive(changes, controls)
         return True
 
     def publish(self, event: JSON) -> None:
-        """Nothing: its hubs were told. A publisher that other settings have started repeats its number here."""
+        """Do nothing: the hubs have the changes. Only a publisher that other settings have started comes here."""
 
     def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         raise RuntimeError("events of one process are not subscribed to")
 
 
 class ChannelLayerBus(Bus):
-    """A Channels layer, of which each process is one member, whatever the number of its connections."""
+    """A Channels layer. Each process is one member, whatever the number of its connections."""
 
     def __init__(self, config: JSON) -> None:
         self._backend = config["BACKEND"]
         self._config = {**config.get("CONFIG", {})}
         self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
         self._layer_class = import_string(self._backend)
-        # Every connection needs it. Found only in the publisher's thread, it would be half loaded in a process that is
-        # forked in that moment, and stay so.
+        # Every connection needs this codec. If the publisher's thread loaded it first, a process forked in that
+        # moment would keep it half loaded.
         codecs.lookup("idna")
         self._send: Callable[[JSON], None] = self._send_by_layer
         self._receiver: RedisReceiver | None = None
@@ -150,7 +156,7 @@ class ChannelLayerBus(Bus):
         finally:
             if receiving is not None:
                 receiving.cancel()
-                # With what a broker that is gone says of it nobody has to be troubled.
+                # The error of a broker that is gone is retrieved, so that asyncio does not log it.
                 receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             await redis_layers.close(layer)
 
@@ -198,7 +204,7 @@ class RedisSender:
             return redis.Redis.from_url(address, **host)
         if master_name is None:
             return redis.Redis(**host)
-        # A sentinel that is down is waited for as briefly as its master, and then the next one is asked.
+        # A sentinel that is down gets the same short timeout as its master, and then the next one is asked.
         asked = Sentinel(sentinels, sentinel_kwargs={"socket_timeout": _SEND_SECONDS, **sentinel_kwargs})
         return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
@@ -243,7 +249,7 @@ def _configured_bus() -> Bus:
 
 @lru_cache(maxsize=1)
 def _local_bus() -> LocalBus:
-    # The same one after a change of settings: the hubs that have joined it are still there.
+    # The same bus is kept when settings change: the hubs that have joined it are still there.
     return LocalBus()
 
 

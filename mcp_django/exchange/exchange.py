@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.push.listeners import Listener, Subscription
+    from mcp_django.push.listeners import Listener
+    from mcp_django.push.subscriptions import Subscription
     from mcp_django.sites import MCPSite
 
 RequestId = int | str

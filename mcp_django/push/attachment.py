@@ -1,4 +1,4 @@
-"""How a worker gives listeners to the hub on behalf of a request, whose client may go away meanwhile."""
+"""Attachments: a worker gives listeners to the hub on behalf of a request, whose client may go away meanwhile."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.listeners import Listener
 from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.push.subscriptions import Subscription
 
 T = TypeVar("T")
 
@@ -19,9 +20,9 @@ _LOOP_SECONDS = 10.0
 
 
 class Attachment:
-    """What one request, or one socket's session, has in the hub.
+    """The listeners in the hub of one request, or of one socket's session.
 
-    The methods for workers wait until the loop has done what they ask: what is looked up after them misses no change.
+    The methods for workers return after the loop has done its part: a lookup that follows misses no change.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -36,9 +37,9 @@ class Attachment:
         self._on_loop(lambda: self._add(listener))
 
     def remember_lists(self, listener: Listener) -> None:
-        """Note what the lists are that the listener is told of, and tell of what they become; in the call context.
+        """Remember the lists that the listener watches, to notify of their changes. Called in the call context.
 
-        Only what no other listener of equal rights has there already is read.
+        Lists are read only if no other listener with equal rights has them there already.
         """
         unknown = self._on_loop(lambda: self._hub.lists.unknown(listener)) if listener.lists else frozenset()
         if unknown:
@@ -50,16 +51,16 @@ class Attachment:
         self._on_loop(lambda: self._watch(listener, subscriptions))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
-        """Find out what there is of subscriptions that could not be looked at in time."""
+        """Check subscriptions later that could not be checked in time."""
         if unknown:
-            self._on_loop(lambda: self._hub.look_later(listener, unknown, told=unknown))
+            self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
     def arrange(self, session_key: str) -> None:
-        """Let the newest stream of a session speak for it, now that it watches what the session watches."""
+        """Send the messages of a session on its newest stream, now that it watches what the session watches."""
         self._on_loop(lambda: self._hub.arrange(session_key))
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
-        """Give up what is not there for the principal after all, with what is pending of it."""
+        """Give up resources that the principal may not see after all, with their pending notifications."""
         if uris:
             self._on_loop(lambda: self._unwatch(listener, uris))
 
@@ -72,7 +73,7 @@ class Attachment:
     # On the loop.
 
     def leave(self, *, but: Listener | None = None) -> None:
-        """The request is over: nothing of it stays in the hub, ``but`` the listener of the stream that it opened."""
+        """Remove the listeners of a request that is over, ``but`` that of the stream that it opened."""
         self._gone = True
         for listener in self._listeners:
             if listener is not but:

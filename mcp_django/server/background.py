@@ -215,7 +215,7 @@ class Lookout:
         return get_conf().TASK_LEASE_SECONDS / 3
 
     def __enter__(self) -> Lookout:
-        RUNNING[store.subject(self._task.key)] = self._cancellation
+        RUNNING[self._task.key] = self._cancellation
         self._thread.start()
         return self
 

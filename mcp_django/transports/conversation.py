@@ -35,7 +35,8 @@ from mcp_django.protocol.outbox import Outbox
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.attachment import Attachment
 from mcp_django.push.hub import get_hub
-from mcp_django.push.listeners import LISTS, Listener, Subscription
+from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.subscriptions import Subscription
 from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
 from mcp_django.server.methods import METHODS
 from mcp_django.server.subscriptions import Listen

@@ -115,7 +115,7 @@ class InProcess:
     def send(self, message: JSON) -> None:
         """Send a message to the server."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         value = decode(encode(message))
         with working_with(self._workers):
             taking = asyncio.run_coroutine_threadsafe(self._conversation.take(value), self._loop)
@@ -124,7 +124,7 @@ class InProcess:
     def receive(self, seconds: float) -> JSON:
         """The next message of the server's; handlers run meanwhile. Raises TimeoutError, and Ended."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         end = time.monotonic() + seconds
         while True:
             try:
@@ -141,7 +141,7 @@ class InProcess:
     def receive_all(self) -> list[JSON]:
         """The messages that come without waiting for anything else to happen. Raises Ended."""
         _check_no_loop()
-        tell_committed()
+        publish_changes()
         found: list[JSON] = []
         has_run = True
         while has_run:
@@ -212,10 +212,10 @@ def _check_no_loop() -> None:
     )
 
 
-def tell_committed() -> None:
-    """Tell of what the test itself has changed in the transaction of a TestCase, which is never committed."""
+def publish_changes() -> None:
+    """Publish what the test itself has changed in the transaction of a TestCase, which is never committed."""
     for connection in in_test_transaction():
-        for change_set in transaction.untold(connection):
+        for change_set in transaction.unpublished(connection):
             change_set()
 
 

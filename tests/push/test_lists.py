@@ -579,8 +579,8 @@ def test_a_change_is_told_once_the_database_is_there_again(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError, "Lists could not be compared with what they were; nobody is told"),
-        (SystemExit, "Lists could not be compared with what they were; nobody is told"),
+        (RuntimeError, "Lists could not be compared with what they were; no client is notified"),
+        (SystemExit, "Lists could not be compared with what they were; no client is notified"),
         # Of a tenant whose database is away, say.
         (OperationalError, "Lists cannot be compared with what they were; trying again: no tenant"),
     ],

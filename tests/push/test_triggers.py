@@ -100,7 +100,7 @@ class Dated(models.Model):  # noqa: DJ008
 ODD = '"odd""; DROP TABLE shop_tag; --"'
 LEFT_OVER = (
     "CREATE TABLE IF NOT EXISTS left_over (); CREATE TRIGGER mcp_django_insert AFTER INSERT ON left_over "
-    "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_tell('mcp_django', 'default')"
+    "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_notify('mcp_django', 'default')"
 )
 
 
@@ -212,7 +212,7 @@ def test_a_cascade_of_the_database_is_told(channel: Channel, other: psycopg.Conn
     for event, rows in triggers._ROWS.items():
         other.execute(
             f"CREATE TRIGGER t_{event} AFTER {event} ON below {rows} FOR EACH STATEMENT "
-            f"EXECUTE FUNCTION mcp_django_tell({arguments})"
+            f"EXECUTE FUNCTION mcp_django_notify({arguments})"
         )
     try:
         other.execute("INSERT INTO below VALUES ('a')")
@@ -418,12 +418,13 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not tell what changes, or not as it should."),
-        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not tell what changes, or not as it should."),
-        (LEFT_OVER, "left_over tells what nobody can watch any more."),
+        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not report its changes, or not as it should."),
+        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not report its changes, or not as it should."),
+        (LEFT_OVER, "left_over reports changes that no client can watch any more."),
         (
-            "CREATE OR REPLACE FUNCTION mcp_django_tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-            'The function "mcp_django_tell" is of another version.',
+            "CREATE OR REPLACE FUNCTION mcp_django_notify() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN RETURN NULL; END'",
+            'The function "mcp_django_notify" is of another version.',
         ),
     ],
 )

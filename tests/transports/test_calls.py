@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline
 from mcp_django import ModelMCP
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.running import Running
 from mcp_django.models import AccessToken, CallStream, OpenQuestion, PostedMessage, Session, StreamEvent
 from mcp_django.protocol.errors import Overloaded
@@ -46,6 +47,7 @@ RESUMING = ("2025-03-26", "2025-06-18", "2025-11-25")
 LEVEL = "io.modelcontextprotocol/logLevel"
 ORIGIN = "https://app.example.com"
 END_SECONDS = 30
+HERE = Control(ControlKind.MAIL, "here")
 
 over_http = pytest.mark.parametrize("transport", HTTP_ASGI)
 through_the_door = pytest.mark.parametrize("transport", ["http-asgi"])
@@ -307,9 +309,9 @@ def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, ho
     cancelled, end = [message(event) for event in stream.events()]
     assert cancelled["params"]["requestId"] == message(question)["id"]
     assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
-    assert hub_of(peer).addresses._expected == {}
+    assert hub_of(peer).waiters._expected == {}
     assert not hub_of(peer)._members
-    assert hub_of(peer).addresses.stored_streams == {}
+    assert hub_of(peer).waiters.stored_streams == {}
 
 
 @over_http
@@ -458,7 +460,7 @@ def test_of_those_who_resume_one_stream_the_newest_is_told(peer: ASGIPeer, gate:
 
     [*_, end] = resumed[-1].events()
     assert text_of(message(end)) == "done"
-    wait_for(lambda: not hub_of(peer).addresses._readers and not hub_of(peer)._members, "the end of every stream")
+    wait_for(lambda: not hub_of(peer).waiters._readers and not hub_of(peer)._members, "the end of every stream")
 
 
 @over_http
@@ -499,7 +501,7 @@ def test_a_database_that_is_away_costs_the_stream_and_not_the_answer(
             said = talk(peer, "2025-11-25", "tools/call", {"name": "count", "_meta": {"progressToken": 1}})
         assert [step for step, _, _ in said.progress] == [0, 1, 2, 3, 4]
         assert said.text == "counted"
-    assert hub_of(peer).addresses.stored_streams == {}
+    assert hub_of(peer).waiters.stored_streams == {}
 
 
 @over_http
@@ -517,7 +519,7 @@ def test_a_database_that_is_away_while_a_client_is_asked(
     assert said.answer["error"]["data"] == {"reason": "INTERNAL_ERROR"}
     assert [record.getMessage() for record in caplog.records] == ["A request could not be answered"]
     wait_for(lambda: not hub_of(peer)._members, "the end of the call")
-    assert hub_of(peer).addresses._expected == {}
+    assert hub_of(peer).waiters._expected == {}
 
 
 @over_http
@@ -543,9 +545,9 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
         stream = streams.open_stream(key, number)
         for step in range(1, 31):
             try:
-                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, tell=False)
-                PostedMessage.objects.create(address="here", body=f"{number}/{step}")
-                taken.extend(mailbox.take("here"))
+                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, report=False)
+                PostedMessage.objects.create(address="mail:here", body=f"{number}/{step}")
+                taken.extend(mailbox.take(HERE))
             except Exception as error:  # noqa: BLE001 - told by the test
                 errors.append(repr(error))
         connections.close_all()
@@ -558,7 +560,7 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
 
     assert errors == []
     assert StreamEvent.objects.count() == 6 * 30
-    assert sorted([*taken, *mailbox.take("here")]) == sorted(
+    assert sorted([*taken, *mailbox.take(HERE)]) == sorted(
         f"{number}/{step}" for number in range(6) for step in range(1, 31)
     )
 

@@ -22,7 +22,8 @@ from mcp_django.db.interrupts import Interruptible
 from mcp_django.exchange.exchange import Cancellation, Exchange
 from mcp_django.protocol.envelope import Client
 from mcp_django.push.hub import Hub, _hubs, get_hub
-from mcp_django.push.listeners import Listener, watch
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import watch
 from mcp_django.server.dispatch import respond
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
@@ -148,7 +149,7 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
             subscription = watch(site, uri)
             assert subscription is not None
             hub.watch(listener, subscription)
-            listener.tell_updated(uri)
+            listener.notify_updated(uri)
         return await listener.next()
 
     assert [json.loads(body)["params"]["uri"] for body in serving_loop.run(watch_twice())] == [uri]

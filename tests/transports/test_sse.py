@@ -73,7 +73,7 @@ async def _finish(tasks: list[Any]) -> None:
 
 
 def hubs_are_empty() -> bool:
-    return all(not hub._members and not hub._listeners and not hub.addresses._expected for hub in hubs._hubs.values())
+    return all(not hub._members and not hub._listeners and not hub.waiters._expected for hub in hubs._hubs.values())
 
 
 # The stream.

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.conf import get_conf
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.questions import given_by
@@ -256,7 +257,8 @@ class Call:
 
     async def _answers(self, asked: Asked, session_key: str) -> dict[str, JSON]:
         ids = await run_patiently(questions.open_questions, session_key, list(asked.questions))
-        expected = {question_id: self._hub.addresses.expect(f"question:{question_id}") for question_id in ids.values()}
+        controls = {question_id: Control(ControlKind.QUESTION, question_id) for question_id in ids.values()}
+        expected = {question_id: self._hub.waiters.expect(control) for question_id, control in controls.items()}
         try:
             await self.outgoing.write([
                 encode(request_message(ids[key], question.method, asked.exchange.question_params(key, question)))
@@ -265,7 +267,7 @@ class Call:
             await self._wait_for(expected.values())
         finally:
             for question_id, arrived in expected.items():
-                self._hub.addresses.unexpect(f"question:{question_id}", arrived)
+                self._hub.waiters.unexpect(controls[question_id], arrived)
         responses = await run_patiently(questions.take_responses, list(expected))
         unanswered = [question_id for question_id in expected if question_id not in responses]
         # Its user may be looking at the question still.

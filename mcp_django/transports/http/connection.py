@@ -13,7 +13,7 @@ from mcp_django.protocol.outbox import Outbox
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS
 from mcp_django.push.attachment import Attachment
 from mcp_django.push.listeners import Listener
-from mcp_django.push.visibility import session_uris, subscriptions, unseen
+from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.sessions.store import StoredSession
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http import headers as mcp_headers

@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from mcp_django.access.authentication import authenticate
 from mcp_django.conf import get_conf
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
@@ -184,8 +185,8 @@ class SSEStream(EventStream):
 
     async def _fetch(self) -> None:
         """Take in what was posted to other processes, and say that the stream is alive."""
-        address = _address(self._key)
-        arrived = self._hub.addresses.expect(address)
+        control = _mail(self._key)
+        arrived = self._hub.waiters.expect(control)
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -193,7 +194,7 @@ class SSEStream(EventStream):
                         await arrived.wait()
                 arrived.clear()
                 try:
-                    bodies = await get_workers().run(_renew_and_take, self._key, address)
+                    bodies = await get_workers().run(_renew_and_take, self._key, control)
                 except Overloaded:
                     arrived.set()
                     await asyncio.sleep(0.05)
@@ -207,7 +208,7 @@ class SSEStream(EventStream):
                 for body in bodies:
                     await self._inbox.put(jsonrpc.decode(body))
         finally:
-            self._hub.addresses.unexpect(address, arrived)
+            self._hub.waiters.unexpect(control, arrived)
 
     # What the client is told.
 
@@ -266,9 +267,9 @@ class Posting(Answering):
         found = SSEConnection.objects.filter(pk=key[:64], owner=owner, lease_until__gt=timezone.now()).first()
         if found is None or found.key != key:
             raise _no_stream()
-        if mailbox.waiting(_address(key)) >= get_conf().MAX_IN_FLIGHT:
+        if mailbox.waiting(_mail(key)) >= get_conf().MAX_IN_FLIGHT:
             raise _too_many()
-        mailbox.put(_address(key), body.decode())
+        mailbox.put(_mail(key), body.decode())
         # Before the client goes on.
         flush()
 
@@ -279,8 +280,8 @@ def _owner(site: MCPSite, principal: Principal) -> str:
     return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
 
 
-def _address(key: str) -> str:
-    return f"sse:{key}"
+def _mail(key: str) -> Control:
+    return Control(ControlKind.MAIL, key)
 
 
 def _no_stream() -> SessionNotFound:
@@ -291,11 +292,11 @@ def _too_many() -> Overloaded:
     return Overloaded(f"At most {get_conf().MAX_IN_FLIGHT} messages may wait (MAX_IN_FLIGHT). Try again in a moment.")
 
 
-def _renew_and_take(key: str, address: str) -> list[str] | None:
+def _renew_and_take(key: str, control: Control) -> list[str] | None:
     """What was posted to other processes; None where the stream was taken for dead."""
     if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
         return None
-    return mailbox.take(address)
+    return mailbox.take(control)
 
 
 async def _forget(key: str) -> None:

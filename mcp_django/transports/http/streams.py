@@ -115,7 +115,7 @@ class RestStream(EventStream):
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        woken = self._woken = hub.addresses.begin_reading(self._key, self)
+        woken = self._woken = hub.waiters.begin_reading(self._key, self)
         hub.join(self)
         try:
             while not self._closed:
@@ -141,7 +141,7 @@ class RestStream(EventStream):
                         yield _KEEPALIVE
         finally:
             hub.leave(self)
-            hub.addresses.end_reading(self._key, self, woken)
+            hub.waiters.end_reading(self._key, self, woken)
 
     async def _read(self) -> streams.Rest | None:
         """What there is to read, None where the stream is gone. While that cannot be asked there is nothing."""
