@@ -83,7 +83,7 @@ def why_hidden(model: type[models.Model]) -> str | None:
         return f"{meta.swapped} stands in its place"
     if is_of_app(model, "mcp_django"):
         return "it holds the keys to the rest"
-    app = next((app for app in sorted(_HIDDEN_APPS) if is_of_app(model, app)), None)
+    app = min(_HIDDEN_APPS & {table._meta.app_label for table in _tables_of(model)}, default=None)
     if app is not None:
         return f"the app {app} keeps secrets, logs or histories"
     for ancestor in _tables_of(model):

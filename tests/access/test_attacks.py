@@ -26,6 +26,8 @@ from tests.support.data import make_flights, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
 
+pytestmark = pytest.mark.every_database
+
 Admin: Any = admin.ModelAdmin
 
 CANCEL = "flights_flight_mark_cancelled"

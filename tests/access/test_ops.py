@@ -11,6 +11,8 @@ from demo_project.flights.models import Disruption, Flight
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Peer, Peers
 
+pytestmark = pytest.mark.every_database
+
 JFK = [1, 4, 7, 10]
 
 

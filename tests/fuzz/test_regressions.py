@@ -30,6 +30,8 @@ from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, HTTPPeer, Peer, Peers, Socket, SocketPeer, meta
 from tests.support.raw import send_modern, send_raw
 
+pytestmark = pytest.mark.every_transport
+
 NULL = "a\x00b"
 
 

@@ -11,6 +11,8 @@ from tests.conftest import DUPLEX, HTTP
 from tests.support.peers import DuplexPeer, HTTPPeer, Peer, meta
 from tests.support.raw import Raw, error, send_raw, send_unanswered
 
+pytestmark = pytest.mark.every_transport
+
 BATCHED = ("2024-11-05", "2025-03-26")
 UNBATCHED = ("2025-06-18", "2025-11-25")
 

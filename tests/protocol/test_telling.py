@@ -15,6 +15,8 @@ from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.talking import call, talk
 
+pytestmark = pytest.mark.every_transport
+
 LEVEL = "io.modelcontextprotocol/logLevel"
 
 

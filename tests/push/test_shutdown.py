@@ -10,6 +10,8 @@ import pytest
 
 from tests.push.processes import ROOT, environment
 
+pytestmark = pytest.mark.slow
+
 #: A process whose loop is blocked, with a stream that therefore never ends.
 STUCK = """
 import asyncio, signal, sys, time

@@ -22,6 +22,8 @@ from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import Configure
 from tests.tasks.test_running import ONE, age
 
+pytestmark = pytest.mark.every_transport
+
 ALL = pytest.mark.parametrize("transport", PUSHING)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 

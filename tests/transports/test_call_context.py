@@ -11,6 +11,8 @@ from tests.shop.models import Tag
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers, SocketPeer
 
+pytestmark = pytest.mark.every_transport
+
 
 @pytest.fixture(autouse=True)
 def one_worker(settings: Any, transactional_db: None) -> None:

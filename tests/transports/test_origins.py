@@ -12,6 +12,8 @@ from tests.support.data import token_of
 from tests.support.peers import Answered, HTTPPeer, Peer, Peers, Socket, SocketPeer
 from tests.support.raw import error
 
+pytestmark = pytest.mark.every_transport
+
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 APP = "https://app.example.com"
