@@ -113,8 +113,10 @@ class InProcess:
         began.result(_BEGIN_SECONDS)
 
     def send(self, message: JSON) -> None:
-        """Send a message to the server."""
+        """Send a message to the server. Raises Ended."""
         _check_no_loop()
+        if not self._thread.is_alive():
+            raise Ended("This client is closed.")
         publish_changes()
         value = decode(encode(message))
         with working_with(self._workers):
