@@ -30,7 +30,8 @@ from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.access.authentication import TokenAuthentication
 from mcp_django.db import reading
-from mcp_django.exchange.exchange import Connection, Exchange
+from mcp_django.exchange.connection import Connection
+from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_settings
 from mcp_django.exchange.scopes import READ

@@ -24,7 +24,7 @@ class Conf:
     DEFAULT_SCOPES: tuple[str, ...] = ("read",)
     #: Scopes of a caller without credentials. Empty: such a caller gets 401.
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
-    #: How long a process may trust what it read of a token, its user and the switches of tools and prompts. 0: never.
+    #: How long a process may trust what it read of a token, its user and the overrides of tools and prompts. 0: never.
     TOKEN_CACHE_SECONDS: float = 1.0
     #: A new password revokes the tokens of its user.
     PASSWORD_CHANGE_REVOKES: bool = True

@@ -335,6 +335,18 @@ def test_an_unknown_revision_and_an_unknown_scope_are_refused(root: User) -> Non
         MCPClient(root, scopes=["write"])
 
 
+def test_no_broker_is_needed_whatever_the_settings_name(root: User, settings: Any) -> None:
+    layer = "channels_redis.pubsub.RedisPubSubChannelLayer"
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": layer, "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}}
+    make_flights(1)
+
+    with MCPClient(root) as client:
+        client.subscribe("db://flights/airline/UA")
+        Airline.objects.get(carrier="UA").save()
+
+        assert client.wait_for_update() == "db://flights/airline/UA"
+
+
 class TheClientInATestCase(TestCase):
     @classmethod
     def setUpTestData(cls) -> None:

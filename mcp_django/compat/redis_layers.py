@@ -45,7 +45,8 @@ def wait_at_most(layer: Any, seconds: float) -> None:
 
     Private: ``RedisChannelLayer.brpop_timeout``. Seen with: channels_redis 4.3. Public way: none.
     """
-    if hasattr(layer, "brpop_timeout"):
+    # The pub/sub layer looks for what its class has not in the running loop, and there may be none.
+    if hasattr(type(layer), "brpop_timeout"):
         layer.brpop_timeout = seconds
 
 

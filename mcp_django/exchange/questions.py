@@ -1,7 +1,8 @@
 """Questions to the client and its user: elicitation, sampling, roots (2026-07-28 patterns/mrtr, client/elicitation).
 
-A handler that asks ends its run: ``InputRequired`` is raised through it, the engine asks, and the handler runs again
-from the top with the answers. So no thread waits for a person, and nothing with an effect may stand before a question.
+A question ends the run of its handler: ``InputRequired`` is raised through it, the server asks the client, and the
+handler runs again from the top with the answers. So no thread waits for a person, and nothing with an effect may stand
+before a question.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitResult, ListRootsResult
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
-from mcp_django.exceptions import MissingCapability, ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol.errors import InvalidParams
 from mcp_django.types import JSON
@@ -34,7 +34,7 @@ _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
 
 class InputRequired(BaseException):
-    """Ends the run of a handler whose questions are not answered yet. No ``except Exception`` stops it, on purpose."""
+    """Ends the run of a handler whose questions are not answered yet. ``except Exception`` must not catch it."""
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
         super().__init__(", ".join(questions))
@@ -43,7 +43,7 @@ class InputRequired(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Elicited:
-    """What the user made of a form or of a link. ``content`` holds the form's values, where it was accepted."""
+    """How the user answered a form or a link. ``content`` holds the values of a form that was accepted."""
 
     action: Literal["accept", "decline", "cancel"]
     content: Any = None
@@ -78,10 +78,10 @@ class Root:
 
 
 class Question(ABC):
-    """Something that only the client can say."""
+    """A question that only the client can answer."""
 
     method: ClassVar[str]
-    #: Whether an answer counts only with a signed state that proves that the question was asked.
+    #: Whether an answer counts only with a signed state, which proves that the question was asked.
     trusted: bool
     #: Whether the answer can be redeemed once. Raises ValueError where it is not ``trusted``.
     single_use: bool
@@ -93,7 +93,7 @@ class Question(ABC):
     @property
     @abstractmethod
     def capability(self) -> JSON:
-        """What the client must have declared, as an object of ClientCapabilities."""
+        """The capabilities that the client must have declared, as an object of ClientCapabilities."""
 
     @abstractmethod
     def to_params(self) -> JSON:
@@ -104,7 +104,7 @@ class Question(ABC):
         """The answer as the handler gets it. Raises ValueError, and pydantic's ValidationError is one."""
 
     def digest(self) -> str:
-        """Names the question as it was asked, so that an answer to another one is not taken for its answer."""
+        """Names the question as it was asked, so that the answer to another question is not taken for its own."""
         return digest([self.method, self.to_params()])
 
 
@@ -155,8 +155,8 @@ class Elicitation(Question):
 class URLElicitation(Question):
     """A page that the user is to open, for what must not pass through the client: secrets, payments.
 
-    ``accept`` means that the user agreed to open it, not that anything was done there. The page must find out by itself
-    who opens it: the URL must hold nothing that lets somebody in (2026-07-28 client/elicitation#safe-url-handling).
+    ``accept`` means that the user agreed to open it, and not that anything was done there. The page must itself find
+    out who opens it: the URL must hold no credential (2026-07-28 client/elicitation#safe-url-handling).
     """
 
     message: str
@@ -186,7 +186,7 @@ class Sampling(Question):
     messages: str | Sequence[JSON]
     max_tokens: int
     system_prompt: str = ""
-    #: Further params of the request by their names in the protocol, as ``{"temperature": 0.2}``.
+    #: More params of the request, by their names in the protocol, as ``{"temperature": 0.2}``.
     options: JSON = field(default_factory=dict)
     trusted: bool = True
     single_use: bool = False
@@ -233,96 +233,8 @@ class Roots(Question):
         return [Root(str(root.uri), root.name or "") for root in roots]
 
 
-class Answers:
-    """What was answered so far in the course of one request, over all the runs of its handler.
-
-    ``vouched`` answers belong to questions that were asked: each with the digest of its question. ``claimed`` ones came
-    with a first request, and count only for questions that are not ``trusted``.
-    """
-
-    def __init__(
-        self,
-        vouched: Mapping[str, Sequence[Any]] | None = None,
-        claimed: Mapping[str, Any] | None = None,
-        *,
-        redeemed: bool = False,
-    ) -> None:
-        self.vouched: dict[str, Sequence[Any]] = dict(vouched or {})
-        self.claimed: dict[str, Any] = dict(claimed or {})
-        #: Whether one of them may be used once, and is used now.
-        self.redeemed = redeemed
-        self._counted = 0
-
-    def begin(self) -> None:
-        """The handler runs again, and counts its questions anew."""
-        self._counted = 0
-
-    def next_key(self, kind: str) -> str:
-        """A key for a question that its handler did not name: the n-th of a run is the n-th of the next."""
-        self._counted += 1
-        return f"{kind}-{self._counted}"
-
-    def add(self, questions: Mapping[str, Question], given: Mapping[str, Any]) -> None:
-        """Take in what was given for questions that were asked; other keys are ignored."""
-        for key, question in questions.items():
-            if key in given:
-                self.vouched[key] = [question.digest(), given[key]]
-
-    def get(self, questions: Mapping[str, Question], capabilities: JSON) -> dict[str, Any]:
-        """The answers. Raises InputRequired for those that are missing, MissingCapability, and InvalidParams."""
-        missing: dict[str, Question] = {}
-        found: dict[str, Any] = {}
-        for key, question in questions.items():
-            vouched = self.vouched.get(key)
-            if vouched is not None and vouched[0] == question.digest():
-                found[key] = parse_answer(key, question, vouched[1])
-            elif not question.trusted and key in self.claimed:
-                found[key] = parse_answer(key, question, self.claimed[key])
-            else:
-                missing[key] = question
-        for question in missing.values():
-            if not declares(capabilities, question.capability):
-                raise MissingCapability(question.capability)
-        if missing:
-            raise InputRequired(missing)
-        return found
-
-
-def given_by(response: JSON | None) -> JSON:
-    """What a legacy client's response gives as an answer; None where it never came."""
-    if response is None:
-        return {"error": {"message": "there was no answer in time"}}
-    if "error" in response:
-        return {"error": response["error"]}
-    result: JSON = response["result"]
-    return result
-
-
-def parse_answer(key: str, question: Question, answer: Any) -> Any:
-    """The answer as the handler gets it. Raises InvalidParams, and ToolError where the client refused to answer."""
-    if isinstance(answer, dict) and "error" in answer and question.method != "elicitation/create":
-        raise ToolError(f"The client did not answer {question.method}: {_error_text(answer['error'])}")
-    if isinstance(answer, dict) and "error" in answer:
-        return Elicited("cancel")
-    try:
-        return question.parse(answer)
-    except InvalidParams:
-        raise
-    except ValidationError as error:
-        detail = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join([f"inputResponses.{key}", *(str(part) for part in detail["loc"])])
-        raise InvalidParams(
-            f"The answer {key} is not one to {question.method}: {detail['msg']}.",
-            [field_error(place, detail["msg"], detail["input"])],
-        ) from None
-
-
-def _error_text(error: Any) -> str:
-    return str(error.get("message", ""))[:200] if isinstance(error, dict) else ""
-
-
 def declares(capabilities: JSON, required: JSON) -> bool:
-    """Whether a client's capabilities hold what is required. ``elicitation: {}`` means forms."""
+    """Whether a client's capabilities hold the required ones. ``elicitation: {}`` stands for forms."""
     for name, needs in required.items():
         declared = capabilities.get(name)
         if not isinstance(declared, dict):
@@ -340,7 +252,7 @@ def digest(value: Any) -> str:
 
 
 def _check_form(schema: JSON) -> None:
-    """Raises ValueError for what the specification lets no form be (2026-07-28 client/elicitation#requested-schema)."""
+    """Raises ValueError for a schema that no form may have (2026-07-28 client/elicitation#requested-schema)."""
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
         raise ValueError('The schema of a form must be {"type": "object", "properties": {…}}.')

@@ -1,4 +1,4 @@
-"""The Django request that the project's hooks are given, made the same way for every transport."""
+"""The Django request that handlers and hooks receive, made in the same way for every transport."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OWN = frozenset(
 
 
 class Caller:
-    """``request.mcp`` where no client's request is being answered: before a push, say. It knows the principal alone."""
+    """``request.mcp`` where no client's request is being answered, as before a push. It has the principal alone."""
 
     __slots__ = ("principal",)
 
@@ -86,7 +86,7 @@ class MCPRequest(BareRequest):
         return MultiValueDict()
 
     def for_principal(self, principal: Principal) -> MCPRequest:
-        """The request as this principal's; what was found out for another one is forgotten."""
+        """Make it a request of this principal, and forget the rights that were read for another one."""
         for name in ("_mcp_rights", "_mcp_viewers"):
             self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
@@ -99,12 +99,12 @@ class MCPRequest(BareRequest):
         return MCPRequest(path=self.path, scheme=self._mcp_scheme, meta=self.META, attributes=self.attributes())
 
     def attributes(self) -> dict[str, Any]:
-        """What the project's middleware and its hooks have set on the request."""
+        """The attributes that the project's middleware and hooks have set."""
         return {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
 
 
 def from_view(request: HttpRequest) -> MCPRequest:
-    """From the request of a Django view: what the project's middleware set on it is kept (a tenant, say)."""
+    """From the request of a Django view, with the attributes that the project's middleware has set: a tenant, say."""
     attributes = {key: value for key, value in vars(request).items() if key not in _OWN and not key.startswith("_")}
     return MCPRequest(path=request.path, scheme=request.scheme or "http", meta=request.META, attributes=attributes)
 
@@ -131,7 +131,7 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
 
 @lru_cache(maxsize=1_000)
 def _meta_key(raw_name: bytes) -> str | None:
-    """Where META has a header; None for one that Django's own handler drops too: it could pose as another."""
+    """The key of a header in META. None for one that Django's handler drops too, since it could pose as another."""
     if b"_" in raw_name:
         return None
     name = raw_name.decode("latin-1").upper().replace("-", "_")
@@ -139,7 +139,7 @@ def _meta_key(raw_name: bytes) -> str | None:
 
 
 def from_settings() -> MCPRequest:
-    """Where no request came in: from ``MCP["BASE_URL"]``."""
+    """From ``MCP["BASE_URL"]``, where no HTTP request came in."""
     url = urlsplit(get_conf().BASE_URL)
     meta = {
         "HTTP_HOST": url.netloc,

@@ -1,4 +1,4 @@
-"""Requests of stored sessions that are being answered in this process, so that a later request can cancel them."""
+"""The requests of stored sessions that this process is answering, so that a later request can cancel them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
-    from mcp_django.exchange.exchange import Cancellation
+    from mcp_django.exchange.cancellation import Cancellation
 
 
 class Running:
-    """``running_key``, or the key of a task → the cancellation of that request; gone with the request.
+    """``running_key``, or the key of a task → the cancellation of that request. Entries go with their requests.
 
-    Workers add to it while the loop reads it, and a WeakValueDictionary alone does not bear that.
+    Workers add entries while the loop reads them, and a WeakValueDictionary alone is not safe for that.
     """
 
     def __init__(self) -> None:
@@ -43,5 +43,5 @@ RUNNING = Running()
 
 
 def running_key(session_key: str, request_id: int | str) -> str:
-    """Names a request of a session, to other processes too. ``1`` and ``"1"`` are different requests."""
+    """Names a request of a session, in every process. ``1`` and ``"1"`` are different requests."""
     return hashlib.sha256(f"{session_key}/{request_id!r}".encode("utf-8", "surrogatepass")).hexdigest()

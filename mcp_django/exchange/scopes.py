@@ -1,4 +1,4 @@
-"""The scopes of a token. A scope narrows what its user may do; it never adds to it."""
+"""The scopes of a token. A scope restricts what the token's user may do, and never extends it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 READ = "read"
 ACTIONS = "actions"
 
-#: Scope → what it lets an agent do, as people read it in the admin.
+#: Scope → what it allows an agent to do, as the admin shows it.
 SCOPES: dict[str, str] = {
     READ: "Read what the user may view",
     ACTIONS: "Run tools and admin actions that may change data",
@@ -25,7 +25,7 @@ def parse(names: Iterable[str]) -> list[str]:
 
 
 def granted_by(credential: Any, default: Iterable[str]) -> frozenset[str]:
-    """The scopes that a credential carries: a list ``scopes``, or a string ``scope`` as OAuth libraries have it."""
+    """The scopes of a credential: its list ``scopes``, or its string ``scope`` as in OAuth libraries."""
     scopes = getattr(credential, "scopes", None)
     if scopes is None:
         scopes = getattr(credential, "scope", None)

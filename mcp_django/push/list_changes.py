@@ -24,7 +24,8 @@ from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
 from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.exchange import Exchange, NoConnection, inspection_exchange
+from mcp_django.exchange.connection import NoConnection
+from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.prompts import catalog as prompts
 from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode

@@ -18,7 +18,9 @@ from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.exchange import LOG_LEVELS, Cancellation, Exchange, LogLevel, NoConnection
+from mcp_django.exchange.cancellation import Cancellation
+from mcp_django.exchange.connection import NoConnection
+from mcp_django.exchange.exchange import LOG_LEVELS, Exchange, LogLevel
 from mcp_django.exchange.questions import InputRequired
 from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task

@@ -15,7 +15,8 @@ from django.core import signing
 from mcp_django.access.nonces import redeem
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import field_error
-from mcp_django.exchange.questions import Answers, InputRequired, digest
+from mcp_django.exchange.answers import Answers
+from mcp_django.exchange.questions import InputRequired, digest
 from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded
 from mcp_django.types import JSON
 

@@ -16,9 +16,11 @@ from typing import Any
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.exchange import DEFAULT_LOG_LEVEL, Cancellation, Exchange
+from mcp_django.exchange.answers import given_by
+from mcp_django.exchange.cancellation import Cancellation
+from mcp_django.exchange.connection import DEFAULT_LOG_LEVEL
+from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.questions import given_by
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch, check_batch

@@ -31,8 +31,9 @@ _DOCUMENTED = {
 _UNDOCUMENTED = frozenset(
     {
         # Django: connections.
-        "close_at", "errors_occurred", "execute_wrappers", "features", "get_connection_params", "get_new_connection",
-        "mysql_is_mariadb", "ops", "queries_log", "run_on_commit", "savepoint_ids", "wrap_database_errors",
+        "atomic_blocks", "close_at", "errors_occurred", "execute_wrappers", "features", "get_connection_params",
+        "get_new_connection", "mysql_is_mariadb", "ops", "queries_log", "run_on_commit", "savepoint_ids",
+        "wrap_database_errors",
         # Django: queries and models.
         "alias_map", "alias_refcount", "combinator", "contains_over_clause", "distinct_fields", "fields_orders",
         "get_compiler", "is_sliced", "lazy_sub_objs", "values_select",

@@ -8,7 +8,8 @@ from typing import Any
 from django.db import models
 
 from mcp_django import MCPSite, site
-from mcp_django.exchange.exchange import Connection, Exchange
+from mcp_django.exchange.connection import Connection
+from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.protocol.envelope import Client

@@ -14,7 +14,8 @@ from django.utils import timezone, translation
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from mcp_django import site
-from mcp_django.exchange.exchange import Exchange, NoConnection
+from mcp_django.exchange.connection import NoConnection
+from mcp_django.exchange.exchange import Exchange
 from mcp_django.models import ResultPart, Task
 from mcp_django.protocol.envelope import Client
 from mcp_django.server import background

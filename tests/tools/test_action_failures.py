@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from django.http import HttpRequest
 from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
 from mcp_django.exceptions import ToolError
-from tests.support.asking import DirectPeer, text_of
+from mcp_django.test import MCPClient
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 
@@ -24,10 +25,11 @@ Admin: Any = admin.ModelAdmin
 
 
 @pytest.fixture
-def root(db: None) -> DirectPeer:
+def root(db: None) -> Iterator[MCPClient]:
     make_flights(6)
     switch_on(CANCEL)
-    return DirectPeer(User.objects.create_superuser("root"))
+    with MCPClient(User.objects.create_superuser("root")) as client:
+        yield client
 
 
 def statuses() -> list[str]:
@@ -53,32 +55,34 @@ class _Failing(FlightAdmin):
     (ToolError("Ask the tower first."), "Ask the tower first."),
 ])  # fmt: skip
 def test_an_action_that_refuses_leaves_nothing_changed(
-    root: DirectPeer, declared: Declared, error: Exception, text: str
+    root: MCPClient, declared: Declared, error: Exception, text: str
 ) -> None:
     declared.admin(Flight, type("Refusing", (_Failing,), {"error": error}))
     switch_on("flights_flight_fail")
 
-    refused = root.call("flights_flight_fail", ids=[1, 2])
+    with pytest.raises(ToolError) as refused:
+        root.call("flights_flight_fail", ids=[1, 2])
 
-    assert refused["isError"] is True and text_of(refused) == text
+    assert refused.value.message == text
     assert statuses()[:2] == ["on_time", "on_time"]
 
 
 def test_an_action_that_breaks_leaves_nothing_changed_and_says_nothing_of_why(
-    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
+    root: MCPClient, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
     declared.admin(Flight, _Failing)
     switch_on("flights_flight_fail")
 
-    broken = root.call("flights_flight_fail", ids=[1, 2])
+    with pytest.raises(ToolError) as broken:
+        root.call("flights_flight_fail", ids=[1, 2])
 
-    assert broken["isError"] is True
-    assert text_of(broken) == "flights_flight_fail failed. Nothing was changed. The server's log has the details."
+    text = "flights_flight_fail failed. Nothing was changed. The server's log has the details."
+    assert broken.value.message == text
     assert statuses()[:2] == ["on_time", "on_time"]
     assert "hunter2" in caplog.text
 
 
-def test_an_action_reads_what_the_changelist_would_have_posted(root: DirectPeer, declared: Declared) -> None:
+def test_an_action_reads_what_the_changelist_would_have_posted(root: MCPClient, declared: Declared) -> None:
     class Reading(FlightAdmin):
         actions = ["echo"]
 
@@ -90,7 +94,7 @@ def test_an_action_reads_what_the_changelist_would_have_posted(root: DirectPeer,
     declared.admin(Flight, Reading)
     switch_on("flights_flight_echo")
 
-    assert text_of(root.call("flights_flight_echo", ids=[1, "2"])) == "POST echo ['1', '2']"
+    assert root.call("flights_flight_echo", ids=[1, "2"]).text == "POST echo ['1', '2']"
 
 
 class _ReadsElsewhere:
@@ -114,7 +118,7 @@ def test_an_action_that_breaks_leaves_nothing_changed_where_rows_are_read_from_a
         flight.carrier.save(using="other")
         Flight(**{field.attname: getattr(flight, field.attname) for field in Flight._meta.concrete_fields} | {
             "plane_id": None}).save(using="other", force_insert=True)  # fmt: skip
-    root = DirectPeer(User.objects.create_superuser("root"))
+    root = User.objects.create_superuser("root")
 
     class Failing(_Failing):
         @admin.action(permissions=["change"])
@@ -126,14 +130,15 @@ def test_an_action_that_breaks_leaves_nothing_changed_where_rows_are_read_from_a
     switch_on("flights_flight_fail")
     settings.DATABASE_ROUTERS = [_ReadsElsewhere()]
 
-    assert root.call("flights_flight_fail", ids=[1])["isError"] is True
+    with MCPClient(root) as client, pytest.raises(ToolError, match="failed"):
+        client.call("flights_flight_fail", ids=[1])
 
     assert set(Flight.objects.using("default").values_list("status", flat=True)) == {"on_time"}
 
 
 @pytest.mark.parametrize("as_tuple", [True, False])
 def test_an_action_that_get_actions_replaces_is_run_as_replaced(
-    root: DirectPeer, declared: Declared, as_tuple: bool
+    root: MCPClient, declared: Declared, as_tuple: bool
 ) -> None:
     """The project may make a tuple, which Django itself makes up to 6.0, or have Django make the action."""
 
@@ -150,5 +155,5 @@ def test_an_action_that_get_actions_replaces_is_run_as_replaced(
 
     declared.admin(Flight, Careful)
 
-    assert text_of(root.call(CANCEL, ids=[1])) == "Not on a Friday."
+    assert root.call(CANCEL, ids=[1]).text == "Not on a Friday."
     assert "cancelled" not in statuses()[:1]

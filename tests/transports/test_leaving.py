@@ -19,7 +19,8 @@ from django.http import HttpRequest
 
 from mcp_django import MCPSite, site
 from mcp_django.db.interrupts import Interruptible
-from mcp_django.exchange.exchange import Cancellation, Exchange
+from mcp_django.exchange.cancellation import Cancellation
+from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.envelope import Client
 from mcp_django.push.hub import Hub, _hubs, get_hub
 from mcp_django.push.listeners import Listener

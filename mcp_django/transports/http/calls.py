@@ -13,8 +13,8 @@ from typing import Any
 from mcp_django.conf import get_conf
 from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange.answers import given_by
 from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.questions import given_by
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import (
     InternalError,

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.conf import get_conf
-from mcp_django.exchange.exchange import Cancellation
+from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import InvalidRequest
 from mcp_django.server.dispatch import Asked

@@ -221,6 +221,14 @@ def test_the_scopes_narrow_what_is_declared() -> None:
     assert "flights_flight_export_as_csv" in taken["tools"]
 
 
+def test_what_only_the_scope_hides_is_left_out_with_that_reason() -> None:
+    taken = inventory.build(site, scopes=["actions"])
+
+    assert taken["models"] == {}
+    assert taken["left_out"]["flights.flight"] == "the scope read is missing"
+    assert taken["left_out"]["mcp_django.tool"] == "it holds the keys to the rest"
+
+
 def test_two_inventories_of_the_same_project_are_the_same_text() -> None:
     assert run("--json") == run("--json")
     assert json.loads(run("--json")) == json.loads(json.dumps(inventory.build(site)))

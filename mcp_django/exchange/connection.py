@@ -1,0 +1,86 @@
+"""What a transport lends to the handler of a request: its connection, and the session of a legacy client."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Protocol
+
+from mcp_django.conf import MAX_MESSAGE_BYTES
+from mcp_django.protocol.envelope import Client
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.push.listeners import Listener
+    from mcp_django.push.subscriptions import Subscription
+
+#: The log level of a legacy session whose client has not set one.
+DEFAULT_LOG_LEVEL = "info"
+
+
+class Session(Protocol):
+    """A legacy session, wherever it is kept: in the database (HTTP) or in its connection (WebSocket)."""
+
+    revision: str
+    client: Client
+    #: Log messages below this level are not sent to the client.
+    log_level: str
+
+    def set_log_level(self, level: str) -> None:
+        """Remember from which level on the client wants log messages."""
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Remember the subscription. Raises LimitExceeded."""
+
+    def unsubscribe(self, uri: str) -> None:
+        """Forget the subscription. An unknown URI is no error."""
+
+
+class Connection(Protocol):
+    """What a transport offers to a handler beside the answer."""
+
+    #: Whether notifications can be delivered on it.
+    push: bool
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether the server can send the client a request while it answers one, and receive the response."""
+
+    @property
+    def message_limit(self) -> int:
+        """How many bytes the answer may have on this connection. This may be more than MAX_RESULT_BYTES."""
+        return MAX_MESSAGE_BYTES
+
+    def send(self, message: JSON) -> None:
+        """Send a message that belongs to the request, ahead of its answer. Called in a worker; never waits."""
+
+    def close_stream(self, retry_ms: int) -> None:
+        """Close the client's connection, if the client can come back for the rest of the request's messages."""
+
+    def open_session(self, revision: str, client: Client) -> None:
+        """Start the legacy session that ``initialize`` asks for."""
+
+    def attach(self, listener: Listener) -> None:
+        """Give the listener to the hub before its subscriptions are looked up, so that no change is missed meanwhile.
+
+        Raises RequestCancelled if the client is gone, and LimitExceeded.
+        """
+
+    def drop(self, listener: Listener, uris: Collection[str]) -> None:
+        """Remove the URIs that the principal may not see, and their pending notifications."""
+
+
+class NoConnection(Connection):
+    """Stands where no client is connected: in a task, which stores what it tells and asks, and in an inspection."""
+
+    push = False
+    can_ask = False
+
+    def send(self, message: JSON) -> None: ...
+
+    def close_stream(self, retry_ms: int) -> None: ...
+
+    def open_session(self, revision: str, client: Client) -> None: ...
+
+    def attach(self, listener: Listener) -> None: ...
+
+    def drop(self, listener: Listener, uris: Collection[str]) -> None: ...
