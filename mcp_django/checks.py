@@ -20,7 +20,7 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
-from mcp_django.middleware import has_call_context, skips_middleware, unknown_middleware
+from mcp_django.middleware_policy import has_call_context, skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP
 from mcp_django.push.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.push.changes import watch
@@ -204,7 +204,8 @@ def _check_doors(site: MCPSite) -> Iterator[CheckMessage]:
         yield Warning(
             f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
             "or guard the site.",
-            hint="Do its work in MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it.",
+            hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
+            "it.",
             id="mcp_django.W002",
         )
 

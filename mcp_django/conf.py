@@ -49,7 +49,7 @@ class Conf:
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
     #: True: the ASGI door answers although MIDDLEWARE holds entries that it would skip. See ``routing``.
-    ASGI_DOOR: bool = False
+    BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False
     #: What ``request.build_absolute_uri()`` gives where no request came in: on stdio, before a push.

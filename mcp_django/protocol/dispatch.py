@@ -123,6 +123,8 @@ def find(exchange: Exchange) -> Method:
 
 def _respond(exchange: Exchange) -> Reply:
     method = find(exchange)
+    if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
+        method.check_headers(exchange, exchange.connection.headers)
     if exchange.era.enveloped and exchange.method in ASKING_METHODS:
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)

@@ -92,11 +92,26 @@ class Session(Protocol):
         """Forget it; an unknown URI is no error."""
 
 
+class RequestHeaders(Protocol):
+    """The HTTP headers of a request, by lower-case name."""
+
+    @property
+    def repeated(self) -> Collection[str]:
+        """The names of those that were sent more than once."""
+
+    def get(self, name: str) -> str | None: ...
+
+    def decoded(self, name: str) -> str | None:
+        """The value that a header stands for, which may be encoded; None where it is absent or malformed."""
+
+
 class Connection(Protocol):
     """What a transport offers beside the answer."""
 
     #: Whether notifications can be delivered on it.
     push: bool
+    #: The headers that must repeat what the body of a modern request says; None where a request has none.
+    headers: RequestHeaders | None = None
 
     @property
     def can_ask(self) -> bool:
@@ -143,19 +158,17 @@ class NoConnection(Connection):
     def drop(self, listener: Listener, uris: Collection[str]) -> None: ...
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Cancellation:
     """Whether the request is to stop. Set by the transport, read by the handler and by the writer."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_lock", "cancelled", "expired", "queries")
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], object]] = []
-        #: The database connections that work for the request.
-        self.queries = Interruptible()
-        #: Whether it stops since it took too long, so that its client waits for an answer still.
-        self.expired = False
+    cancelled: bool = False
+    #: Whether it stops since it took too long, so that its client waits for an answer still.
+    expired: bool = False
+    #: The database connections that work for the request.
+    queries: Interruptible = field(default_factory=Interruptible)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _callbacks: list[Callable[[], object]] = field(default_factory=list)
 
     def cancel(self) -> None:
         """The client has given the request up."""

@@ -234,6 +234,7 @@ class Roots(Question):
         return [Root(str(root.uri), root.name or "") for root in roots]
 
 
+@dataclass(slots=True, eq=False)
 class Answers:
     """What was answered so far in the course of one request, over all the runs of its handler.
 
@@ -241,18 +242,11 @@ class Answers:
     with a first request, and count only for questions that are not ``trusted``.
     """
 
-    def __init__(
-        self,
-        vouched: Mapping[str, Sequence[Any]] | None = None,
-        claimed: Mapping[str, Any] | None = None,
-        *,
-        redeemed: bool = False,
-    ) -> None:
-        self.vouched: dict[str, Sequence[Any]] = dict(vouched or {})
-        self.claimed: dict[str, Any] = dict(claimed or {})
-        #: Whether one of them may be used once, and is used now.
-        self.redeemed = redeemed
-        self._counted = 0
+    vouched: dict[str, Sequence[Any]] = field(default_factory=dict)
+    claimed: dict[str, Any] = field(default_factory=dict)
+    #: Whether one of them may be used once, and is used now.
+    redeemed: bool = False
+    _counted: int = 0
 
     def begin(self) -> None:
         """The handler runs again, and counts its questions anew."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_django.protocol.errors import MissingCapability, ToolNotFound
-from mcp_django.protocol.exchange import Exchange
+from mcp_django.protocol.exchange import Exchange, RequestHeaders
 from mcp_django.protocol.pages import page
 from mcp_django.tools import catalog
+from mcp_django.tools.mirrored import find_mismatch
 from mcp_django.tools.results import error_result
 
 JSON = dict[str, Any]
@@ -32,3 +33,13 @@ def call_tool(exchange: Exchange) -> JSON:
         if exchange.era.enveloped:
             raise
         return error_result(error.message)
+
+
+def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
+    """Raises HeaderMismatch where a header does not repeat an argument as the tool's schema says."""
+    name = exchange.params.get("name")
+    mirrored = catalog.mirrored(exchange, name)
+    mismatch = find_mismatch(headers, mirrored, exchange.params.get("arguments")) if mirrored else None
+    # Of a tool that is not there for the principal nothing is told, as of one that does not exist.
+    if mismatch is not None and catalog.exists(exchange, str(name)):
+        raise mismatch

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import router
 
 from mcp_django.access.authentication import authenticate_again, principals
-from mcp_django.middleware import has_call_context
+from mcp_django.middleware_policy import has_call_context
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser

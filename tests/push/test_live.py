@@ -25,7 +25,7 @@ from mcp_django.push.changes import Changes
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Identity
 from mcp_django.resources import uris
-from mcp_django.transports.http import connection
+from mcp_django.transports.http import sessions
 from tests.conftest import PUSHING
 from tests.push.conftest import acknowledged, listen, updated, watch
 from tests.shop.models import Product, Tag
@@ -698,13 +698,13 @@ def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
     admin.result(LEGACY[-1], "resources/subscribe", {"uri": JFK})
     change(Flight, 1, number=7)
     computed.clear()
-    look = connection.unseen
+    look = sessions.unseen
 
     def late(*arguments: Any) -> Any:
         wait_until(lambda: len(computed) > 2)
         return look(*arguments)
 
-    monkeypatch.setattr(connection, "unseen", late)
+    monkeypatch.setattr(sessions, "unseen", late)
 
     assert stream_of(admin).uris(1) == [JFK]
 

@@ -102,7 +102,7 @@ def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("transport", ["http-asgi"])
 @pytest.mark.parametrize(
     ("middleware", "conf", "passed"),
-    [([], {}, None), ([UNKNOWN], {}, "yes"), ([UNKNOWN], {"ASGI_DOOR": True}, None)],
+    [([], {}, None), ([UNKNOWN], {}, "yes"), ([UNKNOWN], {"BYPASS_MIDDLEWARE": True}, None)],
     ids=["harmless", "unknown", "unknown but declared harmless"],
 )
 def test_http_passes_middleware_that_may_matter(
@@ -137,7 +137,7 @@ def test_a_socket_cannot_slip_past_middleware_that_may_matter(
 @pytest.mark.parametrize("transport", ["websocket"])
 def test_a_socket_opens_where_the_project_does_without_its_middleware(users: Any, peers: Peers, settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, UNKNOWN]
-    settings.MCP = {**settings.MCP, "ASGI_DOOR": True}
+    settings.MCP = {**settings.MCP, "BYPASS_MIDDLEWARE": True}
     peer = peers(token_of(users.admin))
 
     assert "find_records" in peer.tools()

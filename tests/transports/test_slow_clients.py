@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mcp_django.push import hub as hubs
-from mcp_django.transports import wire as wires
+from mcp_django.transports.servers import wire as wires
+from mcp_django.transports.servers.wire import Wire
 from mcp_django.transports.websocket import consumer
-from mcp_django.transports.wire import Wire
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
@@ -185,7 +185,7 @@ def test_an_error_of_our_own_ends_the_socket_with_1011(
         raise RuntimeError("a defect")
 
     socket = admin.connect()
-    monkeypatch.setattr("mcp_django.transports.conversation.DuplexConversation.take", fail)
+    monkeypatch.setattr("mcp_django.transports.duplex.Connection.take", fail)
 
     socket.send(PING)
 

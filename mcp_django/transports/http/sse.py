@@ -20,23 +20,21 @@ from urllib.parse import parse_qs
 
 from django.utils import timezone
 
-from mcp_django.access.authentication import authenticate
 from mcp_django.access.principals import Principal
 from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
-from mcp_django.middleware import socket_problem
+from mcp_django.middleware_policy import socket_problem
 from mcp_django.models import SSEConnection
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
 from mcp_django.push import posted
 from mcp_django.push.hub import get_hub
 from mcp_django.push.publisher import flush
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sites import MCPSite
-from mcp_django.transports.conversation import DuplexConversation
-from mcp_django.transports.http import runner
-from mcp_django.transports.http.answering import Answering
-from mcp_django.transports.http.incoming import SSE_TYPE, Answer, EventStream, Incoming, Refusal, event, json_body
+from mcp_django.transports.duplex import Connection
+from mcp_django.transports.http.base import View
+from mcp_django.transports.http.messages import SSE_TYPE, EventStream, HTTPError, HTTPResponse, event
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
@@ -57,53 +55,51 @@ _tasks: set[asyncio.Task[None]] = set()
 os.register_at_fork(after_in_child=_streams.clear)
 
 
-class Unserved(Answering):
+class UnservedView(View):
     """Both URLs under WSGI."""
 
     methods = ()
     hint = "The transport HTTP+SSE needs an ASGI server: serve the project with daphne or uvicorn, or use /mcp."
 
-    def _serve(self, principal: Principal) -> Answer:
+    def handle(self, principal: Principal) -> HTTPResponse:
         raise self.not_allowed(self.hint)
 
 
-class Opening(Answering):
-    """``GET /sse``: opens a stream, as far as a worker can."""
+class StreamView(View):
+    """``GET /sse``: opens a stream."""
 
     methods = ("GET",)
     hint = "Use GET for the stream; its first event says where to POST."
 
-    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
-        super().__init__(site, incoming)
-        self.key = ""
+    #: Names the stream, once a worker has noted it.
+    _key = ""
 
-    def _serve(self, principal: Principal) -> Answer:
-        problem = socket_problem(self._site, "the work that a stream asks for")
+    async def respond_on_loop(self) -> HTTPResponse:
+        """A stream, or why there is none."""
+        response = await super().respond_on_loop()
+        if not self._key:
+            return response
+        limit = get_conf().MAX_LISTENS
+        if get_hub().streams_of(self.request.mcp.key) >= limit:
+            _in_background(_forget(self._key))
+            return self.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
+        response.stream = SSEStream(self.site, self.request, self._key)
+        return response
+
+    def handle(self, principal: Principal) -> HTTPResponse:
+        """What a worker does: the stream is noted, for whatever process a message to it comes to."""
+        problem = socket_problem(self.site, "the work that a stream asks for")
         if problem is not None:
             logger.error("HTTP+SSE refused: %s", problem)
             raise Forbidden("This server cannot serve HTTP+SSE; its log says why. Use /mcp.")
-        if not self._headers.accepts(SSE_TYPE):
-            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+        if not self.http.headers.accepts(SSE_TYPE):
+            raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
         now = timezone.now()
         SSEConnection.objects.filter(lease_until__lte=now).delete()
-        self.key = secrets.token_urlsafe(32)
-        SSEConnection.objects.create(key=self.key, owner=_owner(self._site, principal), lease_until=now + _LEASE)
-        return Answer(HTTPStatus.OK)
-
-
-async def open_stream(site: MCPSite, incoming: Incoming) -> Answer:
-    """The answer to a GET: a stream, or why there is none."""
-    opening = Opening(site, incoming)
-    answer = await runner.answer_in_worker(opening)
-    if not opening.key:
-        return answer
-    principal = opening.request.mcp
-    limit = get_conf().MAX_LISTENS
-    if get_hub().streams_of(principal.key) >= limit:
-        _in_background(_forget(opening.key))
-        return opening.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
-    answer.stream = SSEStream(site, opening.request, opening.key)
-    return answer
+        key = secrets.token_urlsafe(32)
+        SSEConnection.objects.create(key=key, owner=_owner(self.site, principal), lease_until=now + _LEASE)
+        self._key = key
+        return HTTPResponse(HTTPStatus.OK)
 
 
 class SSEStream(EventStream):
@@ -126,7 +122,7 @@ class SSEStream(EventStream):
         self._room = asyncio.Event()
         #: Messages of the client, in their order.
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(get_conf().MAX_IN_FLIGHT)
-        self._conversation = DuplexConversation(site, self.principal, request, self._write, self.close)
+        self._connection = Connection(site, self.principal, request, self._write, self.close)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         close_hub_at_shutdown(self._hub)
@@ -153,7 +149,7 @@ class SSEStream(EventStream):
                 task.cancel()
             _streams.pop(self._key, None)
             self._hub.leave(self)
-            self._conversation.leave()
+            self._connection.leave()
             _in_background(_forget(self._key))
 
     def close(self, *, going_away: bool = False) -> None:
@@ -180,7 +176,7 @@ class SSEStream(EventStream):
 
     async def _read(self) -> None:
         while True:
-            await self._conversation.take(await self._inbox.get())
+            await self._connection.take(await self._inbox.get())
 
     async def _fetch(self) -> None:
         """Take in what was posted to other processes, and say that the stream is alive."""
@@ -219,27 +215,23 @@ class SSEStream(EventStream):
         self._more.set()
 
 
-class Posting(Answering):
+class MessageView(View):
     """``POST /sse/messages``: a message of the client, which is answered on its stream."""
 
-    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
-        super().__init__(site, incoming)
-        self._request_id: jsonrpc.RequestId | None = None
+    reads_token_again = False
+    _request_id: jsonrpc.RequestId | None = None
 
     @property
     def request_id(self) -> jsonrpc.RequestId | None:
         return self._request_id
 
-    def _authenticate(self) -> Principal:
-        return authenticate(self.request, fresh=False)
-
-    def _serve(self, principal: Principal) -> Answer:
-        body = json_body(self._incoming)
+    def handle(self, principal: Principal) -> HTTPResponse:
+        body = self.json_body()
         value = jsonrpc.decode(body)
         if not isinstance(value, list):
             self._check(value)
-        self._hand_over(self._key(), _owner(self._site, principal), value, body)
-        return Answer(HTTPStatus.ACCEPTED)
+        self._hand_over(self._key(), _owner(self.site, principal), value, body)
+        return HTTPResponse(HTTPStatus.ACCEPTED)
 
     def _check(self, value: Any) -> None:
         """Raises MCPError for what is no message, and for a modern one."""

@@ -14,13 +14,13 @@ from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push import streams
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
-from mcp_django.push.shutdown import close_hub_at_shutdown
-from mcp_django.transports.http.incoming import EventStream, event
+from mcp_django.transports.http.messages import EventStream, event
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.access.requests import MCPRequest
-    from mcp_django.transports.http.calls import Call
+    from mcp_django.transports.http.streaming import StreamingCall
 
 logger = logging.getLogger("mcp_django")
 
@@ -69,19 +69,19 @@ class ListenerStream(EventStream):
 class CallStream(EventStream):
     """The messages of a call, and its answer at the end."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: StreamingCall) -> None:
         self._call = call
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        outgoing = self._call.outgoing
+        events = self._call.events
         try:
-            while (ready := outgoing.take()) or not outgoing.is_over:
+            while (ready := events.take()) or not events.is_over:
                 if ready:
                     yield ready
                     continue
                 try:
                     async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
-                        await outgoing.ready()
+                        await events.ready()
                 except TimeoutError:
                     yield _KEEPALIVE
         finally:

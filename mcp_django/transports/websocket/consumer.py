@@ -24,11 +24,11 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sites import MCPSite, site
-from mcp_django.transports.conversation import DuplexConversation
-from mcp_django.transports.watchdog import get_watchdog
-from mcp_django.transports.wire import Wire
+from mcp_django.transports.duplex import Connection
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.servers.watchdog import get_watchdog
+from mcp_django.transports.servers.wire import Wire
 from mcp_django.workers import get_workers
 
 JSON = dict[str, Any]
@@ -106,7 +106,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _serve(self, receive: Any) -> None:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        self.conversation = DuplexConversation(
+        self._connection = Connection(
             self.site, self.principal, self.request, self._write, self.close, crash=self._crash
         )
         self._heard_at = time.monotonic()
@@ -120,7 +120,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         finally:
             watchdog.discard(self)
             hub.leave(self)
-            self.conversation.leave()
+            self._connection.leave()
 
     def close(self, *, going_away: bool = False) -> None:
         """End the socket, after its listens have been told."""
@@ -145,7 +145,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
                 self._task.cancel()
             return
         conf = get_conf()
-        if self.conversation.is_busy:
+        if self._connection.is_busy:
             self._heard_at = now
         elif not self._has_spoken and conf.REQUEST_SECONDS and now - self._heard_at > conf.REQUEST_SECONDS:
             self._end(_POLICY)
@@ -234,7 +234,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             return _TOO_BIG
         try:
             value = jsonrpc.decode(text)
-            await self.conversation.take(value)
+            await self._connection.take(value)
         except jsonrpc.Malformed as malformed:
             return await self._fault(malformed.error, malformed.request_id)
         except MCPError as error:
@@ -264,7 +264,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         """End the listens as the specification says, then the socket; without its client, if that does not read."""
         self._wire.resume_reading()
         if not self._is_given_up:
-            await self.conversation.finish()
+            await self._connection.finish()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send_close(code)

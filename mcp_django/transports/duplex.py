@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +17,7 @@ from mcp_django.access.principals import Principal
 from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.protocol import envelope, jsonrpc
-from mcp_django.protocol.batches import Batch, check_batch
+from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
 from mcp_django.protocol.errors import (
     InternalError,
@@ -26,94 +25,30 @@ from mcp_django.protocol.errors import (
     LimitExceeded,
     MCPError,
     NotInitialized,
+    RequestCancelled,
     RequestTimedOut,
     Unauthenticated,
 )
-from mcp_django.protocol.exchange import DEFAULT_LOG_LEVEL, Cancellation, Client, Exchange
+from mcp_django.protocol.exchange import Client
 from mcp_django.protocol.methods import METHODS
-from mcp_django.protocol.outbox import Outbox
-from mcp_django.protocol.questions import given_by
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.protocol.subscriptions import Listen
-from mcp_django.push.attachment import Attachment
-from mcp_django.push.hub import get_hub
-from mcp_django.push.listeners import LISTS, Listener, Subscription
+from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.sites import MCPSite
+from mcp_django.transports.asking import ConnectionQuestions, ask
+from mcp_django.transports.attachment import Attachment
+from mcp_django.transports.duplex_requests import DuplexRequest, DuplexSession
+from mcp_django.transports.in_flight import Opening
 from mcp_django.transports.listener_writer import ListenerWriter
 from mcp_django.workers import get_workers, run_patiently
-
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 
 _FINISH_SECONDS = 1.0
 
 
-class DuplexSession:
-    """The legacy session of a connection: it begins with ``initialize`` and ends with the connection."""
-
-    def __init__(self, revision: str, client: Client, listener: Listener, attachment: Attachment) -> None:
-        self.revision = revision
-        self.client = client
-        self.log_level = DEFAULT_LOG_LEVEL
-        self.listener = listener
-        self._attachment = attachment
-
-    def set_log_level(self, level: str) -> None:
-        self.log_level = level
-
-    def subscribe(self, subscription: Subscription) -> None:
-        limit = get_conf().MAX_SUBSCRIPTIONS
-        watched = self.listener.subscriptions
-        if subscription.uri not in watched and len(watched) >= limit:
-            raise LimitExceeded(f"A session may watch at most {limit} resources (MAX_SUBSCRIPTIONS).")
-        self._attachment.watch(self.listener, [subscription])
-
-    def unsubscribe(self, uri: str) -> None:
-        self._attachment.drop(self.listener, [uri])
-
-
-class DuplexRequest:
-    """One request in flight, as the connection that its handler sees."""
-
-    push = True
-
-    def __init__(self, conversation: DuplexConversation, message: jsonrpc.Request, *, can_ask: bool = True) -> None:
-        self.message = message
-        self.can_ask = can_ask
-        self.cancellation = Cancellation()
-        self.attachment = Attachment(get_hub())
-        self.outbox = Outbox(lambda: conversation.wake(self))
-        #: One task at a time writes what is in the outbox, so that its order is kept.
-        self.writing = asyncio.Lock()
-        #: Set once the client has given the request up.
-        self.given_up = asyncio.Event()
-        self._conversation = conversation
-
-    @property
-    def message_limit(self) -> int:
-        return self._conversation.message_limit
-
-    def send(self, message: JSON) -> None:
-        self.outbox.put(message)
-
-    def close_stream(self, retry_ms: int) -> None:
-        """Nothing: what is sent for this request shares its connection with everything else."""
-
-    def open_session(self, revision: str, client: Client) -> None:
-        self._conversation.open_session(revision, client)
-
-    def attach(self, listener: Listener) -> None:
-        self._conversation.share(listener)
-        self.attachment.attach(listener)
-        self.attachment.remember_lists(listener)
-
-    def drop(self, listener: Listener, uris: Collection[str]) -> None:
-        self.attachment.drop(listener, uris)
-
-
-class DuplexConversation:
-    """What is said on one connection. ``write`` sends a message, ``close`` ends the connection.
+class Connection:
+    """Both directions of one connection. ``write`` sends a message, ``close`` ends the connection.
 
     ``crash`` ends it because of an error of our own, where that is said in another way.
     No answer is longer than ``message_limit`` bytes.
@@ -144,13 +79,11 @@ class DuplexConversation:
         #: Those of the listens, and the one of the session.
         self.writers: set[ListenerWriter] = set()
         self._session: DuplexSession | None = None
-        self.hub = get_hub()
-        self._session_attachment = Attachment(self.hub)
+        self._session_attachment: Attachment | None = None
+        self._is_gone = False
         self._initializing = False
         self._batches = 0
-        #: Our own requests to the client that it has not answered yet.
-        self._asked: dict[jsonrpc.RequestId, asyncio.Future[JSON]] = {}
-        self._numbers = itertools.count(1)
+        self._questions = ConnectionQuestions()
 
     @property
     def is_busy(self) -> bool:
@@ -163,34 +96,26 @@ class DuplexConversation:
     async def take(self, value: Any) -> None:
         """Take in one decoded frame. Raises Malformed."""
         if isinstance(value, list):
-            if self._batches >= get_conf().MAX_IN_FLIGHT:
-                busy = LimitExceeded(f"At most {get_conf().MAX_IN_FLIGHT} batches may be in flight (MAX_IN_FLIGHT).")
-                await self.write(jsonrpc.encode(jsonrpc.error_message(None, busy, LEGACY)))
-                return
-            self._batches += 1
-            self._spawn(self._take_batch(value))
+            await self._begin_batch(value)
             return
         message = jsonrpc.parse(value)
-        if isinstance(message, jsonrpc.Notification):
-            self._notice(message)
-        elif isinstance(message, jsonrpc.Request):
-            error = self._refusal(message)
-            if error is not None:
-                era = MODERN if envelope.claims_modern(message.params) else LEGACY
-                await self.write(jsonrpc.encode(jsonrpc.error_message(message.id, error, era)))
-                return
-            answering = self._spawn(self._answer(self._begin(message)))
-            if message.method == "initialize":
-                # What is sent right behind it is meant for the session that it opens.
-                await asyncio.wait({answering})
-        elif message.id is not None and message.id in self._asked:
-            asked = self._asked.pop(message.id)
-            if not asked.done():
-                asked.set_result(message.body)
-        # A response to nothing is dropped.
+        if not isinstance(message, jsonrpc.Request):
+            self._receive(message)
+            return
+        error = self._refusal(message)
+        if error is not None:
+            await self.write(_failed(message, error, _era(message)).body)
+            return
+        answering = self._spawn(self._answer(self._begin(message)))
+        if message.method == "initialize":
+            # A message right behind it is meant for the session that it opens.
+            await asyncio.wait({answering})
 
-    def _notice(self, message: jsonrpc.Notification) -> None:
-        if message.method == "notifications/cancelled":
+    def _receive(self, message: jsonrpc.Notification | jsonrpc.Response) -> None:
+        """Take in a message that wants no answer."""
+        if isinstance(message, jsonrpc.Response):
+            self._questions.receive(message)
+        elif message.method == "notifications/cancelled":
             self._cancel(message.params.get("requestId"))
 
     def _refusal(self, message: jsonrpc.Request) -> MCPError | None:
@@ -205,7 +130,7 @@ class DuplexConversation:
         return None
 
     def _begin(self, message: jsonrpc.Request, *, can_ask: bool = True) -> DuplexRequest:
-        request = self._in_flight[message.id] = DuplexRequest(self, message, can_ask=can_ask)
+        request = self._in_flight[message.id] = DuplexRequest(self, message, can_ask)
         if message.method == "initialize":
             self._initializing = True
         return request
@@ -216,25 +141,27 @@ class DuplexConversation:
             return
         request = self._in_flight.get(request_id)
         if request is not None and request.message.method != "initialize" and not request.given_up.is_set():
-            self._give_up(request)
+            request.give_up()
         listen = self._listens.pop(request_id, None)
         if listen is not None:
             listen.listener.abandon()
 
-    def _give_up(self, request: DuplexRequest) -> None:
-        request.given_up.set()
-        request.outbox.close()
-        request.cancellation.cancel()
-        request.attachment.leave()
-        self._loop.run_in_executor(None, request.cancellation.queries.interrupt)
+    # Batches: several messages in one frame, in the sessions of old revisions.
 
-    async def _take_batch(self, members: list[Any]) -> None:
-        """Several messages in one frame, in the sessions of old revisions."""
+    async def _begin_batch(self, members: list[Any]) -> None:
+        limit = get_conf().MAX_IN_FLIGHT
+        if self._batches >= limit:
+            busy = LimitExceeded(f"At most {limit} batches may be in flight (MAX_IN_FLIGHT).")
+            await self.write(jsonrpc.encode(jsonrpc.error_message(None, busy, LEGACY)))
+            return
+        self._batches += 1
+        self._spawn(self._answer_batch(members))
+
+    async def _answer_batch(self, members: list[Any]) -> None:
         try:
-            check_batch(members, None if self._session is None else self._session.revision)
-            batch = Batch(self.message_limit)
-            for member in members:
-                await self._take_member(batch, member)
+            batch = Batch(members, None if self._session is None else self._session.revision, self.message_limit)
+            for message in batch.requests(self._receive):
+                await self._answer_member(batch, message)
             if batch.body:
                 await self.write(batch.body)
         except MCPError as error:
@@ -242,24 +169,15 @@ class DuplexConversation:
         finally:
             self._batches -= 1
 
-    async def _take_member(self, batch: Batch, value: Any) -> None:
-        try:
-            message = jsonrpc.parse(value)
-        except jsonrpc.Malformed as malformed:
-            batch.add(jsonrpc.encode(jsonrpc.error_message(malformed.request_id, malformed.error, LEGACY)))
-            return
-        if isinstance(message, jsonrpc.Notification):
-            self._notice(message)
-        if not isinstance(message, jsonrpc.Request):
-            return
+    async def _answer_member(self, batch: Batch, message: jsonrpc.Request) -> None:
         error = self._refusal(message)
         if error is not None:
-            batch.add(jsonrpc.encode(jsonrpc.error_message(message.id, error, LEGACY)))
+            batch.add(_failed(message, error, LEGACY).body)
             return
         request = self._begin(message, can_ask=False)
         try:
             reply = await self._reply(request)
-            await self._write_outbox(request, last=True)
+            await self._write_buffer(request, last=True)
         finally:
             self._end(request)
         if reply is not None and not request.given_up.is_set():
@@ -271,12 +189,12 @@ class DuplexConversation:
         try:
             reply = await self._reply(request)
             while reply is not None and reply.asked is not None:
-                reply = await self._ask(request, reply.asked)
-            await self._write_outbox(request, last=True)
+                reply = await self._reply_again(request, reply.asked)
+            await self._write_buffer(request, last=True)
             if reply is None or request.given_up.is_set():
                 return
             if reply.listen is not None:
-                self._open_listen(request, reply)
+                self._open_listen(request, reply.listen)
                 return
             await self.write(reply.body)
         finally:
@@ -290,67 +208,45 @@ class DuplexConversation:
         if self._in_flight.get(message_id) is request:
             del self._in_flight[message_id]
         listen = self._listens.get(message_id)
-        request.attachment.leave(but=None if listen is None else listen.listener)
+        request.leave_hub(but=None if listen is None else listen.listener)
         if request.message.method == "initialize" and self._session is None:
             self._initializing = False
 
     def wake(self, request: DuplexRequest) -> None:
-        """There is something in the request's outbox; from any thread."""
+        """There is something in the request's buffer; from any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is over, and the socket with it.
-            self._loop.call_soon_threadsafe(lambda: self._spawn(self._write_outbox(request)))
+            self._loop.call_soon_threadsafe(lambda: self._spawn(self._write_buffer(request)))
 
-    async def _write_outbox(self, request: DuplexRequest, *, last: bool = False) -> None:
+    async def _write_buffer(self, request: DuplexRequest, *, last: bool = False) -> None:
         if last:
-            request.outbox.close()
-            if not request.outbox.used:
+            request.buffer.close()
+            if not request.buffer.used:
                 return
         async with request.writing:
-            for body in request.outbox.take():
+            for body in request.buffer.take():
                 if request.given_up.is_set():
                     return
                 await self.write(body)
 
-    async def _ask(self, request: DuplexRequest, asked: Asked) -> Reply | None:
+    async def _write_all(self, bodies: Sequence[bytes]) -> None:
+        for body in bodies:
+            await self.write(body)
+
+    async def _reply_again(self, request: DuplexRequest, asked: Asked) -> Reply | None:
         """Ask the client, and answer its request once it has answered; None where it gave the request up."""
-        await self._write_outbox(request)
-        waiting: dict[str, asyncio.Future[JSON]] = {}
-        numbers: dict[str, str] = {}
-        for key, question in asked.questions.items():
-            number = numbers[key] = f"mcp_django-{next(self._numbers)}"
-            waiting[key] = self._asked[number] = self._loop.create_future()
-            params = asked.exchange.question_params(key, question)
-            await self.write(jsonrpc.encode(jsonrpc.request_message(number, question.method, params)))
-        await self._wait_for(waiting.values(), request)
-        for key, number in numbers.items():
-            if self._asked.pop(number, None) is not None and not waiting[key].done():
-                # Its user may be looking at the question still.
-                await self.write(jsonrpc.encode(jsonrpc.cancelled_message(number, "Nobody waits for the answer.")))
+        await self._write_buffer(request)
+        given = await ask(asked, self._questions, self._write_all, request.given_up)
         if request.given_up.is_set():
             return None
-        given = {key: _answer_of(future) for key, future in waiting.items()}
         # The client has done what it was asked for, and is not sent away now because the workers are busy.
         run = run_patiently(respond_again, asked, given, principal_key=self._principal.key)
         return await self._run(request, asked.exchange.era, run)
 
-    async def _wait_for(self, answers: Iterable[asyncio.Future[JSON]], request: DuplexRequest) -> None:
-        """Wait until all are answered, the client has given the request up, or QUESTION_SECONDS are over."""
-        given_up: asyncio.Future[Any] = asyncio.ensure_future(request.given_up.wait())
-        try:
-            async with asyncio.timeout(get_conf().QUESTION_SECONDS):
-                for answer in answers:
-                    await asyncio.wait([answer, given_up], return_when=asyncio.FIRST_COMPLETED)
-                    if given_up.done():
-                        return
-        except TimeoutError:
-            pass
-        finally:
-            given_up.cancel()
-
-    def _open_listen(self, request: DuplexRequest, reply: Reply) -> None:
+    def _open_listen(self, request: DuplexRequest, listen: Listen) -> None:
         """Acknowledge a listen, and go on with it until it ends."""
-        if reply.listen is None or request.cancellation.cancelled:
+        if request.cancellation.cancelled:
             return
-        listen, message_id = reply.listen, request.message.id
+        message_id = request.message.id
         acknowledgement = jsonrpc.encode(listen.acknowledgement(message_id))
         completion = partial(self._complete, listen, message_id)
         # Open before it is acknowledged: the server may end while that is being written.
@@ -366,18 +262,16 @@ class DuplexConversation:
     async def _reply(self, request: DuplexRequest) -> Reply | None:
         """The reply to a request, or None where the connection ends instead."""
         message = request.message
-        era: Era = MODERN if envelope.claims_modern(message.params) else LEGACY
+        era = _era(message)
         try:
-            revision, client, session = self._context(message)
-            era = era_of(revision)
+            opening = self._opening(message)
+            era = era_of(opening.revision)
             method = METHODS.get(message.method)
             quick = method is not None and not method.blocking
             principal = authenticate_again_from_memory(self._principal, self._request) if quick else None
             if principal is not None:
-                return self._respond(request, revision, client, session, principal)
-            run = get_workers().submit(
-                self._respond, request, revision, client, session, None, principal_key=self._principal.key
-            )
+                return self._respond(request, opening, principal)
+            run = get_workers().submit(self._respond, request, opening, None, principal_key=self._principal.key)
         except MCPError as error:
             return _failed(message, error, era)
         return await self._run(request, era, run)
@@ -388,7 +282,7 @@ class DuplexConversation:
         """The reply that a run of the handler gives, in the time that a request may take."""
         working = asyncio.ensure_future(run)
         seconds = get_conf().REQUEST_SECONDS
-        timer = self._loop.call_later(seconds, self._time_out, request, working) if seconds else None
+        timer = self._loop.call_later(seconds, _time_out, request, working) if seconds else None
         try:
             return await working
         except asyncio.CancelledError:
@@ -408,49 +302,20 @@ class DuplexConversation:
             if timer is not None:
                 timer.cancel()
 
-    def _time_out(self, request: DuplexRequest, working: asyncio.Future[Reply]) -> None:
-        """Nobody waits any more for what is not ready by now."""
-        if working.cancel():
-            request.cancellation.expire()
-            self._loop.run_in_executor(None, request.cancellation.queries.interrupt)
-
-    def _context(self, message: jsonrpc.Request) -> tuple[str, Client, DuplexSession | None]:
+    def _opening(self, message: jsonrpc.Request) -> Opening:
         """How the request opens: as a modern one, as the start of the legacy session, or within it. Raises MCPError."""
         if envelope.claims_modern(message.params):
-            revision, capabilities = envelope.read_envelope(message.params)
-            envelope.check_version(revision)
-            return revision, envelope.client_of(message.params, capabilities), None
+            return Opening(*envelope.open_modern(message.params))
         if self._session is not None:
-            return self._session.revision, self._session.client, self._session
+            return Opening(self._session.revision, self._session.client, self._session)
         if message.method in ("initialize", "ping"):
-            return NEWEST_LEGACY, Client(), None
+            return Opening(NEWEST_LEGACY)
         raise NotInitialized
 
-    def _respond(
-        self,
-        request: DuplexRequest,
-        revision: str,
-        client: Client,
-        session: DuplexSession | None,
-        principal: Principal | None,
-    ) -> Reply:
+    def _respond(self, request: DuplexRequest, opening: Opening, principal: Principal | None) -> Reply:
         """Answer a request, in a worker or on the loop. The credentials are tried again at every message."""
         principal = principal or authenticate_again(self._principal, self._request)
-        return respond(
-            Exchange(
-                site=self._site,
-                principal=principal,
-                revision=revision,
-                method=request.message.method,
-                params=request.message.params,
-                request_id=request.message.id,
-                client=client,
-                connection=request,
-                request=self._request.copy().for_principal(principal),
-                session=session,
-                cancellation=request.cancellation,
-            )
-        )
+        return respond(request.exchange(self._site, self._request, principal, request.message, opening))
 
     def share(self, listener: Listener) -> None:
         """Let the listener hold what the connection holds, and not the request that made it with all that it found."""
@@ -467,9 +332,13 @@ class DuplexConversation:
             revision=revision,
             lists=frozenset(LISTS),
         )
-        self._session_attachment.attach(listener)
-        self._session_attachment.remember_lists(listener)
-        self._session = DuplexSession(revision, client, listener, self._session_attachment)
+        attachment = self._session_attachment = Attachment(self._loop)
+        # Asked after it is kept: ``leave`` on the loop either finds it, or is seen here.
+        if self._is_gone:
+            raise RequestCancelled
+        attachment.attach(listener)
+        attachment.remember_lists(listener)
+        self._session = DuplexSession(revision, client, listener, attachment)
 
     # How it ends.
 
@@ -483,12 +352,14 @@ class DuplexConversation:
 
     def leave(self) -> None:
         """The connection is gone: whatever was being done for it stops."""
+        self._is_gone = True
         for request in self._in_flight.values():
-            self._give_up(request)
+            request.give_up()
         self._listens.clear()
         for writer in list(self.writers):
             writer.leave()
-        self._session_attachment.leave()
+        if self._session_attachment is not None:
+            self._session_attachment.leave()
         for task in list(self._tasks):
             task.cancel()
 
@@ -517,10 +388,15 @@ async def _close(writers: Iterable[ListenerWriter], seconds: float, tasks: Itera
         await asyncio.wait(ends, timeout=seconds)
 
 
+def _time_out(request: DuplexRequest, working: asyncio.Future[Reply]) -> None:
+    """A reply that is not ready by now is not waited for any more."""
+    if working.cancel():
+        request.expire()
+
+
+def _era(message: jsonrpc.Request) -> Era:
+    return MODERN if envelope.claims_modern(message.params) else LEGACY
+
+
 def _failed(message: jsonrpc.Request, error: MCPError, era: Era) -> Reply:
     return Reply(jsonrpc.encode(jsonrpc.error_message(message.id, error, era)), failed=True)
-
-
-def _answer_of(future: asyncio.Future[JSON]) -> JSON:
-    """What the client answered; a future that is not done was not answered in time."""
-    return given_by(future.result() if future.done() and not future.cancelled() else None)

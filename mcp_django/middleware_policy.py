@@ -47,7 +47,7 @@ def unknown_middleware() -> list[str]:
 
 def skips_middleware() -> bool:
     """Whether HTTP may be answered ahead of Django."""
-    return get_conf().ASGI_DOOR or not unknown_middleware()
+    return get_conf().BYPASS_MIDDLEWARE or not unknown_middleware()
 
 
 def has_call_context(site: MCPSite) -> bool:
@@ -59,9 +59,9 @@ def has_call_context(site: MCPSite) -> bool:
 def socket_problem(site: MCPSite, door: str = "a socket") -> str | None:
     """Why a ``door`` that never passes MIDDLEWARE may not be opened, in words; None if it may."""
     unknown = unknown_middleware()
-    if not unknown or get_conf().ASGI_DOOR or has_call_context(site):
+    if not unknown or get_conf().BYPASS_MIDDLEWARE or has_call_context(site):
         return None
     return (
         f"{door} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "
-        "MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it."
+        "MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without it."
     )

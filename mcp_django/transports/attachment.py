@@ -1,4 +1,4 @@
-"""How a worker gives listeners to the hub on behalf of a request, whose client may go away meanwhile."""
+"""Giving listeners to the hub on behalf of a request, whose client may go away meanwhile."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TypeVar
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import lists
-from mcp_django.push.hub import Hub
+from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import Listener, Subscription
-from mcp_django.push.shutdown import close_hub_at_shutdown
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
 T = TypeVar("T")
 
@@ -19,13 +19,16 @@ _LOOP_SECONDS = 10.0
 
 
 class Attachment:
-    """What one request, or one socket's session, has in the hub.
+    """The listeners of one request, or of one socket's session, in the hub of ``loop``.
 
     The methods for workers wait until the loop has done what they ask: what is looked up after them misses no change.
     """
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    #: Found on the loop, by the first listener.
+    _hub: Hub
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._listeners: list[Listener] = []
         self._gone = False
 
@@ -67,7 +70,7 @@ class Attachment:
         async def run() -> T:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._hub.loop).result(_LOOP_SECONDS)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_LOOP_SECONDS)
 
     # On the loop.
 
@@ -91,6 +94,7 @@ class Attachment:
     def _add(self, listener: Listener) -> None:
         if self._gone:
             raise RequestCancelled
+        self._hub = get_hub()
         limit = get_conf().MAX_LISTENS
         if listener.subscription_id is not None and self._hub.streams_of(listener.principal.key) >= limit:
             raise LimitExceeded(f"You have {limit} listens open (MAX_LISTENS). Close one of them.")

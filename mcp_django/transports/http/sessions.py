@@ -1,0 +1,93 @@
+"""Legacy sessions over HTTP: finding the one of a request, opening its stream, and ending it."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from mcp_django.access.principals import Principal
+from mcp_django.protocol.errors import NotInitialized, UnsupportedVersionHeader
+from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS
+from mcp_django.push import streams
+from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.sessions import StoredSession
+from mcp_django.push.visibility import session_uris, subscriptions, unseen
+from mcp_django.sites import MCPSite
+from mcp_django.transports.attachment import Attachment
+from mcp_django.transports.http import headers as mcp_headers
+from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.messages import SSE_TYPE, HTTPError, HTTPResponse
+from mcp_django.transports.http.streams import ListenerStream, RestStream
+from mcp_django.transports.in_flight import Opening
+
+if TYPE_CHECKING:
+    from mcp_django.transports.http.endpoint import EndpointView
+
+
+def find(site: MCPSite, headers: Headers, principal: Principal) -> tuple[StoredSession | None, Opening]:
+    """The session of a legacy request, and its opening. Raises UnsupportedVersionHeader and SessionNotFound."""
+    version = headers.get(mcp_headers.VERSION)
+    if version is not None and version not in LEGACY_REVISIONS:
+        raise UnsupportedVersionHeader(version, LEGACY_REVISIONS)
+    key = headers.get(mcp_headers.SESSION)
+    if key is None:
+        return None, Opening(version or ASSUMED_REVISION)
+    session = StoredSession.find(site, principal, key)
+    return session, Opening(session.revision, session.client, session)
+
+
+def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
+    """``GET``: the stream on which a session is sent the messages that answer no request."""
+    headers = view.http.headers
+    key = headers.get(mcp_headers.SESSION)
+    if not view.push:
+        raise view.not_allowed("Notifications need an ASGI server.", "POST", "DELETE")
+    if key is None:
+        raise view.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
+    if not headers.accepts(SSE_TYPE):
+        raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+    session, opening = find(view.site, headers, principal)
+    last_event_id = headers.get("last-event-id")
+    if session is not None and last_event_id is not None:
+        return _resume(view, session, last_event_id)
+    listener = Listener(
+        site=view.site,
+        principal=principal,
+        request=view.request,
+        revision=opening.revision,
+        lists=frozenset(LISTS),
+        session_key=key,
+    )
+    _attach(view.site, view.attachment(), listener)
+    return HTTPResponse(HTTPStatus.OK, stream=ListenerStream(listener, opening=b":\n\n"))
+
+
+def end(view: EndpointView, principal: Principal) -> HTTPResponse:
+    """``DELETE``: end the session."""
+    session, _ = find(view.site, view.http.headers, principal)
+    if session is None:
+        raise NotInitialized
+    session.end()
+    return HTTPResponse(HTTPStatus.NO_CONTENT)
+
+
+def _attach(site: MCPSite, attachment: Attachment, listener: Listener) -> None:
+    """Give the stream of a session to the hub, with what the session watches."""
+    attachment.attach(listener)
+    # Read only now, when no change of it can be missed any more.
+    watched = subscriptions(listener, session_uris(listener.session_key) or {})
+    attachment.watch(listener, watched)
+    # Resources that went while no stream was open are told of when they are there again.
+    _, unknown = unseen(listener, watched)
+    attachment.look_later(listener, unknown)
+    attachment.arrange(listener.session_key or "")
+    with site.call_context(listener.request):
+        attachment.remember_lists(listener)
+
+
+def _resume(view: EndpointView, session: StoredSession, last_event_id: str) -> HTTPResponse:
+    """The rest of the stream that a request of the session was answered with."""
+    found = streams.find(session, last_event_id)
+    if found is None:
+        raise view.not_allowed("Nothing is left on that stream.")
+    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view.request, session.key, *found))
