@@ -6,41 +6,27 @@ It knows which requests are in flight, which listens are open, and the connectio
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
 from mcp_django.access.principals import Principal
 from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
-from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
-from mcp_django.protocol.errors import (
-    InternalError,
-    InvalidRequest,
-    LimitExceeded,
-    MCPError,
-    NotInitialized,
-    RequestCancelled,
-    RequestTimedOut,
-    Unauthenticated,
-)
+from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, MCPError, RequestCancelled
 from mcp_django.protocol.exchange import Client
-from mcp_django.protocol.methods import METHODS
-from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
+from mcp_django.protocol.revisions import LEGACY
 from mcp_django.protocol.subscriptions import Listen
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.sites import MCPSite
-from mcp_django.transports.asking import ConnectionQuestions, ask
+from mcp_django.transports.asking import ConnectionQuestions
 from mcp_django.transports.attachment import Attachment
-from mcp_django.transports.duplex_requests import DuplexRequest, DuplexSession
-from mcp_django.transports.in_flight import Opening
+from mcp_django.transports.duplex_request import DuplexRequest, era_of_message, failed
+from mcp_django.transports.duplex_session import DuplexSession
 from mcp_django.transports.listener_writer import ListenerWriter
-from mcp_django.workers import get_workers, run_patiently
 
 logger = logging.getLogger("mcp_django")
 
@@ -66,29 +52,29 @@ class Connection:
         message_limit: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self.message_limit = message_limit
-        self._site = site
-        self._principal = principal
-        self._request = request
+        self.site = site
+        self.principal = principal
+        self.request = request
         self.write = write
-        self._close = close
+        self.close = close
         self._crash = crash or close
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight: dict[jsonrpc.RequestId, DuplexRequest] = {}
         self._listens: dict[jsonrpc.RequestId, ListenerWriter] = {}
         #: Those of the listens, and the one of the session.
         self.writers: set[ListenerWriter] = set()
-        self._session: DuplexSession | None = None
+        self.session: DuplexSession | None = None
         self._session_attachment: Attachment | None = None
         self._is_gone = False
         self._initializing = False
         self._batches = 0
-        self._questions = ConnectionQuestions()
+        self.questions = ConnectionQuestions()
 
     @property
     def is_busy(self) -> bool:
         """Whether the client waits for an answer, or watches something."""
-        session = self._session
+        session = self.session
         return bool(self._in_flight or self._listens or (session is not None and session.listener.subscriptions))
 
     # What comes.
@@ -104,9 +90,9 @@ class Connection:
             return
         error = self._refusal(message)
         if error is not None:
-            await self.write(_failed(message, error, _era(message)).body)
+            await self.write(failed(message, error, era_of_message(message)).body)
             return
-        answering = self._spawn(self._answer(self._begin(message)))
+        answering = self.spawn(self._answer(self._begin(message)))
         if message.method == "initialize":
             # A message right behind it is meant for the session that it opens.
             await asyncio.wait({answering})
@@ -114,7 +100,7 @@ class Connection:
     def _receive(self, message: jsonrpc.Notification | jsonrpc.Response) -> None:
         """Take in a message that wants no answer."""
         if isinstance(message, jsonrpc.Response):
-            self._questions.receive(message)
+            self.questions.receive(message)
         elif message.method == "notifications/cancelled":
             self._cancel(message.params.get("requestId"))
 
@@ -151,47 +137,45 @@ class Connection:
     async def _begin_batch(self, members: list[Any]) -> None:
         limit = get_conf().MAX_IN_FLIGHT
         if self._batches >= limit:
-            busy = LimitExceeded(f"At most {limit} batches may be in flight (MAX_IN_FLIGHT).")
-            await self.write(jsonrpc.encode(jsonrpc.error_message(None, busy, LEGACY)))
+            await self._refuse(LimitExceeded(f"At most {limit} batches may be in flight (MAX_IN_FLIGHT)."))
             return
         self._batches += 1
-        self._spawn(self._answer_batch(members))
+        self.spawn(self._answer_batch(members))
 
     async def _answer_batch(self, members: list[Any]) -> None:
         try:
-            batch = Batch(members, None if self._session is None else self._session.revision, self.message_limit)
+            batch = Batch(members, None if self.session is None else self.session.revision, self.message_limit)
             for message in batch.requests(self._receive):
                 await self._answer_member(batch, message)
             if batch.body:
                 await self.write(batch.body)
         except MCPError as error:
-            await self.write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
+            await self._refuse(error)
         finally:
             self._batches -= 1
+
+    async def _refuse(self, error: MCPError) -> None:
+        await self.write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
 
     async def _answer_member(self, batch: Batch, message: jsonrpc.Request) -> None:
         error = self._refusal(message)
         if error is not None:
-            batch.add(_failed(message, error, LEGACY).body)
+            batch.add(failed(message, error, LEGACY).body)
             return
         request = self._begin(message, can_ask=False)
         try:
-            reply = await self._reply(request)
-            await self._write_buffer(request, last=True)
+            reply = await request.reply()
         finally:
             self._end(request)
-        if reply is not None and not request.given_up.is_set():
+        if reply is not None:
             batch.add(reply.body, message.id)
 
     # What is answered.
 
     async def _answer(self, request: DuplexRequest) -> None:
         try:
-            reply = await self._reply(request)
-            while reply is not None and reply.asked is not None:
-                reply = await self._reply_again(request, reply.asked)
-            await self._write_buffer(request, last=True)
-            if reply is None or request.given_up.is_set():
+            reply = await request.reply()
+            if reply is None:
                 return
             if reply.listen is not None:
                 self._open_listen(request, reply.listen)
@@ -199,8 +183,8 @@ class Connection:
             await self.write(reply.body)
         finally:
             self._end(request)
-        if request.message.method == "initialize" and self._session is not None and not reply.failed:
-            ListenerWriter(self, self._session.listener)
+        if request.message.method == "initialize" and self.session is not None and not reply.failed:
+            ListenerWriter(self, self.session.listener)
 
     def _end(self, request: DuplexRequest) -> None:
         """The request is over; what it gave to the hub goes with it, unless it has become a listen."""
@@ -209,38 +193,12 @@ class Connection:
             del self._in_flight[message_id]
         listen = self._listens.get(message_id)
         request.leave_hub(but=None if listen is None else listen.listener)
-        if request.message.method == "initialize" and self._session is None:
+        if request.message.method == "initialize" and self.session is None:
             self._initializing = False
 
-    def wake(self, request: DuplexRequest) -> None:
-        """There is something in the request's buffer; from any thread."""
-        with contextlib.suppress(RuntimeError):  # The loop is over, and the socket with it.
-            self._loop.call_soon_threadsafe(lambda: self._spawn(self._write_buffer(request)))
-
-    async def _write_buffer(self, request: DuplexRequest, *, last: bool = False) -> None:
-        if last:
-            request.buffer.close()
-            if not request.buffer.used:
-                return
-        async with request.writing:
-            for body in request.buffer.take():
-                if request.given_up.is_set():
-                    return
-                await self.write(body)
-
-    async def _write_all(self, bodies: Sequence[bytes]) -> None:
+    async def write_all(self, bodies: Sequence[bytes]) -> None:
         for body in bodies:
             await self.write(body)
-
-    async def _reply_again(self, request: DuplexRequest, asked: Asked) -> Reply | None:
-        """Ask the client, and answer its request once it has answered; None where it gave the request up."""
-        await self._write_buffer(request)
-        given = await ask(asked, self._questions, self._write_all, request.given_up)
-        if request.given_up.is_set():
-            return None
-        # The client has done what it was asked for, and is not sent away now because the workers are busy.
-        run = run_patiently(respond_again, asked, given, principal_key=self._principal.key)
-        return await self._run(request, asked.exchange.era, run)
 
     def _open_listen(self, request: DuplexRequest, listen: Listen) -> None:
         """Acknowledge a listen, and go on with it until it ends."""
@@ -259,86 +217,23 @@ class Connection:
             del self._listens[message_id]
             await self.write(jsonrpc.encode(listen.completion(message_id)))
 
-    async def _reply(self, request: DuplexRequest) -> Reply | None:
-        """The reply to a request, or None where the connection ends instead."""
-        message = request.message
-        era = _era(message)
-        try:
-            opening = self._opening(message)
-            era = era_of(opening.revision)
-            method = METHODS.get(message.method)
-            quick = method is not None and not method.blocking
-            principal = authenticate_again_from_memory(self._principal, self._request) if quick else None
-            if principal is not None:
-                return self._respond(request, opening, principal)
-            run = get_workers().submit(self._respond, request, opening, None, principal_key=self._principal.key)
-        except MCPError as error:
-            return _failed(message, error, era)
-        return await self._run(request, era, run)
-
-    async def _run(
-        self, request: DuplexRequest, era: Era, run: asyncio.Future[Reply] | Coroutine[Any, Any, Reply]
-    ) -> Reply | None:
-        """The reply that a run of the handler gives, in the time that a request may take."""
-        working = asyncio.ensure_future(run)
-        seconds = get_conf().REQUEST_SECONDS
-        timer = self._loop.call_later(seconds, _time_out, request, working) if seconds else None
-        try:
-            return await working
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return _failed(request.message, RequestTimedOut(), era)
-        except Unauthenticated:
-            self._close()
-            return None
-        except MCPError as error:
-            return _failed(request.message, error, era)
-        except Exception:
-            logger.exception("A message could not be answered")
-            return _failed(request.message, InternalError(), era)
-        finally:
-            if timer is not None:
-                timer.cancel()
-
-    def _opening(self, message: jsonrpc.Request) -> Opening:
-        """How the request opens: as a modern one, as the start of the legacy session, or within it. Raises MCPError."""
-        if envelope.claims_modern(message.params):
-            return Opening(*envelope.open_modern(message.params))
-        if self._session is not None:
-            return Opening(self._session.revision, self._session.client, self._session)
-        if message.method in ("initialize", "ping"):
-            return Opening(NEWEST_LEGACY)
-        raise NotInitialized
-
-    def _respond(self, request: DuplexRequest, opening: Opening, principal: Principal | None) -> Reply:
-        """Answer a request, in a worker or on the loop. The credentials are tried again at every message."""
-        principal = principal or authenticate_again(self._principal, self._request)
-        return respond(request.exchange(self._site, self._request, principal, request.message, opening))
-
     def share(self, listener: Listener) -> None:
         """Let the listener hold what the connection holds, and not the request that made it with all that it found."""
-        listener.request = self._request
-        if listener.principal.rights == self._principal.rights:
-            listener.principal = self._principal
+        listener.request = self.request
+        if listener.principal.rights == self.principal.rights:
+            listener.principal = self.principal
 
     def open_session(self, revision: str, client: Client) -> None:
         """Begin the legacy session; from a worker."""
-        listener = Listener(
-            site=self._site,
-            principal=self._principal,
-            request=self._request,
-            revision=revision,
-            lists=frozenset(LISTS),
-        )
-        attachment = self._session_attachment = Attachment(self._loop)
+        lists = frozenset(LISTS)
+        listener = Listener(self.site, self.principal, self.request, revision=revision, lists=lists)
+        attachment = self._session_attachment = Attachment(self.loop)
         # Asked after it is kept: ``leave`` on the loop either finds it, or is seen here.
         if self._is_gone:
             raise RequestCancelled
         attachment.attach(listener)
         attachment.remember_lists(listener)
-        self._session = DuplexSession(revision, client, listener, attachment)
+        self.session = DuplexSession(revision, client, listener, attachment)
 
     # How it ends.
 
@@ -363,8 +258,8 @@ class Connection:
         for task in list(self._tasks):
             task.cancel()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = self._loop.create_task(work)
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
@@ -386,17 +281,3 @@ async def _close(writers: Iterable[ListenerWriter], seconds: float, tasks: Itera
     ends = {writer.close() for writer in list(writers)}.union(tasks)
     if ends:
         await asyncio.wait(ends, timeout=seconds)
-
-
-def _time_out(request: DuplexRequest, working: asyncio.Future[Reply]) -> None:
-    """A reply that is not ready by now is not waited for any more."""
-    if working.cancel():
-        request.expire()
-
-
-def _era(message: jsonrpc.Request) -> Era:
-    return MODERN if envelope.claims_modern(message.params) else LEGACY
-
-
-def _failed(message: jsonrpc.Request, error: MCPError, era: Era) -> Reply:
-    return Reply(jsonrpc.encode(jsonrpc.error_message(message.id, error, era)), failed=True)
