@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -148,7 +148,7 @@ class Conf:
     #: Visible keys that are remembered for a subscribed collection, to tell of deletes in it.
     MAX_WATCHED_KEYS: int = 1_000
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """The longest answer of which there is always more to ask for: it must fit into every message."""
         return min(self.MAX_RESULT_BYTES, MAX_MESSAGE_BYTES)

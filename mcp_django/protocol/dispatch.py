@@ -31,7 +31,7 @@ from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.questions import InputRequired, Question
-from mcp_django.protocol.request_state import input_required, take_answers
+from mcp_django.protocol.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.protocol.revisions import MODERN_REVISIONS
 from mcp_django.protocol.subscriptions import Listen
 from mcp_django.resources import parts
@@ -125,7 +125,8 @@ def _respond(exchange: Exchange) -> Reply:
     method = find(exchange)
     if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
         method.check_headers(exchange, exchange.connection.headers)
-    if exchange.era.enveloped and exchange.method in ASKING_METHODS:
+    brings_answers = any(name in exchange.params for name in OWN_PARAMS)
+    if brings_answers and exchange.era.enveloped and exchange.method in ASKING_METHODS:
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)
     try:

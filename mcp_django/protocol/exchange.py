@@ -29,7 +29,7 @@ from mcp_django.protocol.questions import (
     URLElicitation,
     declares,
 )
-from mcp_django.protocol.revisions import NEWEST, Era, era_of
+from mcp_django.protocol.revisions import ERAS, LEGACY, NEWEST, Era
 from mcp_django.tasks import framework
 from mcp_django.tasks.callers import can_own
 from mcp_django.tools.results import ToolError
@@ -233,7 +233,7 @@ class Exchange:
 
     @property
     def era(self) -> Era:
-        return era_of(self.revision)
+        return ERAS.get(self.revision, LEGACY)
 
     @property
     def cancelled(self) -> bool:

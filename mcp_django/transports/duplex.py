@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,7 +26,7 @@ from mcp_django.transports.asking import ConnectionQuestions
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.duplex_request import DuplexRequest, era_of_message, failed
 from mcp_django.transports.duplex_session import DuplexSession
-from mcp_django.transports.listener_writer import ListenerWriter
+from mcp_django.transports.listener_writer import ListenerWriter, close_writers
 
 logger = logging.getLogger("mcp_django")
 
@@ -225,8 +225,7 @@ class Connection:
 
     def open_session(self, revision: str, client: Client) -> None:
         """Begin the legacy session; from a worker."""
-        lists = frozenset(LISTS)
-        listener = Listener(self.site, self.principal, self.request, revision=revision, lists=lists)
+        listener = Listener(self.site, self.principal, self.request, revision=revision, lists=frozenset(LISTS))
         attachment = self._session_attachment = Attachment(self.loop)
         # Asked after it is kept: ``leave`` on the loop either finds it, or is seen here.
         if self._is_gone:
@@ -239,11 +238,11 @@ class Connection:
 
     async def finish(self) -> None:
         """Let the open listens be told that they end."""
-        await _close(self._listens.values(), _FINISH_SECONDS)
+        await close_writers(self._listens.values(), _FINISH_SECONDS)
 
     async def drain(self, seconds: float) -> None:
         """Nothing more comes: let what is in flight be answered, and the listens be told that they end."""
-        await _close(self.writers, seconds, self._tasks)
+        await close_writers(self.writers, seconds, self._tasks)
 
     def leave(self) -> None:
         """The connection is gone: whatever was being done for it stops."""
@@ -274,10 +273,3 @@ class Connection:
         """End the connection: a listen that has ended unsaid would be waited for."""
         logger.error("A connection ends, since a message could not be told", exc_info=error)
         self._crash()
-
-
-async def _close(writers: Iterable[ListenerWriter], seconds: float, tasks: Iterable[asyncio.Future[None]] = ()) -> None:
-    """Close the writers, and wait no longer than ``seconds`` until they and the tasks have come to their end."""
-    ends = {writer.close() for writer in list(writers)}.union(tasks)
-    if ends:
-        await asyncio.wait(ends, timeout=seconds)

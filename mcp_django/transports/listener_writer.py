@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.push.hub import get_hub
@@ -101,3 +101,12 @@ class ListenerWriter:
         self._connection.writers.discard(self)
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
+
+
+async def close_writers(
+    writers: Iterable[ListenerWriter], seconds: float, tasks: Iterable[asyncio.Future[None]] = ()
+) -> None:
+    """Close the writers, and wait no longer than ``seconds`` until they and the tasks have come to their end."""
+    ends = {writer.close() for writer in list(writers)}.union(tasks)
+    if ends:
+        await asyncio.wait(ends, timeout=seconds)

@@ -86,8 +86,9 @@ def _profile(loop: Any, trace: Any) -> None:
 
 
 @pytest.fixture
-def way(peers: Peers, users: Any, flights: Any) -> Way:
-    """The way of a second call: caches and the URLs are there."""
+def way(settings: Any, peers: Peers, users: Any, flights: Any) -> Way:
+    """The way of a second call: caches and the URLs are there, and the hub does nothing of its own meanwhile."""
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 3600}
     peer = peers(token_of(users.admin))
     asked = {"name": "find_records", "arguments": {"model": "flights.flight"}}
     peer.result(MODERN, "tools/call", asked)

@@ -324,7 +324,7 @@ def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
         return HTTPResponse(HTTPStatus.OK, asked=reply.asked)
     if reply.listen is None:
         headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
-        return HTTPResponse.json(reply.body, reply.status, headers)
+        return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})
     listen = reply.listen
     opening, closing = listen.acknowledgement(exchange.request_id), listen.completion(exchange.request_id)
     stream = ListenerStream(listen.listener, event(jsonrpc.encode(opening)), event(jsonrpc.encode(closing)))
