@@ -29,11 +29,12 @@ from demo_project.flights.admin import JFK_OPERATIONS
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.access.authentication import TokenAuthentication
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import from_settings
-from mcp_django.access.scopes import READ
-from mcp_django.protocol.exchange import Client, Connection, Exchange
-from mcp_django.resources import reading
+from mcp_django.db import reading
+from mcp_django.exchange.exchange import Connection, Exchange
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.scopes import READ
+from mcp_django.protocol.envelope import Client
 
 JSON = dict[str, Any]
 

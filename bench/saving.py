@@ -12,7 +12,7 @@ from tqdm import tqdm
 from bench.report import Goal
 from demo_project.flights.models import Airline
 from mcp_django import flush
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 
 _SAVES = 200
 

@@ -13,7 +13,7 @@ from bench.project import Caller
 from bench.questions import FIND
 from mcp_django import MCPSite
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.protocol.tools import list_tools
+from mcp_django.server.tools import list_tools
 
 #: The models of a shop of some size.
 _SHOP = {

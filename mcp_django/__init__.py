@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.access.requests import MCPRequest as MCPRequest
-    from mcp_django.options import ModelMCP as ModelMCP
+    from mcp_django.exceptions import ToolError as ToolError
+    from mcp_django.exchange.questions import Elicitation as Elicitation
+    from mcp_django.exchange.questions import Roots as Roots
+    from mcp_django.exchange.questions import Sampling as Sampling
+    from mcp_django.exchange.questions import URLElicitation as URLElicitation
+    from mcp_django.exchange.requests import MCPRequest as MCPRequest
+    from mcp_django.options.model_mcp import ModelMCP as ModelMCP
     from mcp_django.prompts.messages import PromptMessage as PromptMessage
-    from mcp_django.protocol.questions import Elicitation as Elicitation
-    from mcp_django.protocol.questions import Roots as Roots
-    from mcp_django.protocol.questions import Sampling as Sampling
-    from mcp_django.protocol.questions import URLElicitation as URLElicitation
     from mcp_django.push import flush as flush
     from mcp_django.push.bulk import WatchedManager as WatchedManager
     from mcp_django.push.bulk import WatchedQuerySet as WatchedQuerySet
@@ -29,20 +30,19 @@ if TYPE_CHECKING:
     from mcp_django.sites import site as site
     from mcp_django.sites import tool as tool
     from mcp_django.tools.actions import action as action
-    from mcp_django.tools.results import ToolError as ToolError
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Elicitation": "mcp_django.protocol.questions",
-    "MCPRequest": "mcp_django.access.requests",
+    "Elicitation": "mcp_django.exchange.questions",
+    "MCPRequest": "mcp_django.exchange.requests",
     "MCPSite": "mcp_django.sites",
-    "ModelMCP": "mcp_django.options",
+    "ModelMCP": "mcp_django.options.model_mcp",
     "PromptMessage": "mcp_django.prompts.messages",
-    "Roots": "mcp_django.protocol.questions",
-    "Sampling": "mcp_django.protocol.questions",
-    "ToolError": "mcp_django.tools.results",
-    "URLElicitation": "mcp_django.protocol.questions",
+    "Roots": "mcp_django.exchange.questions",
+    "Sampling": "mcp_django.exchange.questions",
+    "ToolError": "mcp_django.exceptions",
+    "URLElicitation": "mcp_django.exchange.questions",
     "WatchedManager": "mcp_django.push.bulk",
     "WatchedQuerySet": "mcp_django.push.bulk",
     "WatchedQuerySetMixin": "mcp_django.push.bulk",

@@ -19,15 +19,15 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from mcp_django.access import scopes
-from mcp_django.models import AccessToken, Prompt, Switched, Tool
-from mcp_django.prompts import rows as prompt_rows
-from mcp_django.prompts.templates import compile_template
-from mcp_django.push.changes import watch
-from mcp_django.tools import rows as tool_rows
+from mcp_django.exchange import scopes
+from mcp_django.models import AccessToken, AdminOverride, Prompt, Tool
+from mcp_django.override_rows import make_prompt_rows, make_tool_rows
+from mcp_django.prompt_templates import compile_template
+from mcp_django.sites import all_sites
 
 if TYPE_CHECKING:
-    from mcp_django.prompts.base import Argument, BasePrompt
+    from mcp_django.prompt_templates import Argument
+    from mcp_django.prompts.base import BasePrompt
     from mcp_django.sites import MCPSite
     from mcp_django.tools.base import BaseTool
 
@@ -179,7 +179,7 @@ class SwitchedAdmin(SwitchedAdminBase):
         return Truncator(self.declared_description(row)).chars(90)
 
     @admin.display(description=_("groups"))
-    def group_names(self, row: Switched) -> str:
+    def group_names(self, row: AdminOverride) -> str:
         return ", ".join(group.name for group in row.groups.all()) or "-"
 
     @admin.action(description=_("Switch on"), permissions=["change"])
@@ -214,7 +214,7 @@ class ToolAdmin(SwitchedAdmin):
     search_fields = ["name", "description"]
     fields = ["name", "site", "enabled", "what_it_does", "declared_description", "description", "groups"]
     readonly_fields = ["name", "site", "what_it_does", "declared_description"]
-    make_rows = staticmethod(tool_rows.make_rows)
+    make_rows = staticmethod(make_tool_rows)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -251,7 +251,7 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if "site" in self.fields:
-            names = sorted(site.name for site in watch.all_sites() if site.is_served) or ["mcp"]
+            names = sorted(site.name for site in all_sites() if site.is_served) or ["mcp"]
             field = cast("forms.ChoiceField", self.fields["site"])
             field.choices = [(name, name) for name in names]
             field.initial = names[0]
@@ -282,7 +282,7 @@ class PromptAdmin(SwitchedAdmin):
     list_display = ["name", "enabled", "origin", "summary", "group_names"]
     list_filter = ["enabled", "site"]
     search_fields = ["name", "title", "description", "text"]
-    make_rows = staticmethod(prompt_rows.make_rows)
+    make_rows = staticmethod(make_prompt_rows)
 
     def get_fields(self, request: HttpRequest, obj: Prompt | None = None) -> list[Any]:
         words = ["title", "description"]
@@ -329,7 +329,7 @@ class PromptAdmin(SwitchedAdmin):
 
 
 def _site_of(name: str) -> MCPSite | None:
-    return next((site for site in watch.all_sites() if site.name == name), None)
+    return next((site for site in all_sites() if site.name == name), None)
 
 
 def _tool_of(row: Tool) -> BaseTool | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
@@ -10,6 +10,11 @@ from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.transports.stdio.standard import claim_early
+
+if TYPE_CHECKING:
+    from django.urls import URLPattern
+
+    from mcp_django.sites import MCPSite
 
 
 class MCPConfig(AppConfig):
@@ -23,20 +28,37 @@ class MCPConfig(AppConfig):
         claim_early("mcp_stdio")
 
     def ready(self) -> None:
-        from mcp_django import checks  # noqa: F401
+        from mcp_django import checks, sites  # noqa: F401
         from mcp_django.access import signals
-        from mcp_django.push.changes import watch
+        from mcp_django.push.receivers import watch
+        from mcp_django.tasks import framework
 
         signals.connect()
         watch.prime()
+        sites.registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")
+        # What stands above a room is handed in here, since no room imports one above it.
+        sites.url_patterns = _url_patterns
+        framework.load_job = _load_job
         autodiscover_modules("mcp")
         post_migrate.connect(_make_rows, sender=self)
 
 
 def _make_rows(*, using: str, **kwargs: Any) -> None:
     """Give every tool and every declared prompt its row, so that an administrator finds it."""
-    from mcp_django.prompts import rows as prompts
-    from mcp_django.tools import rows as tools
+    from mcp_django.override_rows import make_prompt_rows, make_tool_rows
 
-    tools.make_rows(using)
-    prompts.make_rows(using)
+    make_tool_rows(using)
+    make_prompt_rows(using)
+
+
+def _url_patterns(site: MCPSite) -> list[URLPattern]:
+    from mcp_django.transports.http.views import url_patterns
+
+    return url_patterns(site)
+
+
+def _load_job() -> Any:
+    """The job that workers of a tasks framework run. It can be imported only where such a framework is installed."""
+    from mcp_django.server.jobs import run_task
+
+    return run_task

@@ -20,18 +20,16 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
-from mcp_django.middleware_policy import has_call_context, skips_middleware, unknown_middleware
-from mcp_django.options import ModelMCP
-from mcp_django.push.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.push.changes import watch
-from mcp_django.resources.bounds import BOUNDS
-from mcp_django.resources.generic import generic_keys
+from mcp_django.db.bounds import BOUNDS
+from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.exceptions import nearest
+from mcp_django.middleware_policy import skips_middleware, unknown_middleware
+from mcp_django.options.model_mcp import ModelMCP, generic_keys
+from mcp_django.options.row_hooks import row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
-from mcp_django.resources.policy import nearest
-from mcp_django.resources.scoping import row_hook
-from mcp_django.resources.secrets import is_secret_field
-from mcp_django.sites import MCPSite
+from mcp_django.secrets import is_secret_field
+from mcp_django.sites import MCPSite, all_sites
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
 
@@ -96,7 +94,7 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
         databases, layer = push_databases(), layer_config()
     except ImproperlyConfigured:
         return []  # Told by check_settings.
-    if databases is not None or not any(model.watch for site in watch.all_sites() for model in site.models.values()):
+    if databases is not None or not any(model.watch for site in all_sites() for model in site.models.values()):
         return []
     if layer is not None and layer["BACKEND"] == CORE:
         return [
@@ -179,7 +177,7 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
     """What each site exposes, as far as it is declared and not asked for."""
     if unknown_keys(getattr(settings, "MCP", {})):
         return []
-    return [message for site in watch.all_sites() for message in _check_site(site)]
+    return [message for site in all_sites() for message in _check_site(site)]
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
@@ -200,7 +198,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
 
 def _check_doors(site: MCPSite) -> Iterator[CheckMessage]:
     unknown = unknown_middleware()
-    if unknown and not skips_middleware() and not has_call_context(site) and site.is_served:
+    if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
         yield Warning(
             f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
             "or guard the site.",

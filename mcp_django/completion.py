@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db.models import QuerySet
 
+from mcp_django.exceptions import ToolError
 from mcp_django.protocol.errors import InternalError, MCPError
-from mcp_django.signatures import run
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 #: What a client may be given at once.
 MAX_VALUES = 100
@@ -77,7 +77,7 @@ def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
 def asked(function: Function, request: MCPRequest, typed: str, arguments: Mapping[str, str], what: str) -> Completion:
     """What a project's function suggests, as it is. One that refuses suggests nothing. Raises MCPError."""
     try:
-        found: Any = run(function, request, typed, dict(arguments))
+        found: Any = run_function(function, request, typed, dict(arguments))
         if isinstance(found, QuerySet):
             found = found[: MAX_VALUES + 1]
         elif isinstance(found, str):

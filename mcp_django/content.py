@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-JSON = dict[str, Any]
+from mcp_django.types import JSON
+
 Role = Literal["user", "assistant"]
 
 _ROLES = frozenset({"user", "assistant"})

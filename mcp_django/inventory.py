@@ -17,31 +17,30 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 from django.utils import translation
 
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest, from_settings
-from mcp_django.access.scopes import SCOPES
-from mcp_django.access.switches import Switch
+from mcp_django.access.overrides import Switch
+from mcp_django.exchange.exchange import Exchange, looking
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest, from_settings
+from mcp_django.exchange.scopes import SCOPES
+from mcp_django.options.row_hooks import row_hook
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import Entry as PromptEntry
-from mcp_django.protocol.exchange import Exchange, looking
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
+from mcp_django.resources.function import PlainResource
+from mcp_django.resources.function_templates import PlainTemplate
 from mcp_django.resources.kinds import kind_of
-from mcp_django.resources.plain import PlainResource
-from mcp_django.resources.plain_templates import PlainTemplate
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
-from mcp_django.resources.scoping import row_hook
-from mcp_django.resources.secrets import why_hidden
+from mcp_django.secrets import why_hidden
 from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog as tools
 from mcp_django.tools.actions import AdminActionTool
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: What an inventory has of which a lock holds nothing: what is not exposed, and what failed when it was asked.
 _NOT_LOCKED = frozenset({"left_out", "failed"})

@@ -50,16 +50,10 @@ def skips_middleware() -> bool:
     return get_conf().BYPASS_MIDDLEWARE or not unknown_middleware()
 
 
-def has_call_context(site: MCPSite) -> bool:
-    from mcp_django.sites import MCPSite
-
-    return type(site).call_context is not MCPSite.call_context
-
-
 def socket_problem(site: MCPSite, door: str = "a socket") -> str | None:
     """Why a ``door`` that never passes MIDDLEWARE may not be opened, in words; None if it may."""
     unknown = unknown_middleware()
-    if not unknown or get_conf().BYPASS_MIDDLEWARE or has_call_context(site):
+    if not unknown or get_conf().BYPASS_MIDDLEWARE or site.has_call_context:
         return None
     return (
         f"{door} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "

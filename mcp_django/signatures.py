@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-from asgiref.sync import ThreadSensitiveContext, async_to_sync
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import models
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.exceptions import InvalidArguments, ToolError, field_error
+from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
-
-JSON = dict[str, Any]
-
-#: What every client takes for the name of a tool, and of a prompt.
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-
-
-class InvalidArguments(Exception):
-    """Arguments that the function cannot be called with, entry by entry."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
-        self.errors = list(errors)
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 
 def named(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]:
@@ -128,26 +115,13 @@ class Signature:
 def call(function: Callable[..., Any], request: MCPRequest, values: JSON) -> Any:
     """``function(request, **values)``. Errors of Django's that it raises become ToolErrors which give nothing away."""
     try:
-        return run(function, request, **values)
+        return run_function(function, request, **values)
     except PermissionDenied:
         raise ToolError("You may not do this.") from None
     except ObjectDoesNotExist:
         raise ToolError("There is no such object.") from None
     except DjangoValidationError as error:
         raise ToolError("; ".join(error.messages)) from None
-
-
-def run(function: Callable[..., Any], *args: Any, **values: Any) -> Any:
-    """What the function returns, which may be asynchronous."""
-    if not inspect.iscoroutinefunction(function):
-        return function(*args, **values)
-
-    async def wait() -> Any:
-        # Without it, every async function of the process would share one thread for its ORM calls.
-        async with ThreadSensitiveContext():
-            return await function(*args, **values)
-
-    return async_to_sync(wait)()
 
 
 def _instance(exchange: Exchange, name: str, model: type[models.Model], key: Any) -> models.Model:

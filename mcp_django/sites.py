@@ -8,24 +8,27 @@ from datetime import datetime
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from weakref import WeakSet
 
 from django.conf import settings
 from django.contrib.admin.exceptions import AlreadyRegistered
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
+from django.dispatch import Signal
 
 from mcp_django import __version__
 from mcp_django.completion import Function
 from mcp_django.conf import get_conf
-from mcp_django.options import ModelMCP
+from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
-from mcp_django.push.changes import watch
 from mcp_django.resources import parts
-from mcp_django.resources.plain import PlainResource
-from mcp_django.resources.plain_templates import PlainTemplate
+from mcp_django.resources.function import PlainResource
+from mcp_django.resources.function_templates import PlainTemplate
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.secrets import is_hidden_model, is_of_app
+from mcp_django.secrets import is_hidden_model, is_of_app
+from mcp_django.tasks import framework
+from mcp_django.tasks.callers import can_own
 from mcp_django.tools.actions import declared_actions
 from mcp_django.tools.aggregate import AggregateRecords
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
@@ -37,12 +40,31 @@ if TYPE_CHECKING:
     from django.contrib.admin import AdminSite, ModelAdmin
     from django.http import HttpRequest
 
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
 
 _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
+
+#: Sent by a site when what it exposes has changed, with the argument ``site``.
+registry_changed = Signal()
+
+_sites: WeakSet[MCPSite] = WeakSet()
+
+
+def url_patterns(site: MCPSite) -> list[Any]:
+    """The patterns of a site's URLs. Transports stand above this room, so the app hands another function in."""
+    raise ImproperlyConfigured(
+        "mcp_django is not in INSTALLED_APPS, or its URLs are imported before the apps are ready."
+    )
+
+
+def all_sites() -> list[MCPSite]:
+    """Every site, also one that is made where the URLconf imports it."""
+    import_module(settings.ROOT_URLCONF)
+    return list(_sites)
 
 
 class MCPSite:
@@ -62,7 +84,7 @@ class MCPSite:
         self.resources: dict[str, PlainResource | PlainTemplate] = {}
         #: Declared prompts by name.
         self.prompts: dict[str, FunctionPrompt] = {}
-        watch.sites.add(self)
+        _sites.add(self)
 
     # What a project overrides.
 
@@ -86,6 +108,11 @@ class MCPSite:
         the worker's thread, so it may set a variable of the database session; it must undo it when it is left.
         """
         yield
+
+    @property
+    def has_call_context(self) -> bool:
+        """Whether the project has its own ``call_context``."""
+        return type(self).call_context is not MCPSite.call_context
 
     def get_instructions(self, request: HttpRequest) -> str:
         """What a client may tell its model about this server."""
@@ -202,6 +229,10 @@ class MCPSite:
         implementation = {"name": conf.SERVER_NAME, "version": conf.SERVER_VERSION or __version__}
         return {**implementation, "title": self.title} if self.title else implementation
 
+    def can_run_task(self, principal: Principal) -> bool:
+        """Whether a call of the principal can go on as a task."""
+        return framework.can_run(self) and can_own(principal)
+
     @property
     def is_served(self) -> bool:
         """Whether the project's URLconf asks for the site's URLs: the default site may have to make way for another."""
@@ -211,14 +242,12 @@ class MCPSite:
     @property
     def urls(self) -> tuple[list[Any], str, str]:
         """For ``path("", site.urls)``."""
-        from mcp_django.transports.http.views import url_patterns
-
         self._has_urls = True
         return url_patterns(self), "mcp_django", self.name
 
     def _forget(self) -> None:
         self._models = self._tools = None
-        watch.refresh()
+        registry_changed.send(type(self), site=self)
 
 
 site = MCPSite()

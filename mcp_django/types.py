@@ -1,14 +1,21 @@
-"""Types that are the same everywhere: what JSON is, and the three arguments of an ASGI application. Imports nothing."""
+"""Types that many rooms name. Imports nothing of ours."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from django.db import models
+
+if TYPE_CHECKING:
+    AnyField = models.Field[Any, Any]
+else:
+    AnyField = models.Field
 
 #: A JSON object.
 JSON = dict[str, Any]
 
-# The ASGI specification's names.
+# The names of the ASGI specification.
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import time
@@ -18,21 +19,19 @@ from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
-from asgiref.sync import sync_to_async
+from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.core.cache import close_caches
 from django.core.signals import setting_changed
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.conf import get_conf
-from mcp_django.outages import forget_failure
+from mcp_django.db.outages import forget_failure
 from mcp_django.protocol.errors import Overloaded
 
 logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
-
-
 _ENDING = "The server is ending. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
 
@@ -273,3 +272,16 @@ def _forget(*, setting: str, **_: Any) -> None:
 
 
 setting_changed.connect(_forget)
+
+
+def run_function(function: Callable[..., Any], *args: Any, **values: Any) -> Any:
+    """What the function returns, which may be asynchronous."""
+    if not inspect.iscoroutinefunction(function):
+        return function(*args, **values)
+
+    async def wait() -> Any:
+        # Without it, every async function of the process would share one thread for its ORM calls.
+        async with ThreadSensitiveContext():
+            return await function(*args, **values)
+
+    return async_to_sync(wait)()

@@ -10,10 +10,10 @@ from typing import Any
 import hypothesis
 import pytest
 
-from mcp_django.access import switches
+from mcp_django import sites
+from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.push import hub as hubs
-from mcp_django.push.changes import watch
 from mcp_django.workers import close_workers
 from tests.support import schemas
 from tests.support.declared import Declared
@@ -132,15 +132,15 @@ def serving_loop() -> Iterator[LoopThread]:
 def _forget() -> Iterator[None]:
     """No test sees what another one left in memory, or its threads and connections."""
     principals.clear()
-    switches.forget()
-    sites = set(watch.sites)
+    overrides.forget()
+    before = set(sites._sites)
     yield
-    for made in set(watch.sites) - sites:
-        watch.sites.discard(made)
+    for made in set(sites._sites) - before:
+        sites._sites.discard(made)
     _close_hubs()
     close_workers()
     principals.clear()
-    switches.forget()
+    overrides.forget()
 
 
 def _close_hubs() -> None:

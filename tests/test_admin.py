@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.models import AccessToken, Tool, digest
-from mcp_django.tools.rows import make_rows
+from mcp_django.override_rows import make_tool_rows
 from tests.support.data import make_staff
 
 TOKENS = "/admin/mcp_django/accesstoken/"
@@ -225,7 +225,7 @@ def test_tokens_are_not_deleted_many_at_once(superuser: User) -> None:
 def test_every_page_opens(superuser: User) -> None:
     soon = timezone.now() + timedelta(days=1)
     token, _ = AccessToken.objects.create_token(user=superuser, scopes=["read", "actions"], expires_at=soon)
-    make_rows("default")
+    make_tool_rows("default")
     tool = Tool.objects.first()
     assert tool is not None
     client = logged_in(superuser)
@@ -244,7 +244,7 @@ def test_every_page_opens(superuser: User) -> None:
 
 @pytest.fixture
 def tool() -> Tool:
-    make_rows("default")
+    make_tool_rows("default")
     return Tool.objects.get(name="flights_flight_mark_cancelled")
 
 

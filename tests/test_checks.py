@@ -19,8 +19,8 @@ from demo_project.flights.models import Airline, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from mcp_django.conf import get_conf, load
-from mcp_django.push import bus
-from mcp_django.push.changes import watch
+from mcp_django.events import bus
+from mcp_django.sites import all_sites
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
 
@@ -609,7 +609,7 @@ def test_w011_is_silent_in_development_under_wsgi_and_where_nobody_watches(
     with override_settings(DEBUG=False, ASGI_APPLICATION=None):
         assert of("W011") == []
     with override_settings(DEBUG=False), monkeypatch.context() as nobody:
-        for model_mcp in (model for site in watch.all_sites() for model in site.models.values()):
+        for model_mcp in (model for site in all_sites() for model in site.models.values()):
             nobody.setattr(model_mcp, "watch", False)
         assert of("W011") == []
     with override_settings(DEBUG=False, SILENCED_SYSTEM_CHECKS=["mcp_django.W011"]):

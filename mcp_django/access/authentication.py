@@ -23,13 +23,14 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_django.access import scopes
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import Conf, get_conf
+from mcp_django.exchange import scopes
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
 if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
     from mcp_django.models import AccessToken
 
 #: The value of WWW-Authenticate that asks for one of our tokens.
@@ -220,6 +221,16 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
     if found is None:
         raise Unauthenticated(over, CHALLENGE)
     return _renewed(principal, found)
+
+
+def renew_principal(exchange: Exchange) -> None:
+    """Read the token, its user and the user's permissions anew, whatever was read a moment ago.
+
+    Raises Unauthenticated.
+    """
+    if exchange.principal.is_remembered:
+        exchange.principal = authenticate_again(exchange.principal, exchange.request, fresh=True)
+        exchange.request.for_principal(exchange.principal)
 
 
 def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:

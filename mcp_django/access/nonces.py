@@ -7,7 +7,7 @@ from datetime import timedelta
 from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 
-from mcp_django.clearing import clear_away
+from mcp_django.db.clearing import clear_away
 
 #: Clocks of two machines differ by less.
 _CLOCK_SKEW = timedelta(minutes=5)

@@ -10,13 +10,13 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 from django.utils import timezone
 
-from mcp_django.access import switches
+from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
-from mcp_django.push.changes import ACCESS, ACCESS_OF, note_control
+from mcp_django.events.transaction import ACCESS, ACCESS_OF, note_control
 
 if TYPE_CHECKING:
-    from mcp_django.models import Switched
+    from mcp_django.models import AdminOverride
 
 
 def connect() -> None:
@@ -70,19 +70,27 @@ def _users_of(instance: Any) -> set[Any] | None:
 def _tell_access(using: str, users: set[Any] | None) -> None:
     """What the users may do has changed, or what anybody may do."""
     principals.clear()
-    switches.forget()
+    overrides.forget()
     for control in [ACCESS] if users is None else [f"{ACCESS_OF}{key}" for key in users]:
         note_control(using, control)
 
 
-def _switch_changed(sender: type[Switched], using: str, **kwargs: Any) -> None:
+def _switch_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
     """What an administrator said of a tool or a prompt: their lists are no longer what they were."""
-    switches.forget()
+    overrides.forget()
     note_control(using, sender.LIST)
 
 
 def _groups_changed(
-    switched: type[Switched], /, *, instance: Any, action: str, reverse: bool, pk_set: Any, using: str, **kwargs: Any
+    switched: type[AdminOverride],
+    /,
+    *,
+    instance: Any,
+    action: str,
+    reverse: bool,
+    pk_set: Any,
+    using: str,
+    **kwargs: Any,
 ) -> None:
     """What has groups is restricted to them until an administrator takes the last one away.
 

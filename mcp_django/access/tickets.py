@@ -13,8 +13,8 @@ from urllib.parse import unquote_plus
 from django.utils import timezone
 
 from mcp_django.access.authentication import CHALLENGE
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Ticket, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 

@@ -7,10 +7,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from mcp_django.access import scopes
-from mcp_django.push.changes import watch
-from mcp_django.resources.policy import nearest
-from mcp_django.sites import MCPSite
+from mcp_django.exceptions import nearest
+from mcp_django.exchange import scopes
+from mcp_django.sites import MCPSite, all_sites
 
 
 def find_user(username: str) -> Any:
@@ -38,7 +37,7 @@ def parse_scopes(names: str) -> list[str]:
 
 def find_site(name: str | None) -> MCPSite:
     """The site of that name; without a name, the one that the URLconf serves. Raises CommandError."""
-    sites = {site.name: site for site in watch.all_sites()}
+    sites = {site.name: site for site in all_sites()}
     if name is not None:
         if name not in sites:
             raise CommandError(f"--site: there is no site {name!r}.{nearest(name, sites)}")

@@ -2,7 +2,7 @@
 
 import django.db.models.deletion
 import django.utils.timezone
-import mcp_django.models
+import mcp_django.models.validators
 from django.conf import settings
 from django.db import migrations, models
 
@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('name', models.CharField(blank=True, help_text='What the token is for, as “Claude on my laptop”.', max_length=100, verbose_name='name')),
-                ('scopes', models.JSONField(default=mcp_django.models._default_scopes, validators=[mcp_django.models._validate_scopes], verbose_name='scopes')),
+                ('scopes', models.JSONField(default=mcp_django.models.validators.default_scopes, validators=[mcp_django.models.validators.validate_scopes], verbose_name='scopes')),
                 ('hash', models.CharField(editable=False, max_length=64, unique=True)),
                 ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False, verbose_name='created')),
                 ('last_used_at', models.DateTimeField(editable=False, null=True, verbose_name='last used')),
@@ -236,11 +236,11 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('restricted', models.BooleanField(default=False, editable=False)),
                 ('site', models.CharField(default='mcp', max_length=50, verbose_name='site')),
-                ('name', models.CharField(help_text='What clients call it by: letters, digits, _ and -. Many show it as a command.', max_length=64, validators=[mcp_django.models._validate_name], verbose_name='name')),
+                ('name', models.CharField(help_text='What clients call it by: letters, digits, _ and -. Many show it as a command.', max_length=64, validators=[mcp_django.models.validators.validate_name], verbose_name='name')),
                 ('enabled', models.BooleanField(default=True, help_text='Off: it does not exist for any agent.', verbose_name='enabled')),
                 ('title', models.CharField(blank=True, help_text='What people read in a menu. Empty: its own title, if any.', max_length=100, verbose_name='title')),
                 ('description', models.TextField(blank=True, help_text='What people and agents are told of the prompt. Empty: its own description. Agents may read it as an instruction.', max_length=2000, verbose_name='description')),
-                ('text', models.TextField(blank=True, help_text='What the agent is told, word by word, in the name of whoever picks the prompt: it is read as an instruction. {{ topic }} makes an argument that clients ask for. {% if topic %} … {% elif other %} … {% else %} … {% endif %} asks whether it was given. An argument must be given, unless each {{ topic }} stands inside of an {% if %} that names it, or says {{ topic|default:"…" }}.', max_length=20000, validators=[mcp_django.models._validate_template], verbose_name='text')),
+                ('text', models.TextField(blank=True, help_text='What the agent is told, word by word, in the name of whoever picks the prompt: it is read as an instruction. {{ topic }} makes an argument that clients ask for. {% if topic %} … {% elif other %} … {% else %} … {% endif %} asks whether it was given. An argument must be given, unless each {{ topic }} stands inside of an {% if %} that names it, or says {{ topic|default:"…" }}.', max_length=20000, validators=[mcp_django.models.validators.validate_template], verbose_name='text')),
                 ('groups', models.ManyToManyField(blank=True, help_text='Only members of these groups may use it. Empty: everybody whose permissions suffice.', related_name='mcp_%(class)ss', to='auth.group', verbose_name='groups')),
             ],
             options={

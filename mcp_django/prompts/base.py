@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_django.completion import NOTHING, Completion
-from mcp_django.protocol.errors import FieldError, field_error
-from mcp_django.resources.policy import unknown_name
+from mcp_django.exceptions import FieldError, field_error, unknown_name
+from mcp_django.prompt_templates import Argument
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
-
-JSON = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What a client asks for before it gets the prompt. Its value is a text, whatever becomes of it."""
-
-    name: str
-    required: bool
-    title: str = ""
-    description: str = ""
-
-    def to_json(self) -> JSON:
-        described: JSON = {"name": self.name, "required": self.required}
-        if self.title:
-            described["title"] = self.title
-        if self.description:
-            described["description"] = self.description
-        return described
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 
 class BasePrompt(ABC):

@@ -5,24 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
 
-from mcp_django.access import switches
-from mcp_django.access.scopes import READ
-from mcp_django.access.switches import Switch
+from mcp_django.access import overrides
+from mcp_django.access.overrides import Switch
+from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.exchange.scopes import READ
+from mcp_django.hooks import ask
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.templates import TemplatePrompt
 from mcp_django.protocol.errors import InternalError, InvalidParams, MCPError, PromptRefused
-from mcp_django.resources.policy import ask
-from mcp_django.signatures import InvalidArguments
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 
@@ -75,7 +74,7 @@ class Entry:
 
 def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
     """The prompts that the principal may use now; or would, if administrators had said that of them."""
-    rows = switches.prompts.of(exchange) if said is None else said
+    rows = overrides.prompts.of(exchange) if said is None else said
     names = dict.fromkeys([*exchange.site.prompts, *rows])
     entries = (_entry(name, rows, exchange) for name in names)
     return [entry for entry in entries if entry is not None]
@@ -83,12 +82,12 @@ def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> l
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """The prompts as prompts/list has them; ``fresh`` if the switches are to be read anew."""
-    return [entry.describe() for entry in available(exchange, switches.prompts.of(exchange, fresh=fresh))]
+    return [entry.describe() for entry in available(exchange, overrides.prompts.of(exchange, fresh=fresh))]
 
 
 def find(exchange: Exchange, name: str) -> Entry | None:
     """The prompt of that name, if the principal may use it."""
-    return _entry(name, switches.prompts.of(exchange), exchange)
+    return _entry(name, overrides.prompts.of(exchange), exchange)
 
 
 def _entry(name: str, rows: Mapping[str, Switch], exchange: Exchange) -> Entry | None:

@@ -12,19 +12,20 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.completion import NOTHING, Completion, Function, among, asked
-from mcp_django.prompts.base import Argument, BasePrompt
+from mcp_django.exceptions import InvalidArguments
+from mcp_django.prompt_templates import Argument
+from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
-from mcp_django.resources.completion import complete_key
+from mcp_django.resources.completers import complete_key
 from mcp_django.resources.policy import Rights
-from mcp_django.signatures import InvalidArguments, Signature, named
+from mcp_django.signatures import Signature, named
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
-
-JSON = dict[str, Any]
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 
 class FunctionPrompt(BasePrompt):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from mcp_django.content import Block, Text
+from mcp_django.types import JSON
 
-JSON = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 

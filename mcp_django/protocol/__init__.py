@@ -1,1 +1,4 @@
-"""The wire: JSON-RPC framing, revisions, the method table and the shape of what leaves. No HTTP and no ORM in here."""
+"""The language: revisions, JSON-RPC, the envelope, errors, and what each revision knows of a result.
+
+Imports JSON Schema, settings and types. It needs no app registry, no database and no request.
+"""

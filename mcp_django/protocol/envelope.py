@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
 
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
 
-from mcp_django.protocol.errors import EnvelopeError, FieldError, UnsupportedVersion, field_error
-from mcp_django.protocol.exchange import Client
+from mcp_django.exceptions import FieldError, field_error
+from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
 from mcp_django.protocol.revisions import MODERN_REVISIONS
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 def claims_modern(params: JSON) -> bool:
@@ -53,3 +52,11 @@ def open_modern(params: JSON, check_headers: Callable[[str], None] | None = None
 def client_of(params: JSON, capabilities: JSON) -> Client:
     info = params["_meta"].get(CLIENT_INFO_META_KEY)
     return Client(info if isinstance(info, dict) else {}, capabilities)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """What the client says of itself: logged, never trusted."""
+
+    info: JSON = field(default_factory=dict)
+    capabilities: JSON = field(default_factory=dict)

@@ -7,40 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http import HTTPStatus
-from typing import Any, TypedDict
+from typing import Any
 
 from mcp_types import jsonrpc
 from pydantic import ValidationError
 
+from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
+from mcp_django.types import JSON
 
-JSON = dict[str, Any]
-
-_RECEIVED_CHARS = 200
 _ECHOED_CHARS = 2_000
 #: Wrong values beyond which none of them is told.
 _MAX_LISTED = 1_000
-
-
-class FieldError(TypedDict):
-    """One wrong value: where it stood, what is wrong with it, and what was received."""
-
-    field: str
-    message: str
-    received: Any
-
-
-def field_error(field: str, message: str, received: Any = None) -> FieldError:
-    """A FieldError whose ``received`` is short: long text is cut, a container is named by its JSON type."""
-    if isinstance(received, str):
-        received = received if len(received) <= _RECEIVED_CHARS else received[:_RECEIVED_CHARS] + "…"
-    elif isinstance(received, dict):
-        received = "object" if received else {}
-    elif isinstance(received, list | tuple):
-        received = "array" if received else []
-    elif not (received is None or isinstance(received, bool | int | float)):
-        received = type(received).__name__
-    return FieldError(field=field, message=message, received=received)
 
 
 class MCPError(Exception):
@@ -258,7 +236,7 @@ class UnsupportedVersion(MCPError):
 
     def __init__(self, requested: str) -> None:
         super().__init__(
-            "Unsupported protocol version.", supported=list(MODERN_REVISIONS), requested=requested[:_RECEIVED_CHARS]
+            "Unsupported protocol version.", supported=list(MODERN_REVISIONS), requested=requested[:RECEIVED_CHARS]
         )
 
 

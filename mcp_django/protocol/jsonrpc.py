@@ -12,8 +12,8 @@ from pydantic_core import from_json, to_json
 
 from mcp_django.protocol.errors import InvalidRequest, MCPError, ParseError
 from mcp_django.protocol.revisions import Era
+from mcp_django.types import JSON
 
-JSON = dict[str, Any]
 RequestId = int | str
 
 #: Tags the notifications of a listen with the id of its request (2026-07-28 patterns/subscriptions).

@@ -9,13 +9,11 @@ import base64
 import secrets
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
 
+from mcp_django.json_schema.schemas import under_result
 from mcp_django.protocol.errors import MissingCapability
 from mcp_django.protocol.revisions import NEWEST
-from mcp_django.tools.schemas import under_result
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: Kind of object → field → the revision that introduced it. A field that is not named has always existed.
 SINCE: Mapping[str, Mapping[str, str]] = {
@@ -46,8 +44,6 @@ SINCE: Mapping[str, Mapping[str, str]] = {
 
 #: Content block type → the revision that introduced it. Text, image and resource have always existed.
 CONTENT_SINCE: Mapping[str, str] = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
-
-
 #: The revisions that introduced asking the user, asking by a link, tools for the client's model, and questions without
 #: requests.
 ELICITATION_SINCE, URL_ELICITATION_SINCE, MODERN_SINCE = "2025-06-18", "2025-11-25", "2026-07-28"

@@ -1,5 +1,8 @@
-"""From a saved model to a notification: change set, publisher, bus, hub, listeners."""
+"""Who is notified of a change: the hub of a process, its listeners, and what each of them may see.
 
-from mcp_django.push.publisher import flush
+Imports sites, sessions, resources and what stands below them. It writes to no socket: transports do.
+"""
+
+from mcp_django.events.publisher import flush
 
 __all__ = ["flush"]

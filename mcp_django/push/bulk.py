@@ -10,7 +10,8 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models, router
 
 from mcp_django.conf import get_conf
-from mcp_django.push.changes import Target, key_of, note, watch
+from mcp_django.events.transaction import note
+from mcp_django.push.receivers import Target, key_of, watch
 
 Row = TypeVar("Row", bound=models.Model)
 _Row_co = TypeVar("_Row_co", bound=models.Model, covariant=True)

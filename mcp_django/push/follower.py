@@ -6,18 +6,18 @@ import asyncio
 import logging
 import time
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import connections
 
-from mcp_django.push.changes import Changes
+from mcp_django.events.changes import Changes
 from mcp_django.push.visibility import ANY_DATABASE
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.push.bus import Bus
+    from mcp_django.events.bus import Bus
     from mcp_django.push.hub import Hub
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 

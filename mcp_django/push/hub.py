@@ -15,25 +15,24 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_django.conf import get_conf
+from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.events.changes import Changes
+from mcp_django.events.transaction import ACCESS
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.push import visibility
-from mcp_django.push.addresses import Addresses
-from mcp_django.push.bus import LocalBus, get_bus
-from mcp_django.push.changes import ACCESS, Changes
+from mcp_django.push import task_watch, visibility
 from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
+from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener, Subscription
-from mcp_django.push.lists import ListWatch, concerns_lists
-from mcp_django.push.live import LiveQueries
-from mcp_django.push.unanswered import Unanswered
-from mcp_django.tasks import watching
+from mcp_django.push.live_queries import LiveQueries
+from mcp_django.push.retries import Unanswered
+from mcp_django.push.waiters import Addresses
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
-    from mcp_django.access.principals import Principal
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 
@@ -340,7 +339,7 @@ class Hub:
         if not keys:
             return
         listeners = [listener for listener in self._listeners if not keys.isdisjoint(listener.tasks)]
-        for found in await get_workers().run(watching.news, listeners, keys) if listeners else ():
+        for found in await get_workers().run(task_watch.news, listeners, keys) if listeners else ():
             told = found.listener.tasks
             if found.key not in told or found.listener not in self._listeners or found.is_older_than(told[found.key]):
                 continue

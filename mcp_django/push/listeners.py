@@ -15,20 +15,20 @@ from weakref import WeakValueDictionary
 from django.utils.functional import LazyObject
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.errors import FieldError
+from mcp_django.db import reading
+from mcp_django.exceptions import FieldError
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, encode, notification_message
 from mcp_django.protocol.revisions import NEWEST
-from mcp_django.push.answers import LiveAnswer, Viewer
-from mcp_django.push.changes import spelled_key
-from mcp_django.resources import catalog, files, reading, rows, uris
+from mcp_django.push.live_answers import LiveAnswer, Viewer
+from mcp_django.push.receivers import spelled_key
+from mcp_django.resources import catalog, files, rows, uris
 from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.principals import Principal
-    from mcp_django.access.requests import MCPRequest
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
-
-JSON = dict[str, Any]
 
 
 #: Lists whose changes are told, each by the name of its control: see ``changes.note_control``.
@@ -54,8 +54,6 @@ _INDIFFERENT_HEADERS = frozenset(
         "HTTP_X_REQUEST_ID",
     }
 )
-
-
 #: What else a request says of where it came from.
 _TELLING = frozenset({"QUERY_STRING", "REMOTE_ADDR", "REMOTE_USER"})
 

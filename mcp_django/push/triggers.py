@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg import sql
 
 from mcp_django.conf import get_conf
-from mcp_django.push.changes import watch
+from mcp_django.push.receivers import watch
 
 Model = type[models.Model]
 

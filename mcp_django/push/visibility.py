@@ -14,29 +14,25 @@ from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
 
-from mcp_django.access import switches
+from mcp_django.access import overrides
 from mcp_django.access.authentication import authenticate_again, principals
-from mcp_django.access.requests import MCPRequest
+from mcp_django.db.outages import is_outage
+from mcp_django.events.changes import Changes, ModelChange
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, WatchedResource
-from mcp_django.outages import is_outage
+from mcp_django.options.row_hooks import shows_every_row
 from mcp_django.protocol.errors import MCPError, TooSlow
-from mcp_django.push.changes import Changes, ModelChange
 from mcp_django.push.listeners import Listener, Subscription, watch, watched_keys
-from mcp_django.push.together import Together, Visible
+from mcp_django.push.prefetch import Together, Visible
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
-from mcp_django.resources.scoping import shows_every_row
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Member
 
 logger = logging.getLogger("mcp_django")
-
-
 #: The alias of a change of which nobody knows where it happened: each queryset is asked on its own database.
 ANY_DATABASE = ""
-
-
 #: Credentials that are no tokens of ours cost queries of their own to try, so a sweep tries so many.
 _TRIED_AGAIN_PER_TURN = 50
 _KEYS_PER_QUERY = 1_000
@@ -53,7 +49,7 @@ class Group:
 def forget() -> None:
     """Drop what this process remembers of principals and switches."""
     principals.clear()
-    switches.forget()
+    overrides.forget()
 
 
 def concerns(subscription: Subscription, change: ModelChange) -> bool:

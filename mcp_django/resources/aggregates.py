@@ -13,13 +13,15 @@ from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
-from mcp_django.resources import questions, reading
+from mcp_django.db import reading
+from mcp_django.exceptions import unknown_name
+from mcp_django.hooks import ask
+from mcp_django.resources import filters
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
-from mcp_django.resources.policy import ModelRights, ask, unknown_name
-from mcp_django.resources.questions import InvalidQuestion
+from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.values import within_bytes, write_rows
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: What a tool's schema lets through.
 MAX_GROUP_BY = 5
@@ -175,9 +177,9 @@ def _matching(rights: ModelRights, question: Question) -> models.QuerySet[Any]:
     """The rows that meet the conditions."""
     queryset = rights.bare_rows()
     if question.filter:
-        queryset = queryset.filter(questions.filter_condition(rights, question.filter))
+        queryset = queryset.filter(filters.filter_condition(rights, question.filter))
     if question.search:
-        queryset = queryset.filter(questions.search(rights, question.search))
+        queryset = queryset.filter(filters.search(rights, question.search))
     return queryset
 
 

@@ -13,15 +13,15 @@ from django.db import models
 from django.db.models import Q
 
 from mcp_django.content import write_annotations
+from mcp_django.db import reading
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import reading, rows, uris
+from mcp_django.resources import rows, uris
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.templates import MIME_TYPE
+from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
-
-JSON = dict[str, Any]
 
 
 def of_model(rights: ModelRights, last_modified: datetime.datetime | None = None) -> JSON:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access.scopes import READ
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.scopes import READ
+from mcp_django.hooks import ask
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
@@ -18,22 +21,22 @@ from mcp_django.protocol.errors import (
     ResourceRefused,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import annotating, files, parts, plain, queries, rows, uris
+from mcp_django.resources import annotating, files, function, parts, queries, rows, uris
 from mcp_django.resources import templates as model_templates
-from mcp_django.resources.plain import PlainResource
-from mcp_django.resources.plain_templates import PlainTemplate
-from mcp_django.resources.policy import ModelRights, Rights, ask
-from mcp_django.resources.questions import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.function import PlainResource
+from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_schema
 from mcp_django.resources.templates import MIME_TYPE
-from mcp_django.tools.results import ToolError
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
-JSON = dict[str, Any]
+logger = logging.getLogger("mcp_django")
 
 
 def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
@@ -113,8 +116,6 @@ def _read_plain(exchange: Exchange, uri: str) -> JSON | None:
     except MCPError:
         raise
     except Exception as error:
-        from mcp_django.protocol.dispatch import logger
-
         if exchange.cancelled:
             raise
 
@@ -127,14 +128,14 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
     if model is None:
         return None
     if target.kind == "schema":
-        return plain.contents(uri, "application/schema+json", record_schema(model))
+        return function.contents(uri, "application/schema+json", record_schema(model))
     if target.kind == "file":
         return files.read(model, uri, target)
     if target.kind == "record":
         record = rows.get(model, target.key)
-        return None if record is None else plain.contents(uri, MIME_TYPE, record.values)
+        return None if record is None else function.contents(uri, MIME_TYPE, record.values)
     try:
-        return plain.contents(uri, MIME_TYPE, _answer(model, target))
+        return function.contents(uri, MIME_TYPE, _answer(model, target))
     except InvalidQuestion as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import logging
 import mimetypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.core.exceptions import SuspiciousFileOperation, ValidationError
 from django.db.models import Q
 from django.db.models.functions import Length
 
 from mcp_django.conf import get_conf
-from mcp_django.interrupts import was_interrupted
+from mcp_django.db import reading
+from mcp_django.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import InternalError, LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import plain, reading, rows
-from mcp_django.resources.kinds import BINARY, AnyField
+from mcp_django.resources import function, rows
+from mcp_django.resources.kinds import BINARY
 from mcp_django.resources.policy import ModelRights
+from mcp_django.types import JSON, AnyField
 
 if TYPE_CHECKING:
     from mcp_django.resources.uris import Target
 
 logger = logging.getLogger("mcp_django")
-
-JSON = dict[str, Any]
-
 _BYTES = "application/octet-stream"
 #: Types beside ``text/…`` that people read.
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/javascript", "application/sql"})
@@ -57,7 +56,7 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
     if not stored:
         return None
     if column.kind is BINARY:
-        return plain.contents(uri, _BYTES, bytes(stored[0]))
+        return function.contents(uri, _BYTES, bytes(stored[0]))
     content = _read_stored(column.field, stored[0], f"{rights.label}.{column.name}")
     return None if content is None else _contents(uri, stored[0], content)
 
@@ -93,13 +92,13 @@ def _check_size(size: int) -> None:
 def _contents(uri: str, name: str, content: bytes) -> JSON:
     mime_type, encoding = mimetypes.guess_type(name)
     if mime_type is None or encoding is not None:
-        return plain.contents(uri, _BYTES, content)
+        return function.contents(uri, _BYTES, content)
     if mime_type.startswith("text/") or mime_type in _TEXT_TYPES or mime_type.endswith(_TEXT_SUFFIXES):
         try:
             text = content.decode()
         except UnicodeDecodeError:
-            return plain.contents(uri, mime_type, content)
+            return function.contents(uri, mime_type, content)
         # An escape makes up to six bytes of one: what would not fit as text fits as base64.
         if len(encode(text)) <= get_conf().MAX_FILE_BYTES * 4 // 3:
-            return plain.contents(uri, mime_type, text)
-    return plain.contents(uri, mime_type, content)
+            return function.contents(uri, mime_type, text)
+    return function.contents(uri, mime_type, content)

@@ -9,16 +9,12 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import models
 
+from mcp_django.options.model_mcp import generic_keys
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Computed
 
 if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
-
-
-def generic_keys(model: type[models.Model]) -> list[Any]:
-    """The generic foreign keys of a model. They are told by what they have: contenttypes need not be installed."""
-    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]
 
 
 def links(rights: ModelRights) -> Iterator[Computed]:

@@ -17,8 +17,8 @@ from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import Q
 
+from mcp_django.resources.filters import InvalidQuestion, Order
 from mcp_django.resources.kinds import column_of
-from mcp_django.resources.questions import InvalidQuestion, Order
 
 _SALT = "mcp_django.resources.keyset"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
@@ -25,13 +25,7 @@ from django.utils.duration import duration_iso_string
 
 from mcp_django.conf import get_conf
 from mcp_django.resources.patterns import read_pattern
-
-if TYPE_CHECKING:
-    AnyField = models.Field[Any, Any]
-else:
-    AnyField = models.Field
-
-JSON = dict[str, Any]
+from mcp_django.types import AnyField
 
 #: From what an agent sent to what the ORM takes. Raises ValidationError.
 Reader = Callable[[AnyField, Any], Any]

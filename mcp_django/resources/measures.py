@@ -17,7 +17,9 @@ from django.db import models
 from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, functions
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
+from mcp_django.exceptions import unknown_name
 from mcp_django.resources.columns import Column
+from mcp_django.resources.filters import InvalidQuestion, unknown_path
 from mcp_django.resources.kinds import (
     BOOLEAN,
     DATE,
@@ -31,8 +33,7 @@ from mcp_django.resources.kinds import (
     Kind,
     column_of,
 )
-from mcp_django.resources.policy import ModelRights, unknown_name
-from mcp_django.resources.questions import InvalidQuestion, unknown_path
+from mcp_django.resources.policy import ModelRights
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)

@@ -10,19 +10,19 @@ import re
 import secrets
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources.plain import contents
+from mcp_django.resources.function import contents
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
 
-JSON = dict[str, Any]
 
 SCHEME = "result"
 _URI = re.compile(rf"{SCHEME}://([0-9a-f]{{32}})/([1-9][0-9]{{0,4}})")

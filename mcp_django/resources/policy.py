@@ -6,29 +6,28 @@ filters, orders, searches, schemas and error texts alike.
 
 from __future__ import annotations
 
-import difflib
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db import OperationalError, models, router
+from django.db import models, router
 from django.db.models import Q
 
-from mcp_django.access.scopes import READ
 from mcp_django.conf import get_conf
-from mcp_django.interrupts import was_interrupted
-from mcp_django.outages import is_database_away
+from mcp_django.exchange.scopes import READ
+from mcp_django.hooks import ask
+from mcp_django.options.row_hooks import shows_every_row
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.kinds import DATETIME, AnyField, kind_of
-from mcp_django.resources.scoping import shows_every_row
-from mcp_django.resources.secrets import is_secret_name
+from mcp_django.resources.kinds import DATETIME, kind_of
+from mcp_django.secrets import is_secret_name
+from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.options import ModelMCP
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.options.model_mcp import ModelMCP
     from mcp_django.sites import MCPSite
 
 logger = logging.getLogger("mcp_django")
@@ -37,25 +36,6 @@ T = TypeVar("T")
 
 #: What a hook that fails counts as, where making a refusal takes longer than asking.
 _REFUSED: Any = object()
-
-
-def ask(hook: Callable[[], T], default: T, *name: object) -> T:
-    """What the project's hook says. One that fails is logged by its name, and counts as ``default``: as a refusal.
-
-    The name may be given in parts, which are only then written, with dots between them.
-
-    In a request that was given up meanwhile it raises what the hook raised, and OperationalError while a database is
-    away: neither is the hook's fault, and no answer can be made of what it did not come to say.
-    """
-    try:
-        return hook()
-    except Exception as error:
-        if was_interrupted():
-            raise
-        if is_database_away():
-            raise OperationalError("The database is away.") from error
-        logger.exception("%s failed; taken as a refusal", ".".join(map(str, name)))
-        return default
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,14 +442,3 @@ def is_unscoped(queryset: models.QuerySet[Any]) -> bool:
     return not (
         query.where or query.is_sliced or query.distinct or query.combinator or query.extra or query.is_empty()
     ) and (all(join.join_type is None for join in query.alias_map.values() if hasattr(join, "join_type")))
-
-
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`` Did you mean x?``, or nothing where no allowed name is near."""
-    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]}?" if matches else ""
-
-
-def unknown_name(what: str, name: str, allowed: Sequence[str]) -> str:
-    """The text for a name that is not there: the nearest right one, and all that are allowed."""
-    return f"no {what} {name[:100]!r}.{nearest(name[:100], allowed)} Allowed: {', '.join(allowed) or 'none'}."

@@ -13,7 +13,8 @@ from django.db import models
 
 from mcp_django.conf import get_conf
 from mcp_django.resources import kinds
-from mcp_django.resources.kinds import AnyField, Kind, Reader, list_of, read_part
+from mcp_django.resources.kinds import Kind, Reader, list_of, read_part
+from mcp_django.types import AnyField
 
 #: Which ends of a range belong to it, as PostgreSQL writes it.
 _BOUNDS = ("[)", "[]", "()", "(]")

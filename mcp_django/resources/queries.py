@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from django.db import models
 
-from mcp_django.protocol.errors import FieldError
+from mcp_django.exceptions import FieldError
 from mcp_django.resources import aggregates, rows, templates, uris
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.policy import ModelRights, split_path
-from mcp_django.resources.questions import InvalidQuestion
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 Query = Sequence[tuple[str, str]]
 

@@ -11,13 +11,14 @@ from django.core.exceptions import ValidationError
 from django.db import models
 
 from mcp_django.conf import get_conf
-from mcp_django.resources import keyset, questions, reading
+from mcp_django.db import reading
+from mcp_django.hooks import ask
+from mcp_django.resources import filters, keyset
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
-from mcp_django.resources.policy import ModelRights, ask
+from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selecting import values_list
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: Batches of rows that are looked at for one page, where permission is asked of each row.
 _MAX_LOOKS = 10
@@ -61,7 +62,7 @@ class _Plan:
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
     names: list[str]
-    orders: list[questions.Order]
+    orders: list[filters.Order]
     #: The rows that meet the conditions, in no order.
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
@@ -125,12 +126,12 @@ def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
 
 
 def _plan(rights: ModelRights, question: Question) -> _Plan:
-    orders = questions.order(rights, question.order_by)
+    orders = filters.order(rights, question.order_by)
     queryset = rights.rows()
     if question.filter:
-        queryset = queryset.filter(questions.filter_condition(rights, question.filter))
+        queryset = queryset.filter(filters.filter_condition(rights, question.filter))
     if question.search:
-        queryset = queryset.filter(questions.search(rights, question.search))
+        queryset = queryset.filter(filters.search(rights, question.search))
     digest = keyset.question_digest(
         rights.label, question.filter, question.search, [order.name for order in orders], rights.rights.site.name
     )
@@ -138,7 +139,7 @@ def _plan(rights: ModelRights, question: Question) -> _Plan:
     if question.cursor is not None:
         after = keyset.read_cursor(question.cursor, orders, digest, rights.rights.request.mcp.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    outputs = questions.outputs(rights, question.fields)
+    outputs = filters.outputs(rights, question.fields)
     return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
 
 
@@ -179,7 +180,7 @@ def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequenc
     return rows
 
 
-def _names(outputs: Sequence[Output], orders: Sequence[questions.Order] = ()) -> list[str]:
+def _names(outputs: Sequence[Output], orders: Sequence[filters.Order] = ()) -> list[str]:
     """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
     names = []
     for index, output in enumerate(outputs):
@@ -259,7 +260,7 @@ def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | N
 
 
 def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
-    outputs = questions.outputs(rights, fields)
+    outputs = filters.outputs(rights, fields)
 
     def read(queryset: models.QuerySet[Any]) -> Record | None:
         found = reading.fetch(_values(queryset, outputs, _names(outputs))[:1])

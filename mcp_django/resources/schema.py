@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 
+from mcp_django.hooks import ask
+from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column, Computed
 from mcp_django.resources.indexes import is_indexed
-from mcp_django.resources.policy import ModelRights, ask
-from mcp_django.tools.schemas import DIALECT
-
-JSON = dict[str, Any]
+from mcp_django.resources.policy import ModelRights
+from mcp_django.types import JSON
 
 
 def describe_model(rights: ModelRights) -> JSON:

@@ -12,13 +12,12 @@ from rest_framework import fields as drf
 from rest_framework import relations, serializers
 from rest_framework.settings import api_settings
 
+from mcp_django.json_schema.schemas import DIALECT, flat, subschemas
 from mcp_django.resources import kinds
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializers import Field, RecordSerializer, is_own
 from mcp_django.resources.sources import Lead
-from mcp_django.tools.schemas import DIALECT, flat, subschemas
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _TEXT: JSON = {"type": "string"}
 _LINK: JSON = {"type": "string", "format": "uri"}

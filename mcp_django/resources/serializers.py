@@ -30,14 +30,16 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from mcp_django.conf import get_conf
-from mcp_django.resources import kinds, reading, rows, uris
+from mcp_django.db import reading
+from mcp_django.exceptions import unknown_name
+from mcp_django.resources import kinds, rows, uris
 from mcp_django.resources.columns import Column, Relation
-from mcp_django.resources.policy import ModelRights, unknown_name
-from mcp_django.resources.questions import InvalidQuestion
-from mcp_django.resources.secrets import is_secret_name
+from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.sources import Lead, follow
+from mcp_django.secrets import is_secret_name
+from mcp_django.types import JSON
 
-JSON = dict[str, Any]
 AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]
 

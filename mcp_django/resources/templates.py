@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column
 from mcp_django.resources.policy import ModelRights, Rights
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: Of records and of pages of rows.
 MIME_TYPE = "application/json"

@@ -11,8 +11,7 @@ from mcp_django.resources import uris
 from mcp_django.resources.columns import Output
 from mcp_django.resources.kinds import TEXT, Kind
 from mcp_django.resources.policy import ModelRights
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: Of one value: shorter ones are never cut to make room.
 _LONG_BYTES = 1_000

@@ -8,20 +8,11 @@ from typing import Any
 
 from pydantic_core import from_json
 
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.questions import Answers, Elicitation, Question, Roots, Sampling, URLElicitation, parse_answer
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import InvalidParams
-from mcp_django.protocol.questions import (
-    Answers,
-    Elicitation,
-    Question,
-    Roots,
-    Sampling,
-    URLElicitation,
-    parse_answer,
-)
-from mcp_django.tools.results import ToolError
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 
 class TaskAnswers(Answers):

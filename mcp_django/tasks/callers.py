@@ -17,16 +17,16 @@ from django.contrib.auth.models import AnonymousUser
 from django.utils import translation
 
 from mcp_django.access.authentication import principals
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import TaskRefused
-from mcp_django.resources.secrets import is_secret_name
+from mcp_django.secrets import is_secret_name
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.models import Task
 
-JSON = dict[str, Any]
 
 #: Headers that are credentials by their name, beside those whose names are of secrets.
 _CREDENTIALS = re.compile("(^|_)(AUTH|AUTHENTICATION|AUTHORIZATION|COOKIE)(_|$)")

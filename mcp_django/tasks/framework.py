@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-EXTENSION = "io.modelcontextprotocol/tasks"
-#: What a client declares that knows tasks, as an object of ClientCapabilities.
-CAPABILITY: dict[str, Any] = {"extensions": {EXTENSION: {}}}
+
+def load_job() -> Any:
+    """The job that workers run. It stands above this room, so the app hands another function in when it is ready."""
+    raise ImportError("mcp_django is not in INSTALLED_APPS")
+
 
 #: Backends, each with its queue, that were found to be set up.
 _usable: set[tuple[str, str]] = set()
@@ -52,11 +54,9 @@ def is_offered(site: MCPSite) -> bool:
 
 def enqueue(key: str) -> None:
     """Give a task to the workers. A queue that is away is logged: whoever looks at the task tries again."""
-    from mcp_django.tasks.jobs import run_task
-
     conf = get_conf()
     try:
-        run_task.using(backend=conf.TASK_BACKEND, queue_name=conf.TASK_QUEUE).enqueue(key)
+        load_job().using(backend=conf.TASK_BACKEND, queue_name=conf.TASK_QUEUE).enqueue(key)
     except Exception:
         logger.exception("A task could not be given to the backend %s", conf.TASK_BACKEND)
 
@@ -65,9 +65,7 @@ def _backend_problem(alias: str, queue: str) -> str | None:
     if not hasattr(settings, "TASKS"):
         return "There is no setting TASKS. Install mcp_django with its extra tasks, and say which backend runs tasks."
     try:
-        from mcp_django.tasks.jobs import run_task
-
-        backend = run_task.using(backend=alias, queue_name=queue).get_backend()
+        backend = load_job().using(backend=alias, queue_name=queue).get_backend()
         errors = [message for message in backend.check() if message.level >= ERROR]
     except ImportError as error:
         return f"{error}. Install mcp_django with its extra tasks."

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.models import Task, TaskQuestion
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _STATUS = {
     Task.State.QUEUED: "working",

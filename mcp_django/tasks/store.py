@@ -15,21 +15,21 @@ from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
+from mcp_django.events.transaction import note_control
+from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import LimitExceeded, MCPError, TaskNotFound, WorkerLost
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.revisions import MODERN
-from mcp_django.push.changes import note_control
-from mcp_django.push.running import RUNNING
 from mcp_django.tasks.callers import origin_of
 from mcp_django.tasks.framework import enqueue
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.principals import Principal
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.principals import Principal
     from mcp_django.sites import MCPSite
 
-JSON = dict[str, Any]
 
 _OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
 ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)

@@ -20,19 +20,20 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.errors import FieldError, field_error
+from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import rows
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import Rights
-from mcp_django.tools.base import Annotations, BaseTool, Schema
-from mcp_django.tools.results import ToolError, text_block
+from mcp_django.tools.base import Annotations, BaseTool
+from mcp_django.tools.results import text_block
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.options import ModelMCP
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.options.model_mcp import ModelMCP
 
-JSON = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MAX_NAME = 64

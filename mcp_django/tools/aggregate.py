@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
+from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates
+from mcp_django.resources.filters import MAX_SEARCH_CHARS
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.questions import MAX_SEARCH_CHARS
-from mcp_django.tools.base import Schema
 from mcp_django.tools.query import NAMES, QueryTool, table_schema
 from mcp_django.tools.results import FORMATS, table_result
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
-
-JSON = dict[str, Any]
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 
 class AggregateRecords(QueryTool):

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from mcp_django.access.scopes import ACTIONS, READ
-from mcp_django.protocol.errors import FieldError, field_error
-from mcp_django.tools.validation import TooMuchWork, accepter_of, find_errors, validator_of
+from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.tools.mirrored import Mirrored
-
-JSON = dict[str, Any]
-
-_MAX_ERRORS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +81,3 @@ class BaseTool(ABC):
     @abstractmethod
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         """The CallToolResult. Raises ToolError, or anything else, which the agent is told of without its text."""
-
-
-class Schema:
-    """A JSON Schema (2020-12) with its validator, built once."""
-
-    def __init__(self, schema: JSON) -> None:
-        self.schema = schema
-
-    @cached_property
-    def _validator(self) -> Any:
-        return validator_of(self.schema)
-
-    @cached_property
-    def _accepts(self) -> Callable[[Any], bool]:
-        return accepter_of(self.schema)
-
-    def errors(self, instance: Any) -> list[FieldError]:
-        """What is wrong with the instance, one entry a place, in the order of the places."""
-        if self._accepts(instance):
-            return []
-        try:
-            # A long list of wrong items has as many errors; the first few say enough.
-            found = find_errors(self._validator, instance, _MAX_ERRORS)
-        except TooMuchWork:
-            return [field_error("", "is nested too deeply, or too large, to be held against its schema", instance)]
-        found.sort(key=lambda error: [str(part) for part in error.absolute_path])
-        return [
-            field_error(".".join(str(part) for part in error.absolute_path), error.message[:500], error.instance)
-            for error in found
-        ]

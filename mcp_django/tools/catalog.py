@@ -5,26 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
-from mcp_django.access import switches
-from mcp_django.access.scopes import ACTIONS
-from mcp_django.access.switches import Switch
+from mcp_django.access import overrides
+from mcp_django.access.authentication import renew_principal
+from mcp_django.access.overrides import Switch
+from mcp_django.exceptions import ToolError
+from mcp_django.exchange.scopes import ACTIONS
+from mcp_django.hooks import ask
 from mcp_django.protocol.errors import MCPError, TooSlow
-from mcp_django.resources.policy import ask
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
-from mcp_django.tools.results import ToolError, error_result
+from mcp_django.tools.results import error_result
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.tools.mirrored import Mirrored
 
-JSON = dict[str, Any]
 
 logger = logging.getLogger("mcp_django")
 
@@ -55,14 +57,14 @@ class Entry:
 
 def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
     """The tools that the principal may call now; or would, if administrators had said that of them."""
-    rows = switches.tools.of(exchange) if said is None else said
+    rows = overrides.tools.of(exchange) if said is None else said
     entries = (_entry(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [entry for entry in entries if entry is not None]
 
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """The tools as tools/list has them; ``fresh`` if the switches are to be read anew."""
-    rows = switches.tools.of(exchange, fresh=fresh)
+    rows = overrides.tools.of(exchange, fresh=fresh)
     return [entry.describe(exchange.request) for entry in available(exchange, rows)]
 
 
@@ -76,8 +78,8 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
         return None
     fresh = tool.scope == ACTIONS
     if fresh and ACTIONS in exchange.principal.scopes:
-        exchange.renew_principal()
-    entry = _entry(tool, switches.tools.of(exchange, fresh=fresh), exchange)
+        renew_principal(exchange)
+    entry = _entry(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
     return None if entry is None else entry.tool
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.json_schema.schema import Schema
 from mcp_django.resources.columns import Column
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
@@ -12,15 +13,14 @@ from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import describe_model
 from mcp_django.tools import catalog
 from mcp_django.tools.actions import AdminActionTool
-from mcp_django.tools.base import Schema
 from mcp_django.tools.query import QueryTool
 from mcp_django.tools.results import structured_result
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 #: A lookup of each kind of field and a value that it takes.
 _SAMPLES: Mapping[Kind, tuple[str, Any]] = {

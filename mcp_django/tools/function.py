@@ -11,19 +11,20 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.json_schema.schema import Schema
+from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.signatures import InvalidArguments, Signature, call, named
-from mcp_django.tools.base import Annotations, BaseTool, Schema, TaskMode
+from mcp_django.signatures import Signature, call, named
+from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
-from mcp_django.tools.results import ToolError, may_be_longer
+from mcp_django.tools.results import may_be_longer
 from mcp_django.tools.returns import Returns
-from mcp_django.tools.schemas import flat, ready_schema
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
-
-JSON = dict[str, Any]
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
 
 class FunctionTool(BaseTool):

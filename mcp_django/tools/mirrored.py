@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from mcp_django.json_schema.schemas import subschemas
 from mcp_django.protocol.errors import HeaderMismatch
-from mcp_django.tools.schemas import subschemas
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.protocol.exchange import RequestHeaders
-
-JSON = dict[str, Any]
+    from mcp_django.exchange.exchange import RequestHeaders
 
 KEYWORD = "x-mcp-header"
 

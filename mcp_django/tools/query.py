@@ -8,18 +8,19 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.errors import field_error
+from mcp_django.exceptions import ToolError, field_error, unknown_name
+from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
-from mcp_django.resources.policy import ModelRights, Rights, unknown_name
-from mcp_django.resources.questions import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuestion
-from mcp_django.tools.base import Annotations, BaseTool, Schema
-from mcp_django.tools.results import FORMATS, ToolError, structured_result, table_result, text_block
+from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuestion
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.tools.base import Annotations, BaseTool
+from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.requests import MCPRequest
-    from mcp_django.protocol.exchange import Exchange
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
 
-JSON = dict[str, Any]
 
 #: One type a schema: some model interfaces drop a tool that gives two.
 _KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}

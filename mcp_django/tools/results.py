@@ -7,24 +7,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_django.protocol.errors import FieldError
+from mcp_django.exceptions import FieldError
 from mcp_django.protocol.jsonrpc import encode
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 #: What the text of a table may be.
 FORMATS = ("json", "csv")
 
 _QUOTED_IN_CSV = re.compile(r'[",\r\n]|^$')
-
-
-class ToolError(Exception):
-    """Raised in a tool to answer ``isError`` with this text, which the agent reads and may act on."""
-
-    def __init__(self, message: str, errors: Sequence[FieldError] = ()) -> None:
-        super().__init__(message)
-        self.message = message
-        self.errors = list(errors)
 
 
 def text_block(text: str) -> JSON:

@@ -10,12 +10,11 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import TypeAdapter
 
 from mcp_django.content import Block, Text
+from mcp_django.json_schema.schema import Schema
+from mcp_django.json_schema.schemas import flat, under_result
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.tools.base import Schema
 from mcp_django.tools.results import structured_result, text_result
-from mcp_django.tools.schemas import flat, under_result
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _BLOCKS: tuple[type, ...] = get_args(Block)
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}

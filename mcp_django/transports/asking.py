@@ -8,11 +8,11 @@ from itertools import count
 from typing import Protocol
 
 from mcp_django.conf import get_conf
-from mcp_django.protocol.dispatch import Asked
+from mcp_django.exchange.questions import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
-from mcp_django.protocol.questions import given_by
-from mcp_django.push import questions
-from mcp_django.push.addresses import Addresses
+from mcp_django.push.waiters import Addresses
+from mcp_django.server.dispatch import Asked
+from mcp_django.sessions import questions
 from mcp_django.types import JSON
 from mcp_django.workers import run_patiently
 

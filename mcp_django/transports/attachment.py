@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
-from mcp_django.push import lists
+from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
@@ -45,7 +45,7 @@ class Attachment:
         """
         unknown = self._on_loop(lambda: self._hub.lists.unknown(listener)) if listener.lists else frozenset()
         if unknown:
-            digests = lists.first_look(listener, unknown)
+            digests = list_changes.first_look(listener, unknown)
             self._on_loop(lambda: self._hub.lists.remember(listener, digests))
 
     def watch(self, listener: Listener, subscriptions: Collection[Subscription]) -> None:

@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, MCPError, RequestCancelled
-from mcp_django.protocol.exchange import Client
 from mcp_django.protocol.revisions import LEGACY
-from mcp_django.protocol.subscriptions import Listen
 from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.server.subscriptions import Listen
 from mcp_django.sites import MCPSite
 from mcp_django.transports.asking import ConnectionQuestions
 from mcp_django.transports.attachment import Attachment

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
-from mcp_django.access.principals import Principal
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import envelope
-from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, MCPError, NotInitialized, RequestTimedOut, Unauthenticated
-from mcp_django.protocol.exchange import Client
 from mcp_django.protocol.jsonrpc import Request, encode, error_message
-from mcp_django.protocol.methods import METHODS
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.listeners import Listener
+from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.methods import METHODS
 from mcp_django.transports.asking import ask
 from mcp_django.transports.in_flight import InFlight, Opening
 from mcp_django.workers import get_workers, run_patiently

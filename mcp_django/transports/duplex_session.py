@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcp_django.conf import get_conf
+from mcp_django.exchange.exchange import DEFAULT_LOG_LEVEL
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import LimitExceeded
-from mcp_django.protocol.exchange import DEFAULT_LOG_LEVEL, Client
 from mcp_django.push.listeners import Listener, Subscription
 from mcp_django.transports.attachment import Attachment
 

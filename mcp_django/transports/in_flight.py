@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
+from mcp_django.exchange.exchange import Cancellation, Connection, Exchange, Session
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestCancelled
-from mcp_django.protocol.exchange import Cancellation, Client, Connection, Exchange, Session
 from mcp_django.protocol.jsonrpc import Request
 from mcp_django.push.listeners import Listener
 from mcp_django.sites import MCPSite

@@ -14,8 +14,8 @@ from django.test.utils import isolate_apps
 from demo_project.flights.models import Airline, Flight
 from mcp_django import ModelMCP, site
 from mcp_django.access.authentication import PrincipalCache
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, Tool
 from mcp_django.push.listeners import watch
 from mcp_django.transports.http.endpoint import EndpointView

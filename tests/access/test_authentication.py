@@ -14,7 +14,7 @@ from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
 from mcp_django.access.authentication import authenticate
-from mcp_django.access.requests import from_settings
+from mcp_django.exchange.requests import from_settings
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer

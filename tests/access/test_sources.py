@@ -16,8 +16,8 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
 from mcp_django.access.authentication import authenticate, authenticate_again, authenticate_login, principals
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import MCPRequest, from_settings
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.push import visibility

@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from mcp_django import site
-from mcp_django.access.switches import Switch, Switches
+from mcp_django.access.overrides import Switch, Switches
 from mcp_django.models import Tool
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from mcp_django.access import tickets
-from mcp_django.access.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Ticket, digest
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.routing import get_asgi_application

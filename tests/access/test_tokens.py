@@ -14,8 +14,8 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from mcp_django.access import scopes
 from mcp_django.access.authentication import principals
+from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken, digest
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer

@@ -21,8 +21,8 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp_types import ElicitResult, PromptReference
 
-from mcp_django.access.scopes import SCOPES
 from mcp_django.conf import Conf
+from mcp_django.exchange.scopes import SCOPES
 from tests.conftest import need
 from tests.end_to_end.conftest import ROWS
 from tests.end_to_end.projects import PASSWORD, install, install_push, replace, set_up, start_project, token_of

@@ -13,8 +13,8 @@ from django.urls import path
 
 from demo_project.urls import urlpatterns as of_the_demo
 from mcp_django import workers
+from mcp_django.exchange.running import RUNNING
 from mcp_django.push import hub as hubs
-from mcp_django.push.running import RUNNING
 
 _counted: Counter[str] = Counter()
 _resync = hubs.Hub.resync

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcp_django.access.principals import Principal
+from mcp_django.exchange.principals import Principal
 from mcp_django.transports.stdio.pipes import PipeReader
 from mcp_django.transports.stdio.server import StdioServer
 from tests.fuzz.limits import LIMITS

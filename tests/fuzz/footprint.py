@@ -15,8 +15,8 @@ from django.db import connections
 from django.db.backends.signals import connection_created
 
 from mcp_django import workers
+from mcp_django.exchange.running import RUNNING
 from mcp_django.push import hub as hubs
-from mcp_django.push.running import RUNNING
 from tests.support.loop import LoopThread
 
 #: Threads that a serving process may have: those of pools, and the one that watches over deadlines.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mcp_django import site
-from mcp_django.access.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource, digest
 from tests.conftest import HTTP
 from tests.fuzz import footprint, oracle

@@ -11,14 +11,14 @@ import pytest
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, site
-from mcp_django.access.principals import Principal, Source
-from mcp_django.access.requests import from_settings
-from mcp_django.interrupts import Interruptible
+from mcp_django.db.interrupts import Interruptible
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import from_settings
+from mcp_django.hooks import ask
+from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
 from mcp_django.push.hub import get_hub
-from mcp_django.resources.policy import ask
-from mcp_django.tools.base import Schema
 from mcp_django.transports.duplex import Connection
 from tests.conftest import HTTP
 from tests.fuzz.strict import be_strict

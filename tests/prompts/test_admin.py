@@ -11,7 +11,7 @@ from django.test import Client
 
 from mcp_django import MCPSite
 from mcp_django.models import Prompt
-from mcp_django.prompts.rows import make_rows
+from mcp_django.override_rows import make_prompt_rows
 from tests.support.data import make_staff
 
 PROMPTS = "/admin/mcp_django/prompt/"
@@ -33,7 +33,7 @@ def client(superuser: User) -> Client:
 @pytest.fixture
 def row() -> Prompt:
     """The row of the demo's prompt."""
-    make_rows("default")
+    make_prompt_rows("default")
     found: Prompt = Prompt.objects.get(name=NAME)
     return found
 

@@ -14,7 +14,7 @@ from pydantic import Field
 from mcp_django import PromptMessage, site
 from mcp_django.content import Audio, Image, ResourceLink
 from mcp_django.models import Prompt
-from mcp_django.prompts.rows import make_rows
+from mcp_django.override_rows import make_prompt_rows
 from tests.conftest import PUSHING
 from tests.push.conftest import switch_a_tool
 from tests.support.data import token_of
@@ -43,7 +43,7 @@ def listed_changed(listen_id: int | str | None = None) -> Message:
 @pytest.fixture
 def row(users: Any) -> Prompt:
     """The row of the demo's prompt."""
-    make_rows("default")
+    make_prompt_rows("default")
     found: Prompt = Prompt.objects.get(name=NAME)
     return found
 
@@ -210,7 +210,7 @@ def test_a_prompt_that_asks_a_client_that_cannot(admin: Peer, declared: Declared
 def test_every_declared_prompt_has_a_row_that_says_what_the_prompt_says(row: Prompt) -> None:
     assert {found.name for found in Prompt.objects.all()} == set(site.prompts)
     assert (row.site, row.enabled, row.title, row.description, row.text) == ("mcp", True, "", "", "")
-    assert make_rows("default") == 0
+    assert make_prompt_rows("default") == 0
 
 
 def test_migrating_makes_the_rows(users: Any) -> None:

@@ -11,10 +11,9 @@ from django.test import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_django.prompts import templates
-from mcp_django.prompts.templates import compile_template
+from mcp_django.exceptions import ToolError
+from mcp_django.prompt_templates import _FILTERS, _engine, compile_template
 from mcp_django.protocol.errors import LimitExceeded
-from mcp_django.tools.results import ToolError
 
 
 def written(text: str, **values: str) -> str:
@@ -141,7 +140,7 @@ def test_a_tag_that_reaches_further(tag: str) -> None:
     assert refused(f"{{% {tag} %}}").startswith("Invalid block tag on line 1: ")
 
 
-@pytest.mark.parametrize("name", sorted(set(defaultfilters.register.filters) - set(templates._FILTERS)))
+@pytest.mark.parametrize("name", sorted(set(defaultfilters.register.filters) - set(_FILTERS)))
 def test_a_filter_that_is_not_allowed(name: str) -> None:
     assert refused(f"{{{{ a|{name} }}}}").startswith("Invalid filter: ")
     assert refused(f"{{{{ a|{name}:1000000000 }}}}").startswith("Invalid filter: ")
@@ -187,7 +186,7 @@ def test_a_long_value_that_stands_many_times() -> None:
             template.render({"a": "xxx"})
 
 
-@pytest.mark.parametrize("name", templates._FILTERS)
+@pytest.mark.parametrize("name", _FILTERS)
 @pytest.mark.parametrize("piece", ["a", "\n", "a ", "ΐ", "\ufdfa", "<", "%", "it's "], ids=ascii)
 def test_no_filter_makes_much_out_of_little(name: str, piece: str) -> None:
     argument = {"cut": ":'x'", "slice": ":':100000'", "truncatechars": ":100000", "truncatewords": ":100000",
@@ -230,7 +229,7 @@ def test_the_same_text_is_compiled_once() -> None:
 
 
 def test_no_loader_is_there() -> None:
-    engine: Any = templates._engine
+    engine: Any = _engine
 
     assert (engine.dirs, engine.loaders, engine.template_libraries, engine.autoescape) == ([], [], {}, False)
     assert [sorted(library.tags) for library in engine.template_builtins] == [["comment", "if"]]

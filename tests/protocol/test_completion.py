@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP, ToolError
 from mcp_django.models import Prompt
-from mcp_django.resources import completion
+from mcp_django.resources import completers
 from tests.shop.models import Apikey, Locker, Person, Product, Tag, Visit
 from tests.support.asking import DirectPeer, rights_on
 from tests.support.data import make_flights, make_staff
@@ -374,7 +374,7 @@ def test_negative_keys(root: DirectPeer) -> None:
 def test_every_question_for_integers_is_a_range_of_the_key(root: DirectPeer) -> None:
     """What an index answers: no row is looked at to be thrown away."""
     with CaptureQueriesContext(connection) as queries:
-        completion.complete_key(rights_on(Flight, root.user), "7")
+        completers.complete_key(rights_on(Flight, root.user), "7")
 
     asked = [query["sql"] for query in queries if "flights_flight" in query["sql"]]
     assert 5 <= len(asked) <= 19
@@ -433,7 +433,7 @@ def test_uuids_begin_with_what_was_typed(root: DirectPeer, declared: Declared, t
     declared.model(Product, fields=["name", "sku"])
     rights = rights_on(Product, root.user)
 
-    found = completion.complete_key(rights, typed, column=rights.columns["sku"]).values
+    found = completers.complete_key(rights, typed, column=rights.columns["sku"]).values
 
     plain = typed.lower().replace("-", "")
     assert sorted(found) == sorted(key for key in keys if key.replace("-", "").startswith(plain))

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from mcp_django.management.commands.mcp_protocol import TRANSPORTS, letters, table
-from mcp_django.protocol.methods import METHODS
+from mcp_django.server.methods import METHODS
 from tests.support.declared import Declared
 from tests.support.peers import REVISIONS, Peer
 

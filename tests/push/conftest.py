@@ -8,9 +8,9 @@ import pytest
 from django.conf import LazySettings
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.events.changes import Changes
 from mcp_django.models import Tool
-from mcp_django.push.bus import LocalBus, get_bus
-from mcp_django.push.changes import Changes
 from mcp_django.push.hub import Hub, _hubs
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, DuplexWatching, Message, Peer, Watching, meta

@@ -22,7 +22,7 @@ from redis.exceptions import RedisError
 from websockets import Subprotocol
 from websockets.sync.client import connect
 
-from mcp_django.push.bus import ChannelLayerBus
+from mcp_django.events.bus import ChannelLayerBus
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import schemas
 from tests.support.base import wanted_of

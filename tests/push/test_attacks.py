@@ -11,13 +11,13 @@ import pytest
 from django.conf import LazySettings
 
 from mcp_django import site
-from mcp_django.access.principals import Source
-from mcp_django.push import listeners, live
-from mcp_django.push.answers import LiveAnswer
-from mcp_django.push.bus import ChannelLayerBus
+from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.exchange.principals import Source
+from mcp_django.push import listeners, live_queries
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Identity, Listener, Subscription
+from mcp_django.push.live_answers import LiveAnswer
 from mcp_django.resources import uris
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, listen, watch
@@ -85,7 +85,7 @@ def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
         [query] = hub.live._queries.values()
         known = query.known
         hub.live.remove(subscription, listener)
-        hub.live._finish(query, known, live.Outcome(answer), serving_loop.loop.time())
+        hub.live._finish(query, known, live_queries.Outcome(answer), serving_loop.loop.time())
         hub.close()
         return hub.live._queries, hub.live._index
 
@@ -96,9 +96,9 @@ def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
 
 
 def test_holding_up_the_queries_of_others_with_another_header_on_each_stream() -> None:
-    many = [live.LiveQuery(Identity("user:1"), uris.Target("collection", f"a.{n}")) for n in range(200)]
-    few = [live.LiveQuery(Identity("user:2"), uris.Target("collection", "b"))]
-    lane = live.Lane()
+    many = [live_queries.LiveQuery(Identity("user:1"), uris.Target("collection", f"a.{n}")) for n in range(200)]
+    few = [live_queries.LiveQuery(Identity("user:2"), uris.Target("collection", "b"))]
+    lane = live_queries.Lane()
     for query in (*many, *few):
         lane.put(query)
 

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.connection import ConnectionDoesNotExist
 
 from mcp_django import changed
-from mcp_django.push.changes import ModelChange
+from mcp_django.events.changes import ModelChange
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Gizmo, Person, Product, SpareGadget, Tag, Unwatched, Ware
 from tests.support.declared import Declared

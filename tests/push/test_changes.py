@@ -11,7 +11,8 @@ from django.conf import LazySettings
 from django.core.management import call_command
 from django.db import connection, transaction
 
-from mcp_django.push.changes import ModelChange, current
+from mcp_django.events.changes import ModelChange
+from mcp_django.events.transaction import current
 from tests.push.conftest import Heard
 from tests.shop.models import Tag
 

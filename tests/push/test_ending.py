@@ -15,13 +15,13 @@ from django.utils import timezone
 
 from demo_project.flights.models import Flight
 from mcp_django import site
-from mcp_django.access.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.push import visibility
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Listener
-from mcp_django.push.sessions import _digest
+from mcp_django.sessions.store import _digest
 from tests.conftest import PUSHING
 from tests.push.conftest import SUBSCRIPTION_ID, assert_nothing_but, updated, watch
 from tests.support.asking import request_of

@@ -12,12 +12,13 @@ from django.db import OperationalError, connection
 from django.test import Client
 
 from demo_project.flights.models import Airline, Flight
-from mcp_django import outages, site
-from mcp_django.interrupts import Interruptible
+from mcp_django import site
+from mcp_django.db import outages
+from mcp_django.db.interrupts import Interruptible
 from mcp_django.models import AccessToken, Prompt, Tool
-from mcp_django.prompts.rows import make_rows
+from mcp_django.override_rows import make_prompt_rows
 from mcp_django.protocol.errors import RequestCancelled
-from mcp_django.push import lists
+from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.tools.catalog import Entry
@@ -47,20 +48,20 @@ Meanwhile = dict[str, Callable[[], None]]
 @pytest.fixture(autouse=True)
 def no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sweep finds by itself what these tests want told."""
-    monkeypatch.setattr(lists, "_SWEPT_SECONDS", 3_600.0)
+    monkeypatch.setattr(list_changes, "_SWEPT_SECONDS", 3_600.0)
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Each list that was looked at from now on: for whom, and which."""
     looked: list[tuple[str, str]] = []
-    written = lists._written
+    written = list_changes._written
 
     def noted(page: Any, exchange: Any, revision: str) -> bytes:
         looked.append((exchange.request.user.username, page.method))
         return written(page, exchange, revision)
 
-    monkeypatch.setattr(lists, "_written", noted)
+    monkeypatch.setattr(list_changes, "_written", noted)
     return looked
 
 
@@ -104,7 +105,7 @@ def restrict_a_tool(users: Users) -> None:
 
 
 def entitle_a_prompt(users: Users) -> None:
-    make_rows("default")
+    make_prompt_rows("default")
     prompt = Prompt.objects.get(name="punctuality_report")
     prompt.title = "Another title"
     prompt.save()
@@ -362,7 +363,7 @@ def test_the_rights_of_others_cannot_be_observed_by_listening(
 def test_toggling_a_switch_without_end_makes_no_more_work_than_one_toggle(
     viewer: Peer, users: Users, flights: Any, looks: list[Any], monkeypatch: pytest.MonkeyPatch, peers: Peers
 ) -> None:
-    monkeypatch.setattr(lists, "_PAUSE_SECONDS", 3_600.0)
+    monkeypatch.setattr(list_changes, "_PAUSE_SECONDS", 3_600.0)
     watching = watch_lists(viewer, MODERN, UA)
     looks.clear()
 
@@ -398,10 +399,10 @@ def test_the_last_toggle_of_a_flood_is_told(viewer: Peer, users: Users, flights:
 
 
 def test_the_many_connections_of_one_principal_do_not_hold_up_others() -> None:
-    flood = [lists.Audience("user:1") for _ in range(1_000)]
-    victims = [lists.Audience("user:2"), lists.Audience("user:3")]
+    flood = [list_changes.Audience("user:1") for _ in range(1_000)]
+    victims = [list_changes.Audience("user:2"), list_changes.Audience("user:3")]
 
-    assert lists.in_turns([*flood, *victims])[:3] == [flood[0], *victims]
+    assert list_changes.in_turns([*flood, *victims])[:3] == [flood[0], *victims]
 
 
 @ON_THE_DOOR
@@ -478,7 +479,7 @@ def test_what_was_changed_without_a_signal_is_found_by_the_sweep(
     watching = watch_lists(viewer, MODERN, UA)
 
     Tool.objects.filter(name="get_record").update(enabled=False)
-    monkeypatch.setattr(lists, "_SWEPT_SECONDS", 0.0)
+    monkeypatch.setattr(list_changes, "_SWEPT_SECONDS", 0.0)
 
     assert_told(watching, {"tools"}, MODERN)
 
@@ -487,7 +488,7 @@ def test_what_was_changed_without_a_signal_is_found_by_the_sweep(
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """What happens before and after the first look at the lists of a stream."""
     happens: Meanwhile = {}
-    first_look = lists.first_look
+    first_look = list_changes.first_look
 
     def look(*args: Any) -> dict[str, bytes]:
         happens.get("before", lambda: None)()
@@ -495,7 +496,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
         happens.get("after", lambda: None)()
         return found
 
-    monkeypatch.setattr(lists, "first_look", look)
+    monkeypatch.setattr(list_changes, "first_look", look)
     return happens
 
 
@@ -551,7 +552,7 @@ def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
-        broken.setattr(lists, "_digests", fail_with(OperationalError("away")))
+        broken.setattr(list_changes, "_digests", fail_with(OperationalError("away")))
         watching = watch_lists(viewer, MODERN, UA)
 
     describe_a_tool(users)
@@ -563,11 +564,11 @@ def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
 def test_a_change_is_told_once_the_database_is_there_again(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lists, "_AFTER_ERROR_SECONDS", 0.01)
+    monkeypatch.setattr(list_changes, "_AFTER_ERROR_SECONDS", 0.01)
     watching = watch_lists(viewer, MODERN, UA)
 
     with monkeypatch.context() as broken:
-        broken.setattr(lists, "_digests", fail_with(OperationalError("away")))
+        broken.setattr(list_changes, "_digests", fail_with(OperationalError("away")))
         describe_a_tool(users)
         wait_for(lambda: caplog.text.count("trying again") > 1, "two failures")
 
@@ -649,13 +650,13 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
     users: Users, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = request_of(users.viewer)
-    monkeypatch.setattr(lists, "current_request", lambda _: request)
+    monkeypatch.setattr(list_changes, "current_request", lambda _: request)
     listener = Listener(site=site, principal=request.mcp, request=request, lists=frozenset(LISTS))
     given_up = Interruptible()
     given_up.interrupted = True
 
     with given_up.answering(), pytest.raises(RequestCancelled):
-        lists.first_look(listener, LISTS)
+        list_changes.first_look(listener, LISTS)
 
     assert caplog.text == ""
 
@@ -666,7 +667,7 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
 def test_a_database_that_goes_away_while_lists_are_compared_changes_none(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, revision: str, hook: type[Leaving]
 ) -> None:
-    monkeypatch.setattr(lists, "_AFTER_ERROR_SECONDS", 0.01)
+    monkeypatch.setattr(list_changes, "_AFTER_ERROR_SECONDS", 0.01)
     leaving = hook("flights.flight", monkeypatch)
     watching = watch_lists(peers(token_of(users.viewer)), revision, UA)
     leaving.times = 2

@@ -15,15 +15,15 @@ from django.db import OperationalError, transaction
 
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
-from mcp_django.access.principals import Principal
-from mcp_django.access.scopes import READ
+from mcp_django.events.changes import Changes
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken, WatchedResource
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import live
-from mcp_django.push.answers import LiveAnswer, Viewer
-from mcp_django.push.changes import Changes
+from mcp_django.push import live_queries
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Identity
+from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from mcp_django.transports.http import sessions
 from tests.conftest import PUSHING
@@ -516,10 +516,10 @@ def test_a_slow_query_holds_up_no_other_and_no_request(
 
 
 def test_one_principal_s_many_queries_wait_for_the_few_of_another() -> None:
-    lane = live.Lane()
+    lane = live_queries.Lane()
     first, second = Identity("user:1"), Identity("user:2")
-    many = [live.LiveQuery(first, uris.Target("collection", f"a.{n}")) for n in range(200)]
-    few = [live.LiveQuery(second, uris.Target("collection", f"b.{n}")) for n in range(3)]
+    many = [live_queries.LiveQuery(first, uris.Target("collection", f"a.{n}")) for n in range(200)]
+    few = [live_queries.LiveQuery(second, uris.Target("collection", f"b.{n}")) for n in range(3)]
     for query in (*many, *few):
         lane.put(query)
 
@@ -565,10 +565,10 @@ def test_a_query_that_is_too_slow_is_asked_again_and_its_clients_are_told_to_loo
         raise TooSlow
 
     monkeypatch.setattr(Viewer, "answer", too_slow)
-    monkeypatch.setattr(live, "_LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(live_queries, "_LONGEST_PAUSE", 0.1)
     change(Flight, 2, notes="the answer stays")
     assert told(watching) == [JFK]
-    assert len(asked) == live._TRIES
+    assert len(asked) == live_queries._TRIES
 
     # Which answer they then saw, nobody knows: the next one that is found is told.
     monkeypatch.setattr(Viewer, "answer", answer)
@@ -591,7 +591,7 @@ def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
         raise TooSlow
 
     monkeypatch.setattr(Viewer, "answer", too_slow)
-    monkeypatch.setattr(live, "_LONGEST_PAUSE", 0.1)
+    monkeypatch.setattr(live_queries, "_LONGEST_PAUSE", 0.1)
     change(Flight, 1, number=7)
 
     assert told(watching) == []

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_django.push import payloads
-from mcp_django.push.changes import Changes, ModelChange
+from mcp_django.events import payloads
+from mcp_django.events.changes import Changes, ModelChange
 
 
 def event_of(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:

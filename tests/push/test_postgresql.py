@@ -28,11 +28,11 @@ from hypothesis import strategies as st
 
 import mcp_django
 from demo_project.flights.models import Airline
-from mcp_django.push import bus as buses
-from mcp_django.push import postgresql
-from mcp_django.push.changes import ACCESS, note, note_control
+from mcp_django.events import bus as buses
+from mcp_django.events import postgresql
+from mcp_django.events.postgresql import PostgreSQLBus
+from mcp_django.events.transaction import ACCESS, note, note_control
 from mcp_django.push.hub import Hub
-from mcp_django.push.postgresql import PostgreSQLBus
 from tests.conftest import _close_hubs, need
 from tests.end_to_end.servers import wait_for
 from tests.push.channels import (
@@ -495,7 +495,7 @@ settings.DATABASES['default']['OPTIONS'] = {'pool': {'min_size': 1, 'max_size': 
     code = """
 import asyncio, threading
 from django.db import connection, transaction
-from mcp_django.push.bus import get_bus
+from mcp_django.events.bus import get_bus
 joined, heard = threading.Event(), threading.Event()
 async def listen():
     async for event in get_bus().subscribe(joined.set):

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
-from mcp_django.push import redis as receiving
-from mcp_django.push.bus import ChannelLayerBus
-from mcp_django.push.changes import Changes
+from mcp_django.events import redis as receiving
+from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.events.changes import Changes
 from mcp_django.push.follower import Follower
 from tests.conftest import need
 from tests.end_to_end.servers import wait_for

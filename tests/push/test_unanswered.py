@@ -13,7 +13,7 @@ from django.db import OperationalError, transaction
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import unanswered, visibility
+from mcp_django.push import retries, visibility
 from mcp_django.push.hub import Hub
 from mcp_django.resources import rows
 from tests.end_to_end.servers import wait_for
@@ -62,10 +62,10 @@ class Database:
 def database(monkeypatch: pytest.MonkeyPatch) -> Database:
     database = Database()
     monkeypatch.setattr(rows, "visible_keys", database.visible_keys)
-    monkeypatch.setattr(unanswered, "_FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(unanswered, "_LAST_PAUSE", 0.1)
-    monkeypatch.setattr(unanswered, "_LAST_PAUSE_AWAY", 0.1)
-    monkeypatch.setattr(unanswered, "_ROUNDS", 3)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "_LAST_PAUSE", 0.1)
+    monkeypatch.setattr(retries, "_LAST_PAUSE_AWAY", 0.1)
+    monkeypatch.setattr(retries, "_ROUNDS", 3)
     return database
 
 
@@ -228,14 +228,14 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
     monkeypatch: pytest.MonkeyPatch,
     hub: Callable[[], Hub],
 ) -> None:
-    monkeypatch.setattr(unanswered, "_ROUNDS", ALWAYS)
+    monkeypatch.setattr(retries, "_ROUNDS", ALWAYS)
     watching = watch(ops, MODERN, FLIGHTS, QUIET)
     database.failures = ALWAYS
     jfk.save()
     wait_for(lambda: database.asked, "the first question")
 
     users.ops.groups.clear()
-    monkeypatch.setattr(unanswered, "_ROUNDS", 0)
+    monkeypatch.setattr(retries, "_ROUNDS", 0)
     wait_for(lambda: not hub().unanswered._entries, "the answer")
 
     # The last word on a record that was visible; of the collection, nothing.
@@ -244,24 +244,24 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
 
 
 def test_a_question_that_was_put_in_vain_for_days_is_put_again(transport: str) -> None:
-    entry = unanswered._Entry(rounds=5_000)
+    entry = retries._Entry(rounds=5_000)
 
-    pause = unanswered.Unanswered(cast("Hub", None))._pause(entry, visibility.Checked(is_away=True))
+    pause = retries.Unanswered(cast("Hub", None))._pause(entry, visibility.Checked(is_away=True))
 
-    assert pause == unanswered._LAST_PAUSE_AWAY
+    assert pause == retries._LAST_PAUSE_AWAY
 
 
 def test_an_error_on_the_way_to_a_question_ends_no_others(
     ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
 ) -> None:
-    ask, errors = unanswered.Unanswered._ask, [ZeroDivisionError(), ZeroDivisionError()]
+    ask, errors = retries.Unanswered._ask, [ZeroDivisionError(), ZeroDivisionError()]
 
     async def fail_at_first(self: Any, *args: Any) -> None:
         if errors:
             raise errors.pop()
         await ask(self, *args)
 
-    monkeypatch.setattr(unanswered.Unanswered, "_ask", fail_at_first)
+    monkeypatch.setattr(retries.Unanswered, "_ask", fail_at_first)
     watching = watch(ops, MODERN, JFK, FLIGHTS, QUIET)
     database.failures = 1
 
@@ -315,7 +315,7 @@ def test_a_check_that_fails_hides_its_own_model_and_no_other(
 @pytest.fixture
 def impatient(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.MCP = {**settings.MCP, "STATEMENT_SECONDS": 0.5}
-    monkeypatch.setattr(unanswered, "_FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.02)
 
 
 def test_a_slow_query_is_stopped_and_asked_again(impatient: None, admin: Peer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django import site
-from mcp_django.push.changes import ModelChange
+from mcp_django.events.changes import ModelChange
 from tests.push.conftest import Heard
 from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched
 

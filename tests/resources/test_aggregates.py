@@ -26,9 +26,9 @@ from demo_project.flights.models import Airline, Airport, Disruption, Flight, Pl
 from mcp_django import ModelMCP
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources.aggregates import Question, Table, aggregate
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.measures import PARTS
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.questions import InvalidQuestion
 from tests.shop.models import Book, Product, Tag
 from tests.support.asking import DirectPeer, errors_of, rights_on
 from tests.support.data import make_flights, make_staff

@@ -12,8 +12,8 @@ from django.contrib.auth.models import User
 
 from demo_project.flights.models import Flight
 from mcp_django.resources import kinds, rows
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.questions import InvalidQuestion
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights

@@ -9,8 +9,8 @@ from asgiref.sync import async_to_sync
 from django.conf import LazySettings
 from django.db import DatabaseError, connection, connections, transaction
 
-from mcp_django.interrupts import Interruptible
-from mcp_django.outages import is_database_away, is_outage
+from mcp_django.db.interrupts import Interruptible
+from mcp_django.db.outages import is_database_away, is_outage
 from mcp_django.workers import get_workers
 
 
@@ -62,6 +62,6 @@ def test_a_transaction_that_has_failed_is_no_outage() -> None:
 
 @pytest.mark.parametrize("error", [SystemExit(), KeyboardInterrupt()])
 def test_what_ends_a_process_is_no_outage(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.outages.is_database_away", lambda: True)
+    monkeypatch.setattr("mcp_django.db.outages.is_database_away", lambda: True)
 
     assert not is_outage(error)

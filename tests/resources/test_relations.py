@@ -18,8 +18,8 @@ from django.utils.safestring import mark_safe
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.resources import rows
+from mcp_django.resources.filters import InvalidQuestion
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.questions import InvalidQuestion
 from tests.shop.models import (
     Book,
     CheapProduct,

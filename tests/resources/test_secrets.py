@@ -16,7 +16,7 @@ from django.db import models
 from mcp_django import MCPSite, site
 from mcp_django.models import AccessToken, Tool, WatchedResource
 from mcp_django.models import Session as MCPSession
-from mcp_django.resources.secrets import is_hidden_model, is_secret_name
+from mcp_django.secrets import is_hidden_model, is_secret_name
 from tests.shop.models import Apikey, Product, Tag
 from tests.support.asking import DirectPeer
 from tests.support.data import token_of

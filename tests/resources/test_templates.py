@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, ToolError, resource
 from mcp_django.resources import queries, templates
-from mcp_django.resources.plain_templates import PlainTemplate
+from mcp_django.resources.function_templates import PlainTemplate
 from tests.conftest import PUSHING
 from tests.shop.models import Product, Tag
 from tests.support.asking import DirectPeer, rights_on

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, connection
 
-from mcp_django import outages, site
+from mcp_django import site
+from mcp_django.db import outages
 
 _LEAVING = {
     "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())",

@@ -7,7 +7,7 @@ import os
 import select
 
 from mcp_django import MCPSite
-from mcp_django.access.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, digest
 from mcp_django.transports.stdio.pipes import PipeReader
 from mcp_django.transports.stdio.server import StdioServer

@@ -14,10 +14,12 @@ from django.utils import timezone, translation
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from mcp_django import site
+from mcp_django.exchange.exchange import Exchange, NoConnection
 from mcp_django.models import ResultPart, Task
-from mcp_django.protocol.dispatch import respond
-from mcp_django.protocol.exchange import Client, Exchange, NoConnection
-from mcp_django.tasks import running, store
+from mcp_django.protocol.envelope import Client
+from mcp_django.server import background
+from mcp_django.server.dispatch import respond
+from mcp_django.tasks import store
 from mcp_django.tasks.shapes import task_json
 from tests.conftest import PUSHING
 from tests.end_to_end.servers import wait_for
@@ -454,7 +456,7 @@ def test_open_tasks_hold_no_thread(client: Peer, database: None, configure: Conf
 
 def _finished(client: Peer) -> Any:
     created = tasks.start(client, "add", a=1, b=2)
-    running.run(created["taskId"])
+    background.run(created["taskId"])
     return created
 
 

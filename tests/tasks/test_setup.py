@@ -50,7 +50,7 @@ def no_package(patch: pytest.MonkeyPatch) -> Iterator[None]:
     import mcp_django.tasks
 
     with override_settings(MCP=settings.MCP), patch.context() as patch:
-        patch.delitem(sys.modules, "mcp_django.tasks.jobs", raising=False)
+        patch.delitem(sys.modules, "mcp_django.server.jobs", raising=False)
         patch.delattr(mcp_django.tasks, "jobs", raising=False)
         patch.setitem(sys.modules, "django_tasks", None)
         patch.setitem(sys.modules, "django.tasks", None)

@@ -9,8 +9,9 @@ from django.db import OperationalError
 
 from mcp_django import site
 from mcp_django.models import AccessToken, Task
+from mcp_django.push import task_watch
 from mcp_django.push.listeners import Listener
-from mcp_django.tasks import store, watching
+from mcp_django.tasks import store
 from tests.conftest import PUSHING
 from tests.support import tasks
 from tests.support.asking import request_of
@@ -36,9 +37,9 @@ def test_a_database_that_is_away_for_one_principal_silences_no_other(
             raise OperationalError("away")
         return listener.request
 
-    monkeypatch.setattr(watching, "current_request", request_now)
+    monkeypatch.setattr(task_watch, "current_request", request_now)
 
-    assert watching._principals(listeners) == {listeners[1]: requests[users.viewer].mcp}
+    assert task_watch._principals(listeners) == {listeners[1]: requests[users.viewer].mcp}
 
 
 def told(watching: Watching, seconds: float = 30) -> Message:

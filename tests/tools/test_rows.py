@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.test import override_settings
 
 from mcp_django import site
-from mcp_django.access import switches
+from mcp_django.access import overrides
 from mcp_django.models import Tool
-from mcp_django.tools.rows import make_rows
+from mcp_django.override_rows import make_tool_rows
 from tests.conftest import PUSHING
 from tests.support.data import token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
@@ -29,7 +29,7 @@ def refused(peer: Peer, name: str, **arguments: Any) -> bool:
 def rows(users: Any) -> dict[str, Tool]:
     """The rows of all tools, by name; those that an earlier test left are gone."""
     Tool.objects.exclude(name__in=site.tools).delete()
-    make_rows("default")
+    make_tool_rows("default")
     return {row.name: row for row in Tool.objects.all()}
 
 
@@ -44,7 +44,7 @@ def test_every_tool_has_a_row_that_says_what_the_tool_says(rows: dict[str, Tool]
 def test_rows_that_are_there_are_left_alone(rows: dict[str, Tool]) -> None:
     Tool.objects.filter(name="get_record").update(enabled=False)
 
-    assert make_rows("default") == 0
+    assert make_tool_rows("default") == 0
     assert Tool.objects.get(name="get_record").enabled is False
 
 
@@ -126,7 +126,7 @@ def test_switches_are_read_once_in_a_while(admin: Peer, rows: dict[str, Tool]) -
         admin.call("describe_models")
         Tool.objects.update(enabled=False)
         remembered = not refused(admin, "describe_models")
-        switches.forget()
+        overrides.forget()
 
         assert remembered
         assert refused(admin, "describe_models")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_django import site
-from mcp_django.tools.base import Schema
-from mcp_django.tools.validation import accepter_of, find_errors, validator_of
+from mcp_django.json_schema.schema import Schema
+from mcp_django.json_schema.validation import accepter_of, find_errors, validator_of
 
 JSON = dict[str, Any]
 

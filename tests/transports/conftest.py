@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcp_django.push.changes import watch
+from mcp_django import sites
 from tests.support.peers import Peers
 from tests.transports import tenants
 from tests.transports.gates import Gate
@@ -20,7 +20,7 @@ def tenant_peers(peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch) -
     settings.ROOT_URLCONF = tenants.URLCONF
     peers.site = site
     yield peers
-    watch.sites.discard(site)
+    sites._sites.discard(site)
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline
 from mcp_django import ModelMCP, site
+from mcp_django.exchange.running import Running
 from mcp_django.models import AccessToken, CallStream, OpenQuestion, PostedMessage, Session, StreamEvent
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import hub as hubs
-from mcp_django.push import posted, questions, streams
-from mcp_django.push.questions import answer_question
-from mcp_django.push.running import Running
+from mcp_django.sessions import mailbox, questions, streams
+from mcp_django.sessions.questions import answer_question
 from mcp_django.transports.http import asgi, event_log
 from mcp_django.transports.http.endpoint import EndpointView
 from mcp_django.transports.http.messages import HTTPResponse
@@ -547,7 +547,7 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
             try:
                 assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, tell=False)
                 PostedMessage.objects.create(address="here", body=f"{number}/{step}")
-                taken.extend(posted.take("here"))
+                taken.extend(mailbox.take("here"))
             except Exception as error:  # noqa: BLE001 - told by the test
                 errors.append(repr(error))
         connections.close_all()
@@ -560,7 +560,7 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
 
     assert errors == []
     assert StreamEvent.objects.count() == 6 * 30
-    assert sorted([*taken, *posted.take("here")]) == sorted(
+    assert sorted([*taken, *mailbox.take("here")]) == sorted(
         f"{number}/{step}" for number in range(6) for step in range(1, 31)
     )
 

@@ -18,11 +18,12 @@ from django.db import connection
 from django.http import HttpRequest
 
 from mcp_django import MCPSite, site
-from mcp_django.interrupts import Interruptible
-from mcp_django.protocol.dispatch import respond
-from mcp_django.protocol.exchange import Cancellation, Client, Exchange
+from mcp_django.db.interrupts import Interruptible
+from mcp_django.exchange.exchange import Cancellation, Exchange
+from mcp_django.protocol.envelope import Client
 from mcp_django.push.hub import Hub, _hubs, get_hub
 from mcp_django.push.listeners import Listener, watch
+from mcp_django.server.dispatch import respond
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
 from mcp_django.transports.http.streams import ListenerStream

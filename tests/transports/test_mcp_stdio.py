@@ -12,9 +12,8 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.urls import include, path
 
-from mcp_django import MCPSite, site
+from mcp_django import MCPSite, site, sites
 from mcp_django.management.arguments import find_site
-from mcp_django.push.changes import watch
 from tests.transports import tenants
 
 pytestmark = pytest.mark.django_db
@@ -45,7 +44,7 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield serve
     for one in made:
         if one is not site:
-            watch.sites.discard(one)
+            sites._sites.discard(one)
 
 
 @pytest.mark.parametrize(("arguments", "text"), [

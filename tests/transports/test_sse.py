@@ -13,8 +13,8 @@ from django.test import Client
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
+from mcp_django.exchange.questions import Elicitation
 from mcp_django.models import AccessToken, SSEConnection
-from mcp_django.protocol.questions import Elicitation
 from mcp_django.push import hub as hubs
 from mcp_django.routing import get_asgi_application
 from mcp_django.transports.http import sse

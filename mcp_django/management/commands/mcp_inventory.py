@@ -15,12 +15,11 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
 from mcp_django import inventory
-from mcp_django.access import scopes
+from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
 from mcp_django.models import Tool
 from mcp_django.sites import MCPSite
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 _WIDTH = 110
 

@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from mcp_django.access import scopes
+from mcp_django.exchange import scopes
 from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
 from mcp_django.models import AccessToken
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from http import HTTPStatus
 
-from mcp_django.access.requests import from_scope
 from mcp_django.conf import get_conf
+from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from mcp_django.access import origins
 from mcp_django.access.authentication import authenticate
-from mcp_django.access.principals import Principal
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, MCPError, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era

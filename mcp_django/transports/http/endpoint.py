@@ -12,19 +12,20 @@ from http import HTTPStatus
 from typing import Any
 
 from mcp_django.access.authentication import authenticate, authenticate_from_memory
-from mcp_django.access.principals import Principal
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.deadlines import deadlines
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
-from mcp_django.protocol.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import HeaderMismatch, InternalError, InvalidRequest, MCPError, Overloaded
-from mcp_django.protocol.exchange import Client, Exchange
-from mcp_django.protocol.methods import METHODS
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, NEWEST_LEGACY, POLLING_REVISIONS, Era
-from mcp_django.push.questions import answer_question
-from mcp_django.push.running import RUNNING, running_key
-from mcp_django.push.sessions import StoredSession
+from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.methods import METHODS
+from mcp_django.sessions.questions import answer_question
+from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
 from mcp_django.transports.http.base import View

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
-from mcp_django.push import streams
 from mcp_django.push.hub import get_hub
+from mcp_django.sessions import streams
 from mcp_django.transports.http.messages import event
 from mcp_django.workers import run_patiently
 

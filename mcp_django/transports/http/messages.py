@@ -7,9 +7,9 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from mcp_django.access.requests import MCPRequest
-from mcp_django.protocol.dispatch import Asked
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import InvalidRequest
+from mcp_django.server.dispatch import Asked
 from mcp_django.transports.http.headers import Headers
 
 JSON_TYPE = "application/json"

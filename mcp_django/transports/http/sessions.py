@@ -5,13 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from mcp_django.access.principals import Principal
+from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.errors import NotInitialized, UnsupportedVersionHeader
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS
-from mcp_django.push import streams
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.push.sessions import StoredSession
 from mcp_django.push.visibility import session_uris, subscriptions, unseen
+from mcp_django.sessions import streams
+from mcp_django.sessions.store import StoredSession
 from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http import headers as mcp_headers

@@ -20,16 +20,16 @@ from urllib.parse import parse_qs
 
 from django.utils import timezone
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
+from mcp_django.events.publisher import flush
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.middleware_policy import socket_problem
 from mcp_django.models import SSEConnection
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
-from mcp_django.push import posted
 from mcp_django.push.hub import get_hub
-from mcp_django.push.publisher import flush
+from mcp_django.sessions import mailbox
 from mcp_django.sites import MCPSite
 from mcp_django.transports.duplex import Connection
 from mcp_django.transports.http.base import View
@@ -258,9 +258,9 @@ class MessageView(View):
         found = SSEConnection.objects.filter(pk=key[:64], owner=owner, lease_until__gt=timezone.now()).first()
         if found is None or found.key != key:
             raise _no_stream()
-        if posted.waiting(_address(key)) >= get_conf().MAX_IN_FLIGHT:
+        if mailbox.waiting(_address(key)) >= get_conf().MAX_IN_FLIGHT:
             raise _too_many()
-        posted.put(_address(key), body.decode())
+        mailbox.put(_address(key), body.decode())
         # Before the client goes on.
         flush()
 
@@ -287,7 +287,7 @@ def _renew_and_take(key: str, address: str) -> list[str] | None:
     """What was posted to other processes; None where the stream was taken for dead."""
     if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
         return None
-    return posted.take(address)
+    return mailbox.take(address)
 
 
 async def _forget(key: str) -> None:

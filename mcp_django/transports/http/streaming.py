@@ -10,10 +10,9 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import MCPRequest
 from mcp_django.conf import get_conf
-from mcp_django.protocol.dispatch import Asked
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
@@ -24,6 +23,7 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.push.hub import find_hub, get_hub
+from mcp_django.server.dispatch import Asked
 from mcp_django.transports.asking import StoredQuestions, ask
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.messages import HTTPResponse

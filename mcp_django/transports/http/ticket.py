@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcp_django.access import tickets
-from mcp_django.access.principals import Principal
+from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.messages import HTTPResponse

@@ -18,8 +18,8 @@ from django.urls import ResolverMatch, URLPattern
 from django.urls.resolvers import RoutePattern
 from django.views.decorators.csrf import csrf_exempt
 
-from mcp_django.access.requests import from_view
 from mcp_django.conf import get_conf
+from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from mcp_django.access.principals import Principal
-from mcp_django.access.requests import from_settings
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import from_settings
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import LimitExceeded, MCPError
 from mcp_django.protocol.revisions import LEGACY

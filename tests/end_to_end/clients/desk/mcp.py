@@ -4,7 +4,7 @@ import time
 from typing import Literal
 
 from mcp_django import prompt, resource, tool
-from mcp_django.access.requests import MCPRequest
+from mcp_django.exchange.requests import MCPRequest
 from tests.end_to_end.clients.desk.models import Ticket
 
 NAME = {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}

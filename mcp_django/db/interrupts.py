@@ -1,0 +1,121 @@
+"""Stopping the database query of a request that its client has given up.
+
+A thread cannot be stopped, and a query that nobody waits for would hold its worker and its locks to the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import Any
+
+from django.db import OperationalError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from mcp_django.db.outages import forget_failure
+
+logger = logging.getLogger("mcp_django")
+
+
+#: A query that begins while an interrupt is on its way is not met by it, so it is sent again.
+_PAUSES = (0.0, 0.05, 0.2, 1.0)
+
+_answering: ContextVar[Interruptible | None] = ContextVar("mcp_django_answering", default=None)
+
+
+def was_interrupted() -> bool:
+    """Whether the request that this thread answers was given up: what fails in it now is nobody's fault."""
+    answering = _answering.get()
+    return answering is not None and answering.interrupted
+
+
+@dataclass(slots=True, eq=False)
+class Interruptible:
+    """The database connections of the thread that answers a request, while it answers it."""
+
+    interrupted: bool = False
+    _lock: Lock = field(default_factory=Lock)
+    _is_left: bool = False
+    #: Set when the handler is left, for whoever waits for that.
+    _waiting: Event | None = None
+    _connections: list[BaseDatabaseWrapper] = field(default_factory=list)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Around the handler, in its thread. Once left, an interrupt can meet no other request's query."""
+        mine = list(connections.all())
+        with self._lock:
+            self._connections = mine
+        for connection in mine:
+            forget_failure(connection)
+            connection.execute_wrappers.append(self._execute)
+        token = _answering.set(self)
+        try:
+            yield
+        finally:
+            _answering.reset(token)
+            for connection in mine:
+                connection.execute_wrappers.remove(self._execute)
+            with self._lock:
+                self._connections, self._is_left = [], True
+                waiting = self._waiting
+            if waiting is not None:
+                waiting.set()
+
+    def interrupt(self) -> None:
+        """Stop what the thread's connections are doing; may talk to the database, so not for an event loop."""
+        self.interrupted = True
+        with self._lock:
+            left = self._waiting = self._waiting or Event()
+            if self._is_left:
+                left.set()
+        for pause in _PAUSES:
+            if left.wait(pause):
+                return
+            with self._lock:
+                if not self._connections:
+                    return  # Not begun: what begins now is refused by its first query.
+                for connection in self._connections:
+                    _stop(connection)
+
+    def _execute(self, execute: Callable[..., Any], *args: Any) -> Any:
+        """No further query begins for a request that was given up."""
+        if self.interrupted:
+            raise OperationalError("The request was cancelled.")
+        return execute(*args)
+
+
+def _stop(connection: BaseDatabaseWrapper) -> None:
+    stop = _STOPS.get(connection.vendor)
+    if stop is not None and connection.connection is not None:
+        try:
+            stop(connection)
+        except Exception:
+            logger.warning("A query of a cancelled request could not be stopped", exc_info=True)
+
+
+def _stop_sqlite(connection: BaseDatabaseWrapper) -> None:
+    connection.connection.interrupt()
+
+
+def _stop_postgresql(connection: BaseDatabaseWrapper) -> None:
+    connection.connection.cancel_safe(timeout=2)
+
+
+def _stop_mysql(connection: BaseDatabaseWrapper) -> None:
+    """MariaDB and MySQL are told on a connection of its own."""
+    thread_id = int(connection.connection.thread_id())
+    with contextlib.closing(connection.get_new_connection(connection.get_connection_params())) as other:
+        other.cursor().execute(f"KILL QUERY {thread_id}")
+
+
+_STOPS: Mapping[str, Callable[[Any], None]] = {
+    "sqlite": _stop_sqlite,
+    "postgresql": _stop_postgresql,
+    "mysql": _stop_mysql,
+}

@@ -1,0 +1,351 @@
+"""Questions to the client and its user: elicitation, sampling, roots (2026-07-28 patterns/mrtr, client/elicitation).
+
+A handler that asks ends its run: ``InputRequired`` is raised through it, the engine asks, and the handler runs again
+from the top with the answers. So no thread waits for a person, and nothing with an effect may stand before a question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitResult, ListRootsResult
+from pydantic import BaseModel, ValidationError
+
+from mcp_django.exceptions import ToolError, field_error
+from mcp_django.json_schema.schema import Schema
+from mcp_django.protocol.errors import InvalidParams, MissingCapability
+from mcp_django.types import JSON
+
+#: The types that a property of a form may have, and the keywords that each may carry beside title and description.
+_PROPERTY_KEYWORDS: Mapping[str, frozenset[str]] = {
+    "string": frozenset({"minLength", "maxLength", "format", "enum", "enumNames", "oneOf", "default"}),
+    "number": frozenset({"minimum", "maximum", "default"}),
+    "integer": frozenset({"minimum", "maximum", "default"}),
+    "boolean": frozenset({"default"}),
+    "array": frozenset({"items", "minItems", "maxItems", "default"}),
+}
+_FORMATS = frozenset({"email", "uri", "date", "date-time"})
+
+
+class InputRequired(BaseException):
+    """Ends the run of a handler whose questions are not answered yet. No ``except Exception`` stops it, on purpose."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        super().__init__(", ".join(questions))
+        self.questions = questions
+
+
+@dataclass(frozen=True, slots=True)
+class Elicited:
+    """What the user made of a form or of a link. ``content`` holds the form's values, where it was accepted."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: Any = None
+
+    @property
+    def accepted(self) -> bool:
+        return self.action == "accept"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A message that the client's model wrote. ``content`` is one content block, or a list of them."""
+
+    role: str
+    content: Any
+    model: str
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the content blocks that are text."""
+        blocks = self.content if isinstance(self.content, list) else [self.content]
+        return "".join(block["text"] for block in blocks if block.get("type") == "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A folder or file that the client works on. ``uri`` begins with ``file://``."""
+
+    uri: str
+    name: str = ""
+
+
+class Question(ABC):
+    """Something that only the client can say."""
+
+    method: ClassVar[str]
+    #: Whether an answer counts only with a signed state that proves that the question was asked.
+    trusted: bool
+    #: Whether the answer can be redeemed once. Raises ValueError where it is not ``trusted``.
+    single_use: bool
+
+    def __post_init__(self) -> None:
+        if self.single_use and not self.trusted:
+            raise ValueError("An answer that counts without a state can be sent again: single_use needs trusted=True.")
+
+    @property
+    @abstractmethod
+    def capability(self) -> JSON:
+        """What the client must have declared, as an object of ClientCapabilities."""
+
+    @abstractmethod
+    def to_params(self) -> JSON:
+        """The params of the request, in the newest shape."""
+
+    @abstractmethod
+    def parse(self, answer: JSON) -> Any:
+        """The answer as the handler gets it. Raises ValueError, and pydantic's ValidationError is one."""
+
+    def digest(self) -> str:
+        """Names the question as it was asked, so that an answer to another one is not taken for its answer."""
+        return digest([self.method, self.to_params()])
+
+
+@dataclass(frozen=True)
+class Elicitation(Question):
+    """A form for the user. ``schema`` is a JSON Schema object of flat primitives, or a pydantic model of such fields.
+
+    ``Elicited.content`` is a dict, or an instance of the model. Raises ValueError for a schema that no client can show.
+    """
+
+    message: str
+    schema: JSON | type[BaseModel]
+    trusted: bool = True
+    single_use: bool = False
+
+    method = "elicitation/create"
+    capability = {"elicitation": {}}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_form(self.requested_schema)
+
+    @cached_property
+    def requested_schema(self) -> JSON:
+        if isinstance(self.schema, dict):
+            return self.schema
+        generated = self.schema.model_json_schema()
+        generated.pop("title", None)
+        generated.pop("description", None)
+        return generated
+
+    def to_params(self) -> JSON:
+        return {"message": self.message, "requestedSchema": self.requested_schema}
+
+    def parse(self, answer: JSON) -> Elicited:
+        given = ElicitResult.model_validate(answer)
+        if given.action != "accept":
+            return Elicited(given.action)
+        content = given.content or {}
+        if errors := Schema(self.requested_schema).errors(content):
+            raise InvalidParams(
+                f"The form is not filled in as its schema says: {errors[0]['field']}: {errors[0]['message']}.", errors
+            )
+        return Elicited("accept", content if isinstance(self.schema, dict) else self.schema.model_validate(content))
+
+
+@dataclass(frozen=True)
+class URLElicitation(Question):
+    """A page that the user is to open, for what must not pass through the client: secrets, payments.
+
+    ``accept`` means that the user agreed to open it, not that anything was done there. The page must find out by itself
+    who opens it: the URL must hold nothing that lets somebody in (2026-07-28 client/elicitation#safe-url-handling).
+    """
+
+    message: str
+    url: str
+    trusted: bool = True
+    single_use: bool = False
+
+    method = "elicitation/create"
+    capability = {"elicitation": {"url": {}}}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.url.startswith(("https://", "http://")):
+            raise ValueError(f"{self.url[:100]!r} is not an address that a user can open.")
+
+    def to_params(self) -> JSON:
+        return {"mode": "url", "message": self.message, "url": self.url}
+
+    def parse(self, answer: JSON) -> Elicited:
+        return Elicited(ElicitResult.model_validate(answer).action)
+
+
+@dataclass(frozen=True)
+class Sampling(Question):
+    """A message that the client's model is to write. ``messages`` is a text, or SamplingMessages of the protocol."""
+
+    messages: str | Sequence[JSON]
+    max_tokens: int
+    system_prompt: str = ""
+    #: Further params of the request by their names in the protocol, as ``{"temperature": 0.2}``.
+    options: JSON = field(default_factory=dict)
+    trusted: bool = True
+    single_use: bool = False
+
+    method = "sampling/createMessage"
+
+    @property
+    def capability(self) -> JSON:
+        needs: JSON = {}
+        if "tools" in self.options or "toolChoice" in self.options:
+            needs["tools"] = {}
+        if self.options.get("includeContext", "none") != "none":
+            needs["context"] = {}
+        return {"sampling": needs}
+
+    def to_params(self) -> JSON:
+        messages = self.messages
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": {"type": "text", "text": messages}}]
+        prompt = {"systemPrompt": self.system_prompt} if self.system_prompt else {}
+        return {"messages": list(messages), "maxTokens": self.max_tokens, **prompt, **self.options}
+
+    def parse(self, answer: JSON) -> Sampled:
+        shape = CreateMessageResultWithTools if "tools" in self.options else CreateMessageResult
+        shape.model_validate(answer)
+        return Sampled(answer["role"], answer["content"], answer["model"], answer.get("stopReason"))
+
+
+@dataclass(frozen=True)
+class Roots(Question):
+    """The folders and files that the client works on."""
+
+    trusted: bool = True
+    single_use: bool = False
+
+    method = "roots/list"
+    capability = {"roots": {}}
+
+    def to_params(self) -> JSON:
+        return {}
+
+    def parse(self, answer: JSON) -> list[Root]:
+        roots = ListRootsResult.model_validate(answer).roots
+        return [Root(str(root.uri), root.name or "") for root in roots]
+
+
+@dataclass(slots=True, eq=False)
+class Answers:
+    """What was answered so far in the course of one request, over all the runs of its handler.
+
+    ``vouched`` answers belong to questions that were asked: each with the digest of its question. ``claimed`` ones came
+    with a first request, and count only for questions that are not ``trusted``.
+    """
+
+    vouched: dict[str, Sequence[Any]] = field(default_factory=dict)
+    claimed: dict[str, Any] = field(default_factory=dict)
+    #: Whether one of them may be used once, and is used now.
+    redeemed: bool = False
+    _counted: int = 0
+
+    def begin(self) -> None:
+        """The handler runs again, and counts its questions anew."""
+        self._counted = 0
+
+    def next_key(self, kind: str) -> str:
+        """A key for a question that its handler did not name: the n-th of a run is the n-th of the next."""
+        self._counted += 1
+        return f"{kind}-{self._counted}"
+
+    def add(self, questions: Mapping[str, Question], given: Mapping[str, Any]) -> None:
+        """Take in what was given for questions that were asked; other keys are ignored."""
+        for key, question in questions.items():
+            if key in given:
+                self.vouched[key] = [question.digest(), given[key]]
+
+    def get(self, questions: Mapping[str, Question], capabilities: JSON) -> dict[str, Any]:
+        """The answers. Raises InputRequired for those that are missing, MissingCapability, and InvalidParams."""
+        missing: dict[str, Question] = {}
+        found: dict[str, Any] = {}
+        for key, question in questions.items():
+            vouched = self.vouched.get(key)
+            if vouched is not None and vouched[0] == question.digest():
+                found[key] = parse_answer(key, question, vouched[1])
+            elif not question.trusted and key in self.claimed:
+                found[key] = parse_answer(key, question, self.claimed[key])
+            else:
+                missing[key] = question
+        for question in missing.values():
+            if not declares(capabilities, question.capability):
+                raise MissingCapability(question.capability)
+        if missing:
+            raise InputRequired(missing)
+        return found
+
+
+def given_by(response: JSON | None) -> JSON:
+    """What a legacy client's response gives as an answer; None where it never came."""
+    if response is None:
+        return {"error": {"message": "there was no answer in time"}}
+    if "error" in response:
+        return {"error": response["error"]}
+    result: JSON = response["result"]
+    return result
+
+
+def parse_answer(key: str, question: Question, answer: Any) -> Any:
+    """The answer as the handler gets it. Raises InvalidParams, and ToolError where the client refused to answer."""
+    if isinstance(answer, dict) and "error" in answer and question.method != "elicitation/create":
+        raise ToolError(f"The client did not answer {question.method}: {_error_text(answer['error'])}")
+    if isinstance(answer, dict) and "error" in answer:
+        return Elicited("cancel")
+    try:
+        return question.parse(answer)
+    except InvalidParams:
+        raise
+    except ValidationError as error:
+        detail = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join([f"inputResponses.{key}", *(str(part) for part in detail["loc"])])
+        raise InvalidParams(
+            f"The answer {key} is not one to {question.method}: {detail['msg']}.",
+            [field_error(place, detail["msg"], detail["input"])],
+        ) from None
+
+
+def _error_text(error: Any) -> str:
+    return str(error.get("message", ""))[:200] if isinstance(error, dict) else ""
+
+
+def declares(capabilities: JSON, required: JSON) -> bool:
+    """Whether a client's capabilities hold what is required. ``elicitation: {}`` means forms."""
+    for name, needs in required.items():
+        declared = capabilities.get(name)
+        if not isinstance(declared, dict):
+            return False
+        if name == "elicitation" and not needs and declared and "form" not in declared:
+            return False
+        if not declares(declared, needs):
+            return False
+    return True
+
+
+def digest(value: Any) -> str:
+    """Names a JSON value, whatever the order of its members."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:32]
+
+
+def _check_form(schema: JSON) -> None:
+    """Raises ValueError for what the specification lets no form be (2026-07-28 client/elicitation#requested-schema)."""
+    properties = schema.get("properties")
+    if schema.get("type") != "object" or not isinstance(properties, dict):
+        raise ValueError('The schema of a form must be {"type": "object", "properties": {…}}.')
+    for name, declared in properties.items():
+        kind = str(declared.get("type")) if isinstance(declared, dict) else ""
+        if kind not in _PROPERTY_KEYWORDS:
+            raise ValueError(f"{name}: a form's field is a string, number, integer, boolean or array of choices.")
+        unknown = set(declared) - _PROPERTY_KEYWORDS[kind] - {"type", "title", "description"}
+        if unknown:
+            raise ValueError(f"{name}: a form's {kind} takes no {', '.join(sorted(unknown))}.")
+        if declared.get("format", "email") not in _FORMATS:
+            raise ValueError(f"{name}: format must be one of {', '.join(sorted(_FORMATS))}.")
+        if kind == "array" and not ({"enum", "anyOf"} & set(declared.get("items", {}))):
+            raise ValueError(f"{name}: the items of an array must be choices (enum, or anyOf with const and title).")

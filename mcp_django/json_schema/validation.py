@@ -1,0 +1,160 @@
+"""Holding values against JSON Schemas with bounded work: no value may keep the server busy (2026-07-28 basic).
+
+jsonschema as it is compares the items of a list each with each other one, matches patterns by backtracking, and follows
+references again for each alternative of each level. A body of some kilobytes is enough to make each of it take hours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from jsonschema import Draft202012Validator, validators
+from jsonschema.exceptions import ValidationError
+from pydantic_core import CoreSchema, SchemaError, SchemaValidator, core_schema
+from referencing import Registry
+
+from mcp_django.types import JSON
+
+#: References that may be followed for one value, and items of its lists that may be looked at.
+_MAX_FOLLOWED = 20_000
+_MAX_ITEMS = 200_000
+
+#: Keywords by which no value is refused.
+_REMARKS = frozenset({"title", "description", "default"})
+
+_followed: ContextVar[list[int]] = ContextVar("followed")
+_items_seen: ContextVar[list[int]] = ContextVar("items_seen")
+
+
+class TooMuchWork(Exception):
+    """A value that cannot be held against its schema with the work that one value may cost."""
+
+
+def validator_of(schema: JSON) -> Any:
+    """A validator of the dialect 2020-12. It never fetches: a reference to the network stays unresolved."""
+    return _Validator(schema, registry=Registry())
+
+
+def accepter_of(schema: JSON) -> Callable[[Any], bool]:
+    """Says at once of most values that meet a plain schema that they do. Of others, and of other schemas, never."""
+    try:
+        return SchemaValidator(_core(schema)).isinstance_python
+    except (LookupError, SchemaError):
+        return lambda instance: False
+
+
+def _core(schema: Any) -> CoreSchema:
+    """What accepts nothing that the schema refuses. Raises LookupError for keywords that are not known here.
+
+    So it does for a list without ``maxItems``, which may be too much to look at.
+    """
+    if not isinstance(schema, dict):
+        raise LookupError
+    said = schema.keys() - _REMARKS
+    match schema.get("type"):
+        case None if said == {"anyOf"}:
+            return core_schema.union_schema([_core(item) for item in schema["anyOf"]])
+        case "string" if said == {"type", "enum"} and all(isinstance(item, str) for item in schema["enum"]):
+            return core_schema.literal_schema(schema["enum"])
+        case "string" if said <= {"type", "maxLength"}:
+            return core_schema.str_schema(strict=True, max_length=schema.get("maxLength"))
+        case "integer" if said <= {"type", "minimum", "maximum"}:
+            return core_schema.int_schema(strict=True, ge=schema.get("minimum"), le=schema.get("maximum"))
+        case "boolean" if said == {"type"}:
+            return core_schema.bool_schema(strict=True)
+        case "array" if said <= {"type", "items", "minItems", "maxItems"}:
+            lengths = {"min_length": schema.get("minItems"), "max_length": schema["maxItems"]}
+            return core_schema.list_schema(_core(schema["items"]), strict=True, **lengths)
+        case "object" if said <= {"type", "maxProperties"}:
+            return core_schema.dict_schema(strict=True, max_length=schema.get("maxProperties"))
+        case "object" if said <= {"type", "properties", "required", "additionalProperties"}:
+            required = frozenset(schema.get("required", ()))
+            if schema["additionalProperties"] is False and required <= schema["properties"].keys():
+                fields = {
+                    name: core_schema.typed_dict_field(_core(item), required=name in required)
+                    for name, item in schema["properties"].items()
+                }
+                return core_schema.typed_dict_schema(fields, strict=True, extra_behavior="forbid")
+    raise LookupError
+
+
+def find_errors(validator: Any, instance: Any, limit: int) -> list[ValidationError]:
+    """The first errors of an instance. Raises TooMuchWork."""
+    token, items_token = _followed.set([0]), _items_seen.set([0])
+    try:
+        return list(islice(validator.iter_errors(instance), limit))
+    except RecursionError:
+        raise TooMuchWork from None
+    finally:
+        _followed.reset(token)
+        _items_seen.reset(items_token)
+
+
+def _counted(keyword: str) -> Callable[..., Iterator[ValidationError]]:
+    follow = Draft202012Validator.VALIDATORS[keyword]
+
+    def validate(validator: Any, reference: str, instance: Any, schema: JSON) -> Iterator[ValidationError]:
+        count = _followed.get()
+        count[0] += 1
+        if count[0] > _MAX_FOLLOWED:
+            raise TooMuchWork
+        yield from follow(validator, reference, instance, schema)
+
+    return validate
+
+
+def _items(validator: Any, items: Any, instance: Any, schema: JSON) -> Iterator[ValidationError]:
+    if not validator.is_type(instance, "array") or len(instance) > schema.get("maxItems", len(instance)):
+        return  # Of a list that is too long maxItems tells: what is in it need not be looked at.
+    # A body of a megabyte has items for seconds of work.
+    count = _items_seen.get()
+    count[0] += len(instance)
+    if count[0] > _MAX_ITEMS:
+        raise TooMuchWork
+    yield from Draft202012Validator.VALIDATORS["items"](validator, items, instance, schema)
+
+
+def _unique_items(validator: Any, wanted: bool, instance: Any, schema: JSON) -> Iterator[ValidationError]:
+    if wanted and validator.is_type(instance, "array") and len({_identity(item) for item in instance}) < len(instance):
+        yield ValidationError("has items that are the same")
+
+
+def _identity(value: Any) -> Hashable:
+    """Equal for what JSON Schema holds equal (2020-12 core §4.2.2): 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, dict):
+        return ("object", frozenset((key, _identity(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(_identity(item) for item in value))
+    return (isinstance(value, bool), value)
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: JSON) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "string") and not _matcher(pattern)(instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+@lru_cache(maxsize=1_000)
+def _matcher(pattern: str) -> Callable[[str], object]:
+    """Whether a text holds the pattern: in linear time, but for patterns that look around or back."""
+    try:
+        linear = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
+    except SchemaError:
+        return re.compile(pattern).search
+    return linear.isinstance_python
+
+
+_Validator: Any = validators.extend(
+    Draft202012Validator,
+    {
+        "$ref": _counted("$ref"),
+        "$dynamicRef": _counted("$dynamicRef"),
+        "items": _items,
+        "uniqueItems": _unique_items,
+        "pattern": _pattern,
+    },
+)

@@ -1,0 +1,38 @@
+"""The models, a module for each subject. Imports what stands below it: settings, scopes and validators of names.
+
+Nothing here asks who calls, or knows how a message looks.
+"""
+
+from mcp_django.models.overrides import AdminOverride, Prompt, Tool
+from mcp_django.models.sessions import (
+    CallStream,
+    OpenQuestion,
+    PostedMessage,
+    ResultPart,
+    Session,
+    SSEConnection,
+    StreamEvent,
+    WatchedResource,
+)
+from mcp_django.models.tasks import Task, TaskQuestion
+from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest
+
+__all__ = [
+    "AccessToken",
+    "AdminOverride",
+    "CallStream",
+    "OpenQuestion",
+    "PostedMessage",
+    "Prompt",
+    "ResultPart",
+    "SSEConnection",
+    "Session",
+    "StreamEvent",
+    "Task",
+    "TaskQuestion",
+    "Ticket",
+    "Tool",
+    "UsedNonce",
+    "WatchedResource",
+    "digest",
+]

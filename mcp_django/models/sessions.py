@@ -1,0 +1,188 @@
+"""What legacy clients leave in the database, and what processes leave there for each other."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.conf import get_conf
+
+
+class SessionManager(models.Manager["Session"]):
+    def open(self, *, site: str, principal_key: str, revision: str, client: Any) -> Session:
+        """A new session with an unguessable key of visible ASCII."""
+        return self.create(
+            key=secrets.token_urlsafe(32), site=site, principal_key=principal_key, revision=revision,
+            client_info=client.info, client_capabilities=client.capabilities, expires_at=_session_end(),
+        )  # fmt: skip
+
+    def live(self) -> models.QuerySet[Session]:
+        return self.filter(expires_at__gt=timezone.now())
+
+
+def _session_end() -> datetime:
+    return timezone.now() + timedelta(seconds=get_conf().SESSION_SECONDS)
+
+
+class Session(models.Model):
+    """A legacy client's session over HTTP, kept where every process can find it."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    site = models.CharField(max_length=50)
+    principal_key = models.CharField(max_length=100)
+    revision = models.CharField(max_length=10)
+    client_info = models.JSONField(default=dict)
+    client_capabilities = models.JSONField(default=dict)
+    log_level = models.CharField(max_length=9, default="info")
+    created_at = models.DateTimeField(auto_now_add=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    objects = SessionManager()
+
+    class Meta:
+        verbose_name = _("session")
+        verbose_name_plural = _("sessions")
+        indexes = [models.Index(fields=["site", "principal_key", "expires_at"], name="mcp_django_session_owner")]
+
+    def __str__(self) -> str:
+        return f"{self.client_info.get('name', 'client')} of {self.principal_key}"
+
+    def renew(self) -> None:
+        """Put the end off, at most once in a hundredth of the session's life."""
+        end = _session_end()
+        if end - self.expires_at > timedelta(seconds=get_conf().SESSION_SECONDS / 100):
+            self.expires_at = end
+            # Unless it was ended meanwhile.
+            Session.objects.live().filter(pk=self.pk).update(expires_at=end)
+
+
+class WatchedResource(models.Model):
+    """A URI that a legacy session has subscribed to, as the client wrote it."""
+
+    session = models.ForeignKey(Session, models.CASCADE, related_name="watched")
+    uri = models.TextField()
+    #: SHA-256 of the URI: a text cannot be unique on every database.
+    uri_hash = models.CharField(max_length=64)
+    #: Of a live query: SHA-256 of its answer when it was subscribed to; empty once another one was told.
+    digest = models.CharField(max_length=64, default="")
+
+    class Meta:
+        verbose_name = _("watched resource")
+        verbose_name_plural = _("watched resources")
+        constraints = [models.UniqueConstraint(fields=["session", "uri_hash"], name="mcp_django_watched_once")]
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+class OpenQuestion(models.Model):
+    """A request of ours to a legacy client, until its answer has been fetched by the process that waits for it."""
+
+    #: The id of the request.
+    key = models.CharField(max_length=64, primary_key=True)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="questions")
+    #: The client's answer as JSON, which may have come to any process.
+    answer = models.TextField(null=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("open question")
+        verbose_name_plural = _("open questions")
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class CallStream(models.Model):
+    """The event stream of one request of a legacy session, kept so that a client who lost it can have the rest."""
+
+    key = models.CharField(max_length=32, primary_key=True)
+    session = models.ForeignKey(Session, models.CASCADE, related_name="streams")
+    #: As JSON: a JSONField cannot hold every string that JSON can say.
+    request_id = models.TextField()
+    ended = models.BooleanField(default=False)
+    #: The process that answers puts it off; past it, that process is gone, and no answer will come.
+    lease_until = models.DateTimeField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("stream of a call")
+        verbose_name_plural = _("streams of calls")
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class StreamEvent(models.Model):
+    """One event of such a stream; ``number`` counts from 1."""
+
+    stream = models.ForeignKey(CallStream, models.CASCADE, related_name="events")
+    number = models.PositiveIntegerField()
+    body = models.TextField()
+
+    class Meta:
+        verbose_name = _("event of a stream")
+        verbose_name_plural = _("events of streams")
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["stream", "number"], name="mcp_django_event_once")]
+
+    def __str__(self) -> str:
+        return f"{self.stream_id}/{self.number}"
+
+
+class SSEConnection(models.Model):
+    """An open stream of the transport HTTP+SSE, so that a message can be posted to any process."""
+
+    key = models.CharField(max_length=64, primary_key=True)
+    #: SHA-256 of whose it is.
+    owner = models.CharField(max_length=64)
+    #: The process that holds it puts it off; past it, that process is gone.
+    lease_until = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("SSE connection")
+        verbose_name_plural = _("SSE connections")
+
+    def __str__(self) -> str:
+        return f"stream until {self.lease_until:%H:%M:%S}"
+
+
+class PostedMessage(models.Model):
+    """Something that came to one process and is for another: for the one that holds what the address names."""
+
+    address = models.CharField(max_length=100, db_index=True)
+    body = models.TextField(blank=True)
+    created_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        verbose_name = _("posted message")
+        verbose_name_plural = _("posted messages")
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.address
+
+
+class ResultPart(models.Model):
+    """A part of a tool's result that was too long for one message, from the second on."""
+
+    key = models.CharField(max_length=32)
+    number = models.PositiveIntegerField()
+    site = models.CharField(max_length=50)
+    principal_key = models.CharField(max_length=100)
+    mime_type = models.CharField(max_length=50)
+    text = models.TextField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("part of a result")
+        verbose_name_plural = _("parts of results")
+        constraints = [models.UniqueConstraint(fields=["key", "number"], name="mcp_django_part_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key}/{self.number}"

@@ -1,0 +1,121 @@
+"""Credentials: access tokens, the tickets that stand for them, and the nonces that were used."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.models.validators import default_scopes, validate_scopes
+
+#: ``last_used_at`` is written at most this often, so that reading does not become writing.
+_LAST_USED_EVERY = timedelta(minutes=1)
+
+
+def digest(token: str) -> str:
+    """What is stored of a token: its SHA-256, as 64 hex digits."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class AccessTokenManager(models.Manager["AccessToken"]):
+    def create_token(
+        self, *, user: Any, name: str = "", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
+    ) -> tuple[AccessToken, str]:
+        """A new token and its plain text, which is nowhere stored and cannot be had again."""
+        plain = f"mcp_{secrets.token_urlsafe(32)}"
+        token = self.create(user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at)
+        return token, plain
+
+    def current(self) -> models.QuerySet[AccessToken]:
+        """Those that are neither revoked nor expired."""
+        return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True)
+
+
+class AccessToken(models.Model):
+    """Lets an agent act as its user, within its scopes."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.CASCADE, related_name="mcp_tokens", verbose_name=_("user"),
+        help_text=_("The agent may do what this user may, within the scopes. Cannot be changed later."),
+    )  # fmt: skip
+    name = models.CharField(
+        _("name"), max_length=100, blank=True, help_text=_("What the token is for, as “Claude on my laptop”.")
+    )
+    scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
+    hash = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
+    last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, help_text=_("Empty: never."))
+    revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+
+    objects = AccessTokenManager()
+
+    class Meta:
+        verbose_name = _("access token")
+        verbose_name_plural = _("access tokens")
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.name or f"token {self.pk}"
+
+    def is_current(self) -> bool:
+        """Neither revoked nor expired, as far as this instance knows."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
+
+    def is_valid(self) -> bool:
+        """Whether the token lets its user in."""
+        return self.is_current() and self.user.is_active
+
+    def revoke(self) -> None:
+        if self.revoked_at is None:
+            self.revoked_at = timezone.now()
+            self.save(update_fields=["revoked_at"])
+
+    @classmethod
+    def touch(cls, *tokens: AccessToken) -> None:
+        """Note that the tokens were used: for each one conditional UPDATE a minute at most, without signals."""
+        now = timezone.now()
+        due = [one for one in tokens if one.last_used_at is None or one.last_used_at <= now - _LAST_USED_EVERY]
+        if not due:
+            return
+        stale = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - _LAST_USED_EVERY)
+        cls.objects.filter(stale, pk__in=[token.pk for token in due]).update(last_used_at=now)
+        for token in due:
+            token.last_used_at = now
+
+
+class Ticket(models.Model):
+    """Stands for an access token in the URL of one socket: see ``access.tickets``."""
+
+    hash = models.CharField(max_length=64, unique=True, editable=False)
+    token = models.ForeignKey(AccessToken, models.CASCADE, related_name="tickets", verbose_name=_("token"))
+    expires_at = models.DateTimeField(_("expires"), db_index=True)
+
+    class Meta:
+        verbose_name = _("ticket")
+        verbose_name_plural = _("tickets")
+
+    def __str__(self) -> str:
+        return f"ticket {self.pk}"
+
+
+class UsedNonce(models.Model):
+    """Something that may be used once, and was."""
+
+    nonce = models.CharField(max_length=64, primary_key=True)
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        verbose_name = _("used nonce")
+        verbose_name_plural = _("used nonces")
+
+    def __str__(self) -> str:
+        return self.nonce

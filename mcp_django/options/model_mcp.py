@@ -1,0 +1,267 @@
+"""ModelMCP: what a model exposes to agents, and how. The counterpart of ModelAdmin, with its names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models
+from django.db.models.options import Options
+from django.forms import ModelForm
+from django.forms.utils import pretty_name
+
+from mcp_django.options.row_hooks import hook_of
+from mcp_django.secrets import is_secret_field
+from mcp_django.types import AnyField
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+    from rest_framework.serializers import Serializer
+
+    from mcp_django.sites import MCPSite
+
+#: What is shown of a row and is no field: name, title, function of an instance, and the field that it is ordered by.
+ComputedField = tuple[str, str, Callable[[Any], Any], Any]
+
+#: Hooks of a ModelAdmin that make what it shows depend on the object. Where one is overridden, a page of rows carries
+#: the columns of list_display alone, as the admin's own list does.
+_OBJECT_HOOKS = (
+    "has_view_permission",
+    "has_change_permission",
+    "get_fields",
+    "get_fieldsets",
+    "get_exclude",
+    "get_form",
+    "formfield_for_dbfield",
+    "formfield_for_choice_field",
+    "formfield_for_foreignkey",
+)
+
+
+class ModelMCP:
+    """How one model is shown to agents. What is left unsaid is asked of the model's ModelAdmin, where it has one."""
+
+    #: Names of readable fields, or "__all__" for every field that is not a secret. None: as the ModelAdmin shows.
+    fields: Sequence[str] | Literal["__all__"] | None = None
+    #: Names of fields that are not readable, whatever ``fields`` or the admin say.
+    exclude: Sequence[str] = ()
+    #: Readable fields that a filter may name. None: all of them.
+    filter_fields: Sequence[str] | None = None
+    #: Fields that ``search`` looks in, with ModelAdmin's prefixes. None: as the ModelAdmin.
+    search_fields: Sequence[str] | None = None
+    #: The order of rows where the agent names none. None: as the ModelAdmin, else as the model.
+    ordering: Sequence[str] | None = None
+    #: A DRF serializer that says what a record looks like. What ``fields``, ``exclude`` and the rows of others hide is
+    #: left out of it; pages, filters and orders go on through the fields. None: a record is its fields.
+    serializer_class: type[Serializer[Any]] | None = None
+    #: The DateTimeField that says when a row was last changed. It should have an index.
+    last_modified_field: str | None = None
+    #: ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1) of the model's resources.
+    annotations: Mapping[str, Any] = MappingProxyType({})
+    #: A sentence for the agent on what a row is.
+    description: str = ""
+    #: The fewest rows that aggregate_records tells anything of. None: MIN_GROUP_ROWS.
+    min_group_rows: int | None = None
+    #: Whether changes of rows are told to subscribers. Watching turns fast deletes of this model into row deletes.
+    watch: bool = True
+    #: Whether subscribers of the collection are told of a delete when nobody can say if they could see the row.
+    tell_unseen_deletes: bool = False
+    #: False: the ModelAdmin is not asked, and permissions are the model's own.
+    use_admin: bool = True
+
+    def __init__(self, model: type[models.Model], site: MCPSite, *, bridged: bool = False) -> None:
+        self.model = model
+        self.opts = model._meta
+        self.site = site
+        #: Made from the ModelAdmin alone, without a registration.
+        self.bridged = bridged
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.label}>"
+
+    @property
+    def label(self) -> str:
+        """``app_label.model_name``, in lower case: the model's name for agents."""
+        return f"{self.opts.app_label.lower()}.{self.opts.model_name}"
+
+    @property
+    def model_admin(self) -> ModelAdmin[Any] | None:
+        """The ModelAdmin that is asked, or None."""
+        if not self.use_admin:
+            return None
+        return self.site.model_admins.get(self.model)
+
+    # Who may see what.
+
+    def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
+        """Whether the request's user may view the model, or ``obj`` of it."""
+        if self.model_admin is not None:
+            return self.site.admin_site.has_permission(request) and self.model_admin.has_view_permission(request, obj)
+        return request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}")
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        """The rows that the request's user may see; everything that reads rows starts here."""
+        if self.model_admin is not None:
+            return self.model_admin.get_queryset(request)
+        return self.model._default_manager.get_queryset()
+
+    # What a row is.
+
+    def get_fields(self, request: HttpRequest) -> Sequence[str]:
+        """Names of readable fields, before exclude and before secrets are taken away."""
+        if self.fields == "__all__":
+            fields = (*self.opts.concrete_fields, *self.opts.many_to_many, *generic_keys(self.model))
+            return [field.name for field in fields]
+        if self.fields is not None:
+            return self.fields
+        if self.model_admin is not None:
+            return shown_in_admin(self.model_admin, request)
+        return []
+
+    def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
+        """What is shown of a row and is no field: methods and properties that ``fields`` or ``list_display`` name."""
+        admin = self.model_admin
+        declared: Sequence[Any] = ()
+        if self.fields is not None or type(self).get_fields is not ModelMCP.get_fields:
+            declared = self.get_fields(request)
+        elif admin is not None:
+            declared = admin.get_list_display(request)
+        return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
+
+    def _computed(self, item: Any, admin: ModelAdmin[Any] | None) -> ComputedField:
+        name = item if isinstance(item, str) else getattr(item, "__name__", "")
+        own = hasattr(type(self), name) and not hasattr(ModelMCP, name)
+        owner: Any = self if own else admin
+        function = getattr(owner, name, None) or getattr(self.model, name, None) if isinstance(item, str) else item
+        title: Any = label_for_field(item, self.model, owner)
+        if name.startswith("get_") and getattr(function, "__name__", "") == "_method":
+            # What Django makes for a field with choices has no name of its own.
+            title = pretty_name(name.removeprefix("get_").removesuffix("_display"))
+        order = getattr(getattr(function, "fget", function), "admin_order_field", None)
+        return name, str(title), lambda obj: lookup_field(item, obj, owner)[2], order
+
+    def get_exclude(self, request: HttpRequest) -> Sequence[str]:
+        return self.exclude
+
+    def names(self, field: AnyField) -> bool:
+        """Whether ``fields`` names the field one by one, which exposes even what is hidden by default."""
+        return self.declares(field.name)
+
+    def declares(self, name: str) -> bool:
+        """Whether ``fields`` holds the name itself."""
+        return self.fields is not None and self.fields != "__all__" and name in self.fields
+
+    def hides(self, field: AnyField) -> bool:
+        """Whether the field is a secret that nobody has named."""
+        return is_secret_field(field) and not self.names(field)
+
+    def get_filter_fields(self, request: HttpRequest) -> Sequence[str] | None:
+        return self.filter_fields
+
+    def get_search_fields(self, request: HttpRequest) -> Sequence[str]:
+        if self.search_fields is not None:
+            return self.search_fields
+        admin = self.model_admin
+        if admin is None or _overrides(admin, "get_search_results"):
+            return []
+        return admin.get_search_fields(request)
+
+    def get_ordering(self, request: HttpRequest) -> Sequence[Any]:
+        if self.ordering is not None:
+            return self.ordering
+        if self.model_admin is not None and (ordering := self.model_admin.get_ordering(request)):
+            return ordering
+        return self.opts.ordering or ()
+
+    def get_serializer_class(self, request: HttpRequest) -> type[Serializer[Any]] | None:
+        return self.serializer_class
+
+    def get_last_modified_field(self, request: HttpRequest) -> str | None:
+        return self.last_modified_field
+
+    def get_annotations(self, request: HttpRequest) -> Mapping[str, Any]:
+        return self.annotations
+
+    def get_description(self, request: HttpRequest) -> str:
+        return self.description
+
+    def get_min_group_rows(self, request: HttpRequest) -> int | None:
+        return self.min_group_rows
+
+    @property
+    def checks_objects(self) -> bool:
+        """Whether the permission of one record must be asked with the record in hand."""
+        if hook_of(self, "has_view_permission") is not ModelMCP.has_view_permission:
+            return True
+        admin = self.model_admin
+        return admin is not None and (
+            _overrides(admin, "has_view_permission") or _overrides(admin, "has_change_permission")
+        )
+
+
+def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
+    """Names of model fields that the admin shows: plain columns of list_display and fields of the change form."""
+    names = [name for name in admin.get_list_display(request) if isinstance(name, str)]
+    if not any(_overrides(admin, hook) for hook in _OBJECT_HOOKS):
+        names += _form_fields(admin, request)
+    return list(_columns_among(admin.opts, tuple(names)))
+
+
+@lru_cache(maxsize=1_000)
+def _columns_among(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the names that are columns of the model, each once."""
+    return tuple(dict.fromkeys(name for name in names if _is_column(opts.model, name)))
+
+
+def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
+    if admin.fieldsets or admin.fields or admin.form is not ModelForm:
+        # Django's own get_fieldsets. With an object, since what it asks may give the form for adding without one.
+        fieldsets = admin.fieldsets or admin.get_fieldsets(request, admin.model())
+        names = [name for name in flatten_fieldsets(fieldsets) if isinstance(name, str)]
+        excluded = set(admin.get_exclude(request) or ())
+    else:
+        # What get_form would find, without building a form class for every request.
+        names = [field.name for field in admin.opts.concrete_fields if field.editable and not field.primary_key]
+        names += [name for name in admin.get_readonly_fields(request) if isinstance(name, str)]
+        excluded = {*(admin.get_exclude(request) or ()), *_declared_exclude(admin)}
+    return [name for name in names if name not in excluded]
+
+
+def _declared_exclude(admin: ModelAdmin[Any]) -> Sequence[str]:
+    return getattr(getattr(admin.form, "_meta", None), "exclude", None) or ()
+
+
+def _is_column(model: type[models.Model], name: str) -> bool:
+    try:
+        field = model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return False
+    # Of the relations without a column, those that stand on this model.
+    return field in generic_keys(model) or (
+        isinstance(field, models.Field) and bool(field.concrete or field.many_to_many)
+    )
+
+
+def _is_field(model: type[models.Model], item: Any) -> bool:
+    """Whether the item of ``list_display`` is a field, or a path that begins with one."""
+    if not isinstance(item, str):
+        return False
+    try:
+        model._meta.get_field(item.partition("__")[0] or item)
+    except FieldDoesNotExist:
+        return item == "pk"
+    return True
+
+
+def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
+    return hook_of(admin, hook) is not getattr(ModelAdmin, hook)
+
+
+def generic_keys(model: type[models.Model]) -> list[Any]:
+    """The generic foreign keys of a model. They are told by what they have: contenttypes need not be installed."""
+    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]

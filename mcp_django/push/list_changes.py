@@ -1,0 +1,319 @@
+"""Whose lists have changed: the tools, the prompts, the resources with their templates, as a principal is given them.
+
+Of each list a digest is kept, and compared when something happened that may have changed it: who is given the same list
+as before is told nothing. Listeners with equal rights are compared once for all of them, in the workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import heapq
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from django.conf import settings
+from django.utils import translation
+
+from mcp_django.db.interrupts import was_interrupted
+from mcp_django.db.outages import is_outage
+from mcp_django.events.transaction import ACCESS, ACCESS_OF
+from mcp_django.exchange.exchange import Exchange, NoConnection, looking
+from mcp_django.prompts import catalog as prompts
+from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.projection import project
+from mcp_django.push.listeners import LISTS
+from mcp_django.push.prefetch import Together
+from mcp_django.push.visibility import current_request
+from mcp_django.resources import catalog as resources
+from mcp_django.tools import catalog as tools
+from mcp_django.types import JSON
+from mcp_django.workers import get_workers
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.push.listeners import Listener
+    from mcp_django.sites import MCPSite
+
+
+logger = logging.getLogger("mcp_django")
+
+#: How long the lists of an audience are not compared again, however much happens meanwhile.
+_PAUSE_SECONDS = 0.5
+#: Audiences that are compared in one call of a worker.
+_AUDIENCES_PER_CALL = 10
+#: What no signal tells of is found by the sweep: it compares so many audiences, none of them more often than this.
+_AUDIENCES_PER_SWEEP = 2
+_SWEPT_SECONDS = 10.0
+#: Pause after an error of the database.
+_AFTER_ERROR_SECONDS = 1.0
+
+#: In the place of a digest: the list could not be read, and whatever it turns out to be is told.
+_UNKNOWN = b""
+#: The list cannot be given, since a hook of the project fails.
+_FAILED = b"failed"
+
+
+def concerns_lists(control: str) -> bool:
+    """Whether something happened that may have changed lists, and what this process remembers of principals."""
+    return control == ACCESS or control in LISTS or control.startswith(ACCESS_OF)
+
+
+class _Page(NamedTuple):
+    """One of the methods that give a list: its result, ``{key: [{name: …}]}``, and where that comes from."""
+
+    method: str
+    key: str
+    name: str
+    items: Callable[[Exchange], list[JSON]]
+
+
+_PAGES: Mapping[str, tuple[_Page, ...]] = {
+    "tools": (_Page("tools/list", "tools", "name", tools.listed),),
+    "prompts": (_Page("prompts/list", "prompts", "name", prompts.listed),),
+    "resources": (
+        # When their contents were changed is no change of the list.
+        _Page("resources/list", "resources", "uri", partial(resources.resources, dated=False)),
+        _Page("resources/templates/list", "resourceTemplates", "uriTemplate", resources.templates),
+    ),
+}
+
+
+class Audience:
+    """Listeners that are given the same lists."""
+
+    __slots__ = ("asked", "digests", "listeners", "looked_at", "names", "principal_key", "rests_until")
+
+    def __init__(self, principal_key: str) -> None:
+        self.principal_key = principal_key
+        self.listeners: dict[Listener, None] = {}
+        #: Those of the LISTS that any of them was to be told of.
+        self.names: set[str] = set()
+        #: List → what it was when it was last looked at. Absent: not looked at yet, and no client has its answer.
+        self.digests: dict[str, bytes] = {}
+        #: Lists that are to be compared.
+        self.asked: set[str] = set()
+        self.looked_at = time.monotonic()
+        self.rests_until = 0.0
+
+    def tell(self, found: Mapping[str, bytes]) -> None:
+        """Remember the digests, and tell of those that are others than before."""
+        for name, digest in found.items():
+            known = self.digests.get(name)
+            self.digests[name] = digest
+            if known is not None and known != digest:
+                for listener in self.listeners:
+                    listener.tell_list_changed(name)
+
+
+class ListWatch:
+    """The lists of those listeners of a hub that are told of them. On the hub's loop."""
+
+    def __init__(self) -> None:
+        self._audiences: dict[tuple[Any, ...], Audience] = {}
+        self._of_principal: dict[str, dict[Audience, None]] = defaultdict(dict)
+        #: Audiences of which lists are to be compared, in the order in which they were asked for.
+        self._asked: dict[Audience, None] = {}
+        self._woken = asyncio.Event()
+
+    # Who is here.
+
+    def add(self, listener: Listener) -> None:
+        if not listener.lists:
+            return
+        audience = self._audiences.get(_key(listener))
+        if audience is None:
+            audience = self._audiences[_key(listener)] = Audience(listener.principal.key)
+            self._of_principal[audience.principal_key][audience] = None
+        audience.listeners[listener] = None
+        audience.names |= listener.lists
+
+    def remove(self, listener: Listener) -> None:
+        audience = self._audiences.get(_key(listener))
+        if audience is None:
+            return
+        audience.listeners.pop(listener, None)
+        if audience.listeners:
+            return
+        del self._audiences[_key(listener)]
+        self._asked.pop(audience, None)
+        others = self._of_principal[audience.principal_key]
+        del others[audience]
+        if not others:
+            del self._of_principal[audience.principal_key]
+
+    def unknown(self, listener: Listener) -> frozenset[str]:
+        """Those of the listener's lists that are to be looked at before its client has its answer."""
+        audience = self._audiences.get(_key(listener))
+        return frozenset() if audience is None else listener.lists - audience.digests.keys()
+
+    def remember(self, listener: Listener, digests: Mapping[str, bytes]) -> None:
+        """What they were; unless they were compared meanwhile, and what was found then is newer."""
+        audience = self._audiences.get(_key(listener))
+        if audience is not None:
+            for name, digest in digests.items():
+                audience.digests.setdefault(name, digest)
+
+    # What may have changed.
+
+    def hear(self, controls: Collection[str]) -> None:
+        """Compare what the controls speak of, for those whom they concern; what was remembered is forgotten already."""
+        if ACCESS in controls:
+            self._ask(self._audiences.values(), LISTS)
+            return
+        if named := [name for name in LISTS if name in controls]:
+            self._ask(self._audiences.values(), named)
+        for control in controls:
+            if control.startswith(ACCESS_OF):
+                self._ask(self._of_principal.get(f"user:{control.removeprefix(ACCESS_OF)}", ()), LISTS)
+
+    def sweep(self) -> None:
+        """Compare those that were not looked at for the longest time: some changes no signal tells of."""
+        limit = time.monotonic() - _SWEPT_SECONDS
+        oldest = heapq.nsmallest(
+            _AUDIENCES_PER_SWEEP, self._audiences.values(), key=lambda audience: audience.looked_at
+        )
+        self._ask([audience for audience in oldest if audience.looked_at <= limit], LISTS)
+
+    def _ask(self, audiences: Iterable[Audience], names: Iterable[str]) -> None:
+        for audience in audiences:
+            audience.asked.update(names)
+            if audience not in self._asked:
+                self._asked[audience] = None
+                self._woken.set()
+
+    # Comparing.
+
+    async def work(self) -> None:
+        """Compare what was asked for, for ever: at once, and then once in a while as long as more comes."""
+        while True:
+            now = time.monotonic()
+            due = [audience for audience in self._asked if audience.rests_until <= now]
+            if due:
+                await self._compare(in_turns(due)[:_AUDIENCES_PER_CALL])
+                continue
+            self._woken.clear()
+            next_at = min((audience.rests_until for audience in self._asked), default=None)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if next_at is None else next_at - now):
+                    await self._woken.wait()
+
+    async def _compare(self, audiences: list[Audience]) -> None:
+        jobs = []
+        for audience in audiences:
+            del self._asked[audience]
+            names, audience.asked = audience.asked & audience.names, set()
+            jobs.append((next(iter(audience.listeners)), names))
+        pause = _AFTER_ERROR_SECONDS
+        try:
+            found = await get_workers().run(_look, jobs)
+        except Exception as error:
+            if not isinstance(error, Overloaded):
+                logger.exception("Lists could not be compared with what they were; trying again")
+            await asyncio.sleep(0.05 if isinstance(error, Overloaded) else _AFTER_ERROR_SECONDS)
+            found, pause = [None] * len(jobs), 0.0
+        now = time.monotonic()
+        for audience, (_, names), digests in zip(audiences, jobs, found, strict=True):
+            if digests is not None:
+                audience.looked_at, audience.rests_until = now, now + _PAUSE_SECONDS
+                audience.tell(digests)
+            elif audience.listeners:
+                # Nobody else waits for it: a database may be away that is this principal's alone.
+                audience.looked_at, audience.rests_until = now, now + pause
+                self._ask([audience], names)
+
+
+def _key(listener: Listener) -> tuple[Any, ...]:
+    return listener.identity, listener.revision
+
+
+def in_turns(audiences: Iterable[Audience]) -> list[Audience]:
+    """The first one of each principal, then the second ones: nobody's many connections hold up all others."""
+    seen: Counter[str] = Counter()
+
+    def turn(audience: Audience) -> int:
+        seen[audience.principal_key] += 1
+        return seen[audience.principal_key]
+
+    return sorted(audiences, key=turn)
+
+
+# In a worker.
+
+
+class _Memory(NoConnection):
+    """As of a connection that push reaches: the switches that were read a moment ago hold, until a control comes."""
+
+    push = True
+
+
+def first_look(listener: Listener, names: Collection[str]) -> dict[str, bytes]:
+    """Digests of what the lists are now; within the site's call context."""
+    found: dict[str, bytes] = {}
+    try:
+        # Nothing that this process remembers: its client may ask for the list that all others are given already.
+        found = _digests(listener.site, current_request(listener), names, listener.revision, NoConnection())
+    except MCPError:
+        pass  # The credentials no longer hold; the sweep ends the stream.
+    except Exception:
+        if was_interrupted():
+            raise RequestCancelled from None
+        # The stream is opened all the same: whatever the lists turn out to be is told.
+        logger.warning("Lists could not be read; their first change may be told without need", exc_info=True)
+    return {name: found.get(name, _UNKNOWN) for name in names}
+
+
+def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes] | None]:
+    """For each listener digests of those of the lists that can be read; None where its database is away."""
+    together = Together([listener for listener, _ in jobs])
+    return [_look_again(listener, names, together) for listener, names in jobs]
+
+
+def _look_again(listener: Listener, names: Collection[str], together: Together) -> dict[str, bytes] | None:
+    try:
+        request = together.request_of(listener)
+        with listener.site.call_context(request):
+            return _digests(listener.site, request, names, listener.revision, _Memory())
+    except MCPError:
+        return {}
+    except BaseException as error:
+        if is_outage(error):
+            logger.warning("Lists cannot be compared with what they were; trying again: %s", error)
+            return None
+        logger.exception("Lists could not be compared with what they were; nobody is told")
+        return {}
+
+
+def _digests(
+    site: MCPSite, request: MCPRequest, names: Collection[str], revision: str, connection: NoConnection
+) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    # Texts that are translated late are compared in one language.
+    with translation.override(settings.LANGUAGE_CODE):
+        for name in [name for name in LISTS if name in names]:
+            digest = hashlib.sha256()
+            try:
+                for page in _PAGES[name]:
+                    digest.update(_written(page, looking(site, request, page.method, connection), revision))
+            except MCPError:
+                continue  # It took too long; the sweep looks again.
+            except BaseException as error:
+                if is_outage(error):
+                    raise
+                logger.exception("A list of %s cannot be given", name)
+                found[name] = _FAILED
+            else:
+                found[name] = digest.digest()
+    return found
+
+
+def _written(page: _Page, exchange: Exchange, revision: str) -> bytes:
+    """All that the method gives, in its order and as the revision knows it."""
+    items = sorted(page.items(exchange), key=lambda item: str(item[page.name]))
+    return encode(project(page.method, {page.key: items}, revision))

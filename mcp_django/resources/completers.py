@@ -1,0 +1,234 @@
+"""Suggestions for the variables of resource templates: keys and values that the principal may read, and no others."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from django.core.exceptions import ValidationError
+from django.db import connections, models
+from django.db.models import Q
+
+from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
+from mcp_django.db import reading
+from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
+from mcp_django.resources.columns import Column
+from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.resources.schema import choices_of
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+
+#: An integer as it is written: no plus, no zeros in front.
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_HEX = re.compile(r"[0-9a-f]{0,32}")
+_MAX_INTEGER = 2**63 - 1
+
+#: Batches of rows that are looked at, where permission is asked of each row.
+_MAX_LOOKS = 5
+
+
+def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
+    """What completes each variable of a resource or a template, as it is listed; None where there is no such thing."""
+    rights = Rights.of(exchange.site, exchange.request)
+    if uri == templates.SCHEMA and rights.models():
+        return {"app_label": partial(_app_labels, rights), "model": partial(_model_names, rights)}
+    if (found := templates.parse(rights, uri)) is not None:
+        model = found.model
+        if found.key:
+            return {found.key: lambda typed, _: complete_key(model, typed)}
+        if not found.is_aggregate:
+            return {name: _of_parameter(model, name, column) for name, column in templates.parameters(model).items()}
+        parameters = templates.aggregate_parameters(model)
+        return {
+            name: partial(_AGGREGATED[name], model) if name in _AGGREGATED else _of_parameter(model, name, column)
+            for name, column in parameters.items()
+        }
+    if "{" not in uri and (target := uris.parse(uri)) is not None:
+        return None if rights.of_label(target.label) is None else {}
+    plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
+    if isinstance(plain, PlainTemplate):
+        return {name: _of_variable(exchange, plain, name) for name in plain.variables}
+    return None if plain is None else {}
+
+
+def _of_variable(exchange: Exchange, template: PlainTemplate, name: str) -> Completer:
+    function = template.complete.get(name)
+    if function is None:
+        return nothing
+    what = f"{name} of {template.uri}"
+    return lambda typed, arguments: asked(function, exchange.request, typed, arguments, what)
+
+
+def _of_parameter(model: ModelRights, name: str, column: Column | None) -> Completer:
+    if column is not None:
+        return lambda typed, _: complete_value(model, column, typed)
+    return partial(_orders, model) if name == "order_by" else nothing
+
+
+def _app_labels(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return among((model.model._meta.app_label for model in rights.models()), typed)
+
+
+def _model_names(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    """Names of models: of one app, once that is known."""
+    app = arguments.get("app_label", "").lower()
+    known = [model.label.partition(".") for model in rights.models()]
+    return among((name for label, _, name in known if app in ("", label)), typed)
+
+
+def _orders(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    """Names to order by, as the last of those that were typed."""
+    return _last_of_names((sign + name for name in model.orderable for sign in ("", "-")), typed)
+
+
+def _groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return _last_of_names(measures.group_names(model), typed)
+
+
+def _measures(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return _last_of_names(measures.measure_names(model), typed)
+
+
+def _orders_of_groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    """The columns of the table, as far as they are known."""
+    columns = [name for part in ("group_by", "measures") for name in arguments.get(part, "").split(",") if name]
+    return _last_of_names((sign + name for name in columns or ["count"] for sign in ("", "-")), typed)
+
+
+#: Parameters of an aggregate that mean something else, or nothing, in a query of rows.
+_AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_of_groups}
+
+
+def _last_of_names(names: Iterable[str], typed: str) -> Completion:
+    """The names, as the last of those that were typed."""
+    before, comma, _ = typed.rpartition(",")
+    return among((f"{before}{comma}{name}" for name in names), typed)
+
+
+def complete_value(model: ModelRights, column: Column, typed: str) -> Completion:
+    """Values of a field: its choices, true and false, keys of the rows that it points to, or its own if it is a key."""
+    if choices := choices_of(column):
+        # Nobody can be helped to type nothing.
+        return among({value: label for value, label in choices.items() if value}, typed)
+    if column.kind is BOOLEAN:
+        return among(("true", "false"), typed)
+    if column.related is not None and isinstance(column.field, models.ForeignKey):
+        target = column.related.columns[column.field.target_field.name]
+        return complete_key(column.related, typed, column=target, search=True)
+    return complete_key(model, typed) if column.name == model.primary_key.name else NOTHING
+
+
+def complete_key(model: ModelRights, typed: str, *, column: Column | None = None, search: bool = False) -> Completion:
+    """Keys of visible rows that begin with what was typed; with ``search`` also of rows that a search for it finds.
+
+    Each condition is one that an index on the key answers: integers are asked for as ranges, since those that begin
+    with 21 are 21, 210 to 219, 2100 to 2199 and so on.
+    """
+    column = column or model.primary_key
+    conditions = list(_beginnings(model, column, typed))
+    if search and typed.strip() and model.searchable:
+        with suppress(filters.InvalidQuestion):  # It is too long to be one.
+            conditions.append(filters.search(model, typed))
+    found: dict[str, None] = {}
+    complete = True
+    for condition in conditions:
+        if len(found) > MAX_VALUES:
+            complete = False
+            break
+        keys, all_seen = _visible(model, column, condition)
+        found.update(dict.fromkeys(keys))
+        complete = complete and all_seen
+    return Completion.of(list(found), complete=complete)
+
+
+def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str], bool]:
+    """The first keys of visible rows that meet the condition, in their order, and whether these are all."""
+    wanted = MAX_VALUES + 1
+    queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
+    found: list[str] = []
+    for look in range(_MAX_LOOKS):
+        batch = reading.fetch(queryset[look * wanted : (look + 1) * wanted])
+        seen = {str(key) for key, _ in batch}
+        if model.model_mcp.checks_objects:
+            seen = rows.visible_keys(model, [key for key, _ in batch])
+        found += [str(values.write(column, value)) for key, value in batch if str(key) in seen]
+        if len(batch) < wanted:
+            return found, True
+        if len(found) >= wanted:
+            break
+    return found, False
+
+
+def _beginnings(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
+    """Conditions that together hold for the keys which begin with what was typed, in the order to ask them."""
+    if not typed:
+        yield Q()
+        return
+    read = _BEGINNINGS.get(column.kind.name)
+    if read is not None:
+        yield from read(model, column, typed)
+        return
+    try:
+        yield column.condition("exact", column.kind.read(column.field, typed))
+    except ValidationError:
+        return
+
+
+def _integers(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
+    sign, digits = (-1, typed[1:]) if typed.startswith("-") else (1, typed)
+    connection = connections[model.rows().db]
+    bounds = connection.ops.integer_field_range(column_of(column.field).get_internal_type())
+    lowest, highest = (bounds[0] or 0, bounds[1] or 0) if any(bounds) else (-_MAX_INTEGER, _MAX_INTEGER)
+    limit = highest if sign > 0 else -lowest
+    if typed == "-":
+        if limit > 0:
+            yield column.condition("lt", 0)
+        return
+    if typed == "-0" or not _INTEGER.fullmatch(typed):
+        return
+    low = high = int(digits)
+    while low <= limit:
+        first, last = sorted((sign * low, sign * min(high, limit)))
+        yield column.condition("range", (first, last))
+        if low == 0:
+            return
+        low, high = low * 10, high * 10 + 9
+
+
+def _uuids(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
+    digits = typed.strip().lower().replace("-", "")
+    if not _HEX.fullmatch(digits):
+        return
+    connection = connections[model.rows().db]
+    if connection.vendor == "mysql" and connection.features.has_native_uuid_field:
+        # MariaDB sorts them by other bytes than they begin with.
+        text = str(uuid.UUID(digits.ljust(32, "0")))
+        yield column.condition("startswith", text[: len(digits) + sum(len(digits) > at for at in (8, 12, 16, 20))])
+        return
+    yield column.condition("range", (uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))))
+
+
+def _texts(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
+    """As it was typed, in capitals and in small letters: comparing without regard to case would pass the index by."""
+    try:
+        spellings = {column.kind.read(column.field, text) for text in (typed, typed.upper(), typed.lower())}
+    except ValidationError:
+        return
+    condition = Q()
+    for spelling in sorted(spellings):
+        condition |= column.condition("startswith", spelling)
+    yield condition
+
+
+_BEGINNINGS: Mapping[str, Callable[[ModelRights, Column, str], Iterator[Q]]] = {
+    INTEGER.name: _integers,
+    UUID.name: _uuids,
+    TEXT.name: _texts,
+}

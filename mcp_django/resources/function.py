@@ -1,0 +1,85 @@
+"""Resources that a project declares as functions, with ``@resource``."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_django.content import write_annotations
+from mcp_django.hooks import ask
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+
+
+@dataclass(frozen=True, slots=True)
+class PlainResource:
+    """One URI whose contents a function of the request gives: text, bytes, or anything that JSON can say."""
+
+    uri: str
+    name: str
+    function: Callable[..., Any]
+    title: str = ""
+    description: str = ""
+    mime_type: str = "text/plain"
+    #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
+    permission: str = ""
+    #: ``audience`` and ``priority``, as clients are told them.
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    #: When the contents were last changed: a function of the request, which returns None where that is not known.
+    last_modified: Callable[..., datetime | None] | None = None
+    #: Bytes of the contents, where they are always as many.
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        check_annotations(self.uri, self.annotations)
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return not self.permission or request.user.has_perm(self.permission)
+
+    def describe(self, request: MCPRequest, *, dated: bool = True) -> JSON:
+        described: JSON = {"uri": self.uri, "name": self.name, "mimeType": self.mime_type}
+        if self.title:
+            described["title"] = self.title
+        if self.description:
+            described["description"] = self.description
+        if self.size is not None:
+            described["size"] = self.size
+        function = self.last_modified if dated else None
+        moment = (
+            None
+            if function is None
+            else ask(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
+        )
+        if annotations := write_annotations(**self.annotations, last_modified=moment):
+            described["annotations"] = annotations
+        return described
+
+    def read(self, request: MCPRequest, uri: str) -> JSON | None:
+        """The contents."""
+        return contents(uri, self.mime_type, run_function(self.function, request))
+
+
+def check_annotations(uri: str, annotations: Mapping[str, Any]) -> None:
+    """Raises ImproperlyConfigured for what no client could read."""
+    try:
+        write_annotations(**annotations, last_modified=None)
+    except (TypeError, ValueError) as error:
+        raise ImproperlyConfigured(f"{uri}: annotations={dict(annotations)!r}: {error}") from None
+
+
+def contents(uri: str, mime_type: str, value: Any) -> JSON:
+    """Contents of a resource, ``{uri, mimeType, text}`` or ``{uri, mimeType, blob}``."""
+    from mcp_django.protocol.jsonrpc import encode
+
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"uri": uri, "mimeType": mime_type, "blob": base64.b64encode(value).decode()}
+    text = value if isinstance(value, str) else encode(value).decode()
+    return {"uri": uri, "mimeType": mime_type, "text": text}

@@ -1,0 +1,184 @@
+"""Resource templates that a project declares as functions, with ``@resource("scheme://…/{variable}")``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
+from django.http import Http404
+
+from mcp_django.completion import Function
+from mcp_django.content import write_annotations
+from mcp_django.resources.function import check_annotations, contents
+from mcp_django.types import JSON
+from mcp_django.workers import run_function
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+
+
+#: The simple expansion of RFC 6570 §3.2.2: a name in braces, without operators.
+_VARIABLE = re.compile(r"\{([^{}]*)\}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+#: Characters that an expansion always encodes (RFC 3986 §2.2).
+_RESERVED = frozenset(":/?#[]@!$&'()*+,;=")
+#: What a value never holds as it is, whatever the template.
+_ALWAYS_ENCODED = frozenset("/?#{}")
+
+
+@dataclass(frozen=True)
+class PlainTemplate:
+    """URIs whose contents a function of the request and of their variables gives: ``f(request, id)``.
+
+    A value is decoded once, and never ``.``, ``..`` or empty, nor does it hold null characters; in a ``file:`` URI it
+    holds no slashes either. Raises ImproperlyConfigured for a template that cannot be matched, or does not fit the
+    function.
+    """
+
+    #: The template.
+    uri: str
+    name: str
+    function: Callable[..., Any]
+    title: str = ""
+    description: str = ""
+    mime_type: str = "text/plain"
+    #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
+    permission: str = ""
+    #: ``audience`` and ``priority``, as clients are told them.
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    complete: Mapping[str, Function] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        scheme = _SCHEME.match(self.uri)
+        if scheme is None:
+            raise ImproperlyConfigured(f"{self.uri}: a resource template begins with a scheme, which has no variables.")
+        for name in self.variables:
+            if not _NAME.fullmatch(name):
+                raise ImproperlyConfigured(
+                    f"{self.uri}: {{{name}}} is no variable. Write names alone, as {{id}}, without operators."
+                )
+        if len(set(self.variables)) < len(self.variables) or "{" in "".join(self._literals):
+            raise ImproperlyConfigured(f"{self.uri}: each variable stands once, in braces of its own.")
+        for literal in self._literals[1:-1]:
+            if not _RESERVED & set(literal):
+                raise ImproperlyConfigured(
+                    f"{self.uri}: between two variables must stand a character that no value holds, as / or , does."
+                )
+        check_annotations(self.uri, self.annotations)
+        self._check_function()
+
+    def _check_function(self) -> None:
+        parameters = list(inspect.signature(self.function).parameters.values())[1:]
+        names = {parameter.name for parameter in parameters}
+        needed = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+        if not takes_any and (set(self.variables) - names or needed - set(self.variables)):
+            taken = ", ".join(["the request", *self.variables])
+            raise ImproperlyConfigured(f"{self.uri}: the function {self.function.__name__} must take {taken}.")
+        unknown = sorted(set(self.complete) - set(self.variables))
+        if unknown:
+            raise ImproperlyConfigured(f"{self.uri}: complete= names {unknown[0]!r}, which is no variable of it.")
+
+    @cached_property
+    def variables(self) -> list[str]:
+        return _VARIABLE.findall(self.uri)
+
+    @cached_property
+    def _literals(self) -> list[str]:
+        """What stands around the variables: one more than there are variables."""
+        return _VARIABLE.split(self.uri)[::2]
+
+    @cached_property
+    def _excluded(self) -> frozenset[str]:
+        """Characters that a value of this template never holds as they are, so that it can be told where it ends."""
+        after_scheme = "".join(self._literals).partition(":")[2].removeprefix("//")
+        return _ALWAYS_ENCODED | (_RESERVED & set(after_scheme))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        value = f"([^{re.escape(''.join(sorted(self._excluded)))}]+)"
+        return re.compile(value.join(re.escape(literal) for literal in self._literals))
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """The decoded values of the variables, or None if the URI is none of these."""
+        found = self._pattern.fullmatch(uri)
+        if found is None:
+            return None
+        try:
+            values = [unquote(value, errors="strict") for value in found.groups()]
+        except UnicodeDecodeError:
+            return None
+        if any(value in ("", ".", "..") or "\x00" in value for value in values):
+            return None
+        if self.uri.lower().startswith("file:") and any("/" in value or "\\" in value for value in values):
+            return None
+        return dict(zip(self.variables, values, strict=True))
+
+    def overlaps(self, other: PlainTemplate) -> bool:
+        """Whether some URI is one of both."""
+        mine, theirs = self._tokens, other._tokens
+        seen, waiting = set(), [(0, 0)]
+        while waiting:
+            position = waiting.pop()
+            if position in seen:
+                continue
+            seen.add(position)
+            i, j = position
+            if i == len(mine) and j == len(theirs):
+                return True
+            if i < len(mine) and j < len(theirs) and _share(mine[i], self._excluded, theirs[j], other._excluded):
+                # A variable may go on, or end.
+                waiting += [
+                    (next_i, next_j)
+                    for next_i in ((i + 1,) if mine[i] else (i, i + 1))
+                    for next_j in ((j + 1,) if theirs[j] else (j, j + 1))
+                ]
+        return False
+
+    @cached_property
+    def _tokens(self) -> list[str]:
+        """The template character by character; an empty one for a variable."""
+        tokens: list[str] = []
+        for index, literal in enumerate(self._literals):
+            tokens += [*([""] if index else []), *literal]
+        return tokens
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return not self.permission or request.user.has_perm(self.permission)
+
+    def describe(self) -> JSON:
+        described: JSON = {"uriTemplate": self.uri, "name": self.name, "mimeType": self.mime_type}
+        if self.title:
+            described["title"] = self.title
+        if self.description:
+            described["description"] = self.description
+        if self.annotations:
+            described["annotations"] = write_annotations(**self.annotations)
+        return described
+
+    def read(self, request: MCPRequest, uri: str) -> JSON | None:
+        """The contents of one of its URIs; None where the function says that there are none."""
+        values = self.match(uri)
+        if values is None:
+            return None
+        try:
+            value = run_function(self.function, request, **values)
+        except (ObjectDoesNotExist, Http404, PermissionDenied):
+            return None
+        return None if value is None else contents(uri, self.mime_type, value)
+
+
+def _share(mine: str, my_excluded: frozenset[str], theirs: str, their_excluded: frozenset[str]) -> bool:
+    """Whether some character is of both tokens."""
+    if mine and theirs:
+        return mine == theirs
+    if mine:
+        return mine not in their_excluded
+    return not theirs or theirs not in my_excluded

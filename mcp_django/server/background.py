@@ -1,0 +1,260 @@
+"""Running a task, in a worker of Django's tasks framework: its tool is called as in any request, for its principal."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connections
+from django.utils import timezone, translation
+from pydantic_core import from_json
+
+from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exchange.exchange import LOG_LEVELS, Cancellation, Exchange, LogLevel, NoConnection
+from mcp_django.exchange.questions import InputRequired
+from mcp_django.exchange.running import RUNNING
+from mcp_django.models import Task
+from mcp_django.protocol import envelope
+from mcp_django.protocol.errors import (
+    Forbidden,
+    InternalError,
+    LimitExceeded,
+    MCPError,
+    RequestCancelled,
+    TaskRefused,
+    TaskTimedOut,
+    ToolNotFound,
+    Unauthenticated,
+)
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources import parts
+from mcp_django.server import dispatch
+from mcp_django.server.methods import METHODS
+from mcp_django.sites import MCPSite, all_sites
+from mcp_django.tasks import store
+from mcp_django.tasks.answers import TaskAnswers
+from mcp_django.tasks.callers import principal_of, request_from
+from mcp_django.types import JSON
+
+logger = logging.getLogger("mcp_django")
+
+#: How often a run looks whether it is still wanted, and says how far it is.
+_LOOK_SECONDS = 1.0
+#: What an answer needs beside the result that it holds.
+_FRAME_BYTES = 8_000
+
+#: The request that waits for the run in its own thread, where the backend is an immediate one.
+_waiting: ContextVar[Cancellation | None] = ContextVar("mcp_django_waiting", default=None)
+
+
+@contextmanager
+def waited_for(cancellation: Cancellation) -> Iterator[None]:
+    """What runs within, runs for a request: it is over with the request."""
+    token = _waiting.set(cancellation)
+    try:
+        yield
+    finally:
+        _waiting.reset(token)
+
+
+def run(key: str) -> None:
+    """Run the task, if it still waits for that. Never raises, but for what is to end the process."""
+    task = store.claim(key)
+    if task is None:
+        return
+    cancellation = Cancellation()
+    request = _waiting.get()
+    if request is not None:
+        request.when_cancelled(cancellation.cancel)
+    try:
+        with Lookout(task, cancellation) as lookout:
+            _run(task, cancellation, lookout.say)
+    except BaseException:
+        store.fail(task.key, task.run, InternalError())
+        raise
+
+
+def _run(task: Task, cancellation: Cancellation, say: Callable[[str], None]) -> None:
+    """Run the tool, and keep what came of it: a result, an error, or questions."""
+    error: MCPError = RequestCancelled()
+    try:
+        exchange = _exchange(task, cancellation, say)
+        result = _result(exchange, task)
+        # A tool that sees that it is cancelled returns whatever it has.
+        if not cancellation.cancelled:
+            store.complete(task.key, task.run, result)
+            return
+    except InputRequired as asked:
+        try:
+            store.ask(task.key, task.run, _requests(task, exchange, asked))
+            return
+        except LimitExceeded as raised:
+            error = raised
+    except (Unauthenticated, Forbidden, ToolNotFound):
+        error = TaskRefused()
+    except MCPError as raised:
+        error = raised
+    except Exception:
+        if not cancellation.cancelled:
+            logger.exception("The task of %s failed", task.tool)
+        error = InternalError()
+    if cancellation.expired:
+        error = TaskTimedOut()
+    elif cancellation.cancelled:
+        store.give_up(task.key, task.run)
+        return
+    store.fail(task.key, task.run, error)
+
+
+def _result(exchange: Exchange, task: Task) -> JSON:
+    """The result as the call itself would have given it. Raises what the tool raises, and InputRequired."""
+    method = METHODS[exchange.method]
+    with translation.override(from_json(task.origin)["language"]):
+        result = dispatch.run(exchange, method)
+    if not isinstance(result, dict):
+        raise TypeError("A call of a tool gives a result.")
+    shaped = dispatch.shape(exchange, method, result)
+    _check_size("result", shaped, get_conf().MAX_RESULT_BYTES)
+    if len(encode(shaped)) <= MAX_MESSAGE_BYTES - _FRAME_BYTES:
+        return shaped
+    # It is told on streams too, and for as long as the task is kept.
+    seconds = max(0, int((task.expires_at - timezone.now()).total_seconds()))
+    return dispatch.shape(exchange, method, parts.cut(exchange, result, seconds))
+
+
+def _check_size(what: str, value: Any, limit: int) -> None:
+    """Raises LimitExceeded."""
+    if len(encode(value)) > limit - _FRAME_BYTES:
+        raise LimitExceeded(f"The {what} would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
+
+
+def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tuple[str, str, JSON]]:
+    """The questions as ``store.ask`` takes them. Raises LimitExceeded."""
+    limit = get_conf().MAX_QUESTION_ROUNDS
+    if task.rounds >= limit:
+        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    found = []
+    for name, question in asked.questions.items():
+        params = exchange.question_params(name, question)
+        found.append((name, question.digest(), {"method": question.method, **({"params": params} if params else {})}))
+    _check_size("questions", found, get_conf().page_bytes)
+    return found
+
+
+def _exchange(task: Task, cancellation: Cancellation, say: Callable[[str], None]) -> Exchange:
+    """An exchange like the one that asked for the task. Raises TaskRefused."""
+    principal = principal_of(task)
+    params = from_json(task.params)
+    _, capabilities = envelope.read_envelope(params)
+    return TaskExchange(
+        site=_site(task.site),
+        principal=principal,
+        revision=task.revision,
+        method="tools/call",
+        params=params,
+        request_id=task.key,
+        client=envelope.client_of(params, capabilities),
+        connection=NoConnection(),
+        request=request_from(from_json(task.origin)).for_principal(principal),
+        cancellation=cancellation,
+        answers=TaskAnswers(task, task.questions.all()),
+        say=say,
+    )
+
+
+def _site(name: str) -> MCPSite:
+    found = [site for site in all_sites() if site.name == name]
+    if not found:
+        raise TaskRefused
+    return found[0]
+
+
+@dataclass(slots=True)
+class TaskExchange(Exchange):
+    """The exchange of a task: its progress is its status message, and its log lines go nowhere (ext-tasks)."""
+
+    say: Callable[[str], None] = lambda message: None
+
+    def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
+        if math.isfinite(progress) and progress > self._told.progress:
+            self._told.progress = progress
+            self.say(message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}"))
+
+    def log(self, level: LogLevel, data: Any, logger: str = "") -> None:
+        LOG_LEVELS.index(level)
+
+    def as_task(self, *, required: bool = False) -> None:
+        """It is one."""
+
+
+class Lookout:
+    """Beside a run, in a thread of its own: shows that the worker lives, and sees whether the run is still wanted.
+
+    It has a database connection of its own, so that what it writes is in no transaction of the tool's.
+    """
+
+    def __init__(self, task: Task, cancellation: Cancellation) -> None:
+        self._task = task
+        self._cancellation = cancellation
+        self._over = threading.Event()
+        self._message = ""
+        self._seen = self._failing = False
+        self._renew_at = time.monotonic() + self._renewal
+        self._end_at = time.monotonic() + get_conf().TASK_SECONDS
+        self._thread = threading.Thread(target=self._look_out, name="mcp_django task", daemon=True)
+
+    @property
+    def _renewal(self) -> float:
+        return get_conf().TASK_LEASE_SECONDS / 3
+
+    def __enter__(self) -> Lookout:
+        RUNNING[store.subject(self._task.key)] = self._cancellation
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        self._thread.join(_LOOK_SECONDS)
+
+    def say(self, message: str) -> None:
+        """Take in how far the run is; told with the next look."""
+        self._message = message
+
+    def _look_out(self) -> None:
+        try:
+            while not self._over.wait(min(_LOOK_SECONDS, self._renewal)):
+                try:
+                    self._look()
+                    self._failing = False
+                except Exception:
+                    if not self._failing:
+                        logger.warning("A task cannot be looked after; trying again", exc_info=True)
+                    self._failing = True
+        finally:
+            connections.close_all()
+
+    def _look(self) -> None:
+        key, run = self._task.key, self._task.run
+        message, self._message = self._message, ""
+        now = time.monotonic()
+        wanted = store.is_wanted(key, run)
+        if wanted and now >= self._renew_at:
+            store.renew(key, run)
+            self._renew_at = now + self._renewal
+        if wanted and message:
+            store.say(key, run, message)
+        if now >= self._end_at:
+            self._cancellation.expire()
+        # A row that was never seen stands in a transaction that is still open: of a test of the project, say.
+        elif wanted is False or (wanted is None and self._seen):
+            self._cancellation.cancel()
+        self._seen = self._seen or wanted is not None
+        if self._cancellation.cancelled:
+            self._cancellation.queries.interrupt()

@@ -1,0 +1,58 @@
+"""Opening a conversation: initialize (legacy), server/discover (modern), ping."""
+
+from __future__ import annotations
+
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.extensions import TASKS_EXTENSION
+from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
+from mcp_django.push.listeners import LISTS
+from mcp_django.tasks.framework import is_offered
+from mcp_django.types import JSON
+
+
+def initialize(exchange: Exchange) -> JSON:
+    """Agree on a legacy revision and open the session (SPEC 2025-11-25 basic/lifecycle#version-negotiation)."""
+    requested = exchange.params["protocolVersion"]
+    revision = requested if requested in LEGACY_REVISIONS else NEWEST_LEGACY
+    # The answer is projected for the revision that it announces, not for the one that carried the request.
+    exchange.revision = revision
+    client = Client(info=exchange.params["clientInfo"], capabilities=exchange.params["capabilities"])
+    exchange.connection.open_session(revision, client)
+    return {
+        "protocolVersion": revision,
+        "capabilities": capabilities(exchange),
+        "serverInfo": exchange.site.implementation(),
+        **_instructions(exchange),
+    }
+
+
+def discover(exchange: Exchange) -> JSON:
+    """What the server is and speaks (SPEC 2026-07-28 server/discover)."""
+    return {
+        "supportedVersions": list(MODERN_REVISIONS),
+        "capabilities": {**capabilities(exchange), **_extensions(exchange)},
+        **_instructions(exchange),
+    }
+
+
+def ping(exchange: Exchange) -> JSON:
+    return {}
+
+
+def capabilities(exchange: Exchange) -> JSON:
+    """What this door really offers: without push nothing is promised that needs it."""
+    offered: JSON = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
+    if exchange.connection.push:
+        offered |= {name: {"listChanged": True} for name in LISTS}
+        offered["resources"]["subscribe"] = True
+    return offered
+
+
+def _extensions(exchange: Exchange) -> JSON:
+    return {"extensions": {TASKS_EXTENSION: {}}} if is_offered(exchange.site) else {}
+
+
+def _instructions(exchange: Exchange) -> JSON:
+    instructions = exchange.site.get_instructions(exchange.request)
+    return {"instructions": instructions} if instructions else {}

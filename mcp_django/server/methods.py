@@ -1,0 +1,59 @@
+"""The method table: every method that exists, in which revisions, and what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+
+from mcp_django.exchange.exchange import Exchange, RequestHeaders
+from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
+from mcp_django.server import completion, lifecycle, logs, prompts, resources, subscriptions, tasks, tools
+from mcp_django.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    handler: Callable[[Exchange], JSON | subscriptions.Listen]
+    revisions: tuple[str, ...]
+    #: Its modern result carries ``ttlMs`` and ``cacheScope`` (2026-07-28 server/utilities/caching).
+    cacheable: bool = False
+    #: Exists only where notifications can be delivered.
+    needs_push: bool = False
+    #: Exists only where tools may become tasks.
+    needs_tasks: bool = False
+    #: What its params must be, where mcp-types knows nothing of them.
+    params: type[BaseModel] | None = None
+    #: Raises HeaderMismatch where a header of a modern request does not repeat what its body says.
+    check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
+    #: May read the database, and so runs in a worker under ASGI. False: answered on the event loop.
+    blocking: bool = True
+
+
+METHODS: Mapping[str, Method] = {
+    "initialize": Method(lifecycle.initialize, LEGACY_REVISIONS),
+    "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True),
+    "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False),
+    "tools/list": Method(tools.list_tools, REVISIONS, cacheable=True),
+    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_headers),
+    "resources/list": Method(resources.list_resources, REVISIONS, cacheable=True),
+    "resources/templates/list": Method(resources.list_templates, REVISIONS, cacheable=True),
+    "resources/read": Method(resources.read, REVISIONS, cacheable=True),
+    "prompts/list": Method(prompts.list_prompts, REVISIONS, cacheable=True),
+    "prompts/get": Method(prompts.get_prompt, REVISIONS),
+    "completion/complete": Method(completion.complete, REVISIONS),
+    "resources/subscribe": Method(subscriptions.subscribe, LEGACY_REVISIONS, needs_push=True),
+    "resources/unsubscribe": Method(subscriptions.unsubscribe, LEGACY_REVISIONS, needs_push=True),
+    "logging/setLevel": Method(logs.set_level, LEGACY_REVISIONS),
+    "subscriptions/listen": Method(subscriptions.listen, MODERN_REVISIONS, needs_push=True),
+    "tasks/get": Method(tasks.get, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams),
+    "tasks/update": Method(tasks.update, MODERN_REVISIONS, needs_tasks=True, params=tasks.UpdateParams),
+    "tasks/cancel": Method(tasks.cancel, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams),
+}
+
+#: Legacy methods that have no meaning without a session.
+SESSION_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
+
+#: Methods whose handlers may ask the client's user (2026-07-28 patterns/mrtr#supported-requests).
+ASKING_METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})

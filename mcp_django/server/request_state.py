@@ -1,0 +1,103 @@
+"""What a client carries from one round of questions to the next (2026-07-28 patterns/mrtr#requeststate).
+
+Nothing of a modern request stays with the server. The state is signed, not secret: it holds digests, and answers that
+came from this very client. It is bound to the principal and to the request, and ends after QUESTION_SECONDS.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.core import signing
+
+from mcp_django.access.nonces import redeem
+from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
+from mcp_django.exchange.questions import Answers, InputRequired, digest
+from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+
+
+_SALT = "mcp_django.protocol.request_state"
+#: The params that answers come in.
+OWN_PARAMS = ("inputResponses", "requestState")
+
+
+def take_answers(exchange: Exchange) -> Answers:
+    """The answers that a request brings; their params are taken out of it. Raises InvalidParams."""
+    given, state = (exchange.params.pop(name, _ABSENT) for name in OWN_PARAMS)
+    if given is not _ABSENT and not isinstance(given, dict):
+        raise InvalidParams(
+            "inputResponses must be an object.", [field_error("inputResponses", "must be an object", given)]
+        )
+    responses: JSON = {} if given is _ABSENT else given
+    if state is _ABSENT:
+        return Answers(claimed=responses)
+    held = _read(exchange, state)
+    answered = {key: asked for key, asked in held["asked"].items() if key in responses}
+    # What was redeemed in an earlier round stands in the state, which must not be redeemed in its place.
+    once = held["redeemed"] or any(key in held["once"] for key in answered)
+    if once and not redeem(held["nonce"], get_conf().QUESTION_SECONDS):
+        raise InvalidRequestState("This requestState was used already.", state)
+    exchange.round = held["round"]
+    vouched = {**held["answers"], **{key: [asked, responses[key]] for key, asked in answered.items()}}
+    return Answers(vouched, responses, redeemed=once)
+
+
+def input_required(exchange: Exchange, asked: InputRequired) -> JSON:
+    """The InputRequiredResult for questions. Raises LimitExceeded."""
+    limit = get_conf().MAX_QUESTION_ROUNDS
+    if exchange.round >= limit:
+        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    requests: JSON = {}
+    for key, question in asked.questions.items():
+        params = exchange.question_params(key, question)
+        requests[key] = {"method": question.method, "params": params} if params else {"method": question.method}
+    result: JSON = {"resultType": "input_required", "inputRequests": requests}
+    if exchange.answers.vouched or any(question.trusted for question in asked.questions.values()):
+        result["requestState"] = _write(exchange, asked)
+    return result
+
+
+_ABSENT: Any = object()
+
+
+def _write(exchange: Exchange, asked: InputRequired) -> str:
+    return signing.dumps(
+        {
+            "request": _binding(exchange),
+            "round": exchange.round + 1,
+            "answers": exchange.answers.vouched,
+            "asked": {key: question.digest() for key, question in asked.questions.items()},
+            "once": [key for key, question in asked.questions.items() if question.single_use],
+            "redeemed": exchange.answers.redeemed,
+            "nonce": secrets.token_urlsafe(16),
+        },
+        salt=_SALT,
+        compress=True,
+    )
+
+
+def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
+    """What a state holds. Raises InvalidRequestState."""
+    try:
+        held: Mapping[str, Any] = signing.loads(state, salt=_SALT, max_age=get_conf().QUESTION_SECONDS)
+    except signing.SignatureExpired:
+        raise InvalidRequestState("This requestState has expired.", state) from None
+    except (signing.BadSignature, ValueError, TypeError, AttributeError):
+        raise InvalidRequestState("This requestState is not valid.", state) from None
+    if held["request"] != _binding(exchange):
+        raise InvalidRequestState("This requestState is not valid.", state)
+    return held
+
+
+def _binding(exchange: Exchange) -> str:
+    """Names the principal and all of the request but its ``_meta``: another one's state is not valid here."""
+    params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
+    key, token_id, scopes = exchange.principal.rights
+    return digest([exchange.site.name, key, token_id, sorted(scopes), exchange.method, params])

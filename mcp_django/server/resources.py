@@ -1,0 +1,28 @@
+"""resources/list, resources/templates/list and resources/read."""
+
+from __future__ import annotations
+
+from mcp_django.access.authentication import renew_principal
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.protocol.errors import ResourceNotFound
+from mcp_django.resources import catalog
+from mcp_django.server.pages import page
+from mcp_django.types import JSON
+
+
+def list_resources(exchange: Exchange) -> JSON:
+    renew_principal(exchange)
+    return page(exchange, "resources", catalog.resources(exchange), lambda resource: str(resource["uri"]))
+
+
+def list_templates(exchange: Exchange) -> JSON:
+    renew_principal(exchange)
+    templates = catalog.templates(exchange)
+    return page(exchange, "resourceTemplates", templates, lambda template: str(template["uriTemplate"]))
+
+
+def read(exchange: Exchange) -> JSON:
+    contents = catalog.read(exchange, exchange.params["uri"])
+    if contents is None:
+        raise ResourceNotFound(exchange.params["uri"])
+    return {"contents": [contents]}

@@ -1,0 +1,92 @@
+"""Watching resources: subscribe and unsubscribe (legacy sessions), subscriptions/listen (modern)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.protocol.errors import InvalidParams, ResourceNotFound, SessionRequired
+from mcp_django.protocol.jsonrpc import (
+    SUBSCRIPTION_ID_META_KEY,
+    RequestId,
+    notification_message,
+    result_message,
+)
+from mcp_django.push.listeners import LISTS, Listener, watch
+from mcp_django.server.tasks import watched
+from mcp_django.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """The answer to subscriptions/listen: not a result but a stream, whose first message acknowledges ``honoured``."""
+
+    listener: Listener
+    honoured: JSON
+
+    def acknowledgement(self, request_id: RequestId) -> JSON:
+        """The stream's first message."""
+        params = {"notifications": self.honoured, "_meta": {SUBSCRIPTION_ID_META_KEY: request_id}}
+        return notification_message("notifications/subscriptions/acknowledged", params)
+
+    def completion(self, request_id: RequestId) -> JSON:
+        """The stream's last message, where it is the server who ends it."""
+        return result_message(request_id, {"resultType": "complete", "_meta": {SUBSCRIPTION_ID_META_KEY: request_id}})
+
+
+def subscribe(exchange: Exchange) -> JSON:
+    """Watch one resource in this session. What may not be read may not be watched, and does not exist."""
+    session = exchange.session
+    if session is None:
+        raise SessionRequired(exchange.method)
+    uri = exchange.params["uri"]
+    subscription = watch(exchange.site, uri)
+    if subscription is None or not subscription.look(exchange.site, exchange.request):
+        raise ResourceNotFound(uri, [] if subscription is None else subscription.errors)
+    session.subscribe(subscription)
+    # What came between is remembered; that it changed, the client will see, who reads only now. The answer of a live
+    # query is compared with the one from before.
+    subscription.look(exchange.site, exchange.request)
+    return {}
+
+
+def unsubscribe(exchange: Exchange) -> JSON:
+    if exchange.session is None:
+        raise SessionRequired(exchange.method)
+    exchange.session.unsubscribe(exchange.params["uri"])
+    return {}
+
+
+def listen(exchange: Exchange) -> Listen:
+    """Open a stream of what was asked for and is there for this principal (2026-07-28 patterns/subscriptions)."""
+    wanted = exchange.params["notifications"]
+    uris = list(dict.fromkeys(wanted.get("resourceSubscriptions") or ()))
+    limit = get_conf().MAX_SUBSCRIPTIONS
+    if len(uris) > limit:
+        raise InvalidParams(
+            f"A listen may watch at most {limit} resources (MAX_SUBSCRIPTIONS).",
+            [field_error("notifications.resourceSubscriptions", f"more than {limit} URIs", uris)],
+        )
+    task_ids = watched(exchange, wanted)
+    listener = Listener(
+        site=exchange.site,
+        principal=exchange.principal,
+        request=exchange.request,
+        revision=exchange.revision,
+        subscription_id=exchange.request_id,
+        lists=frozenset(name for name in LISTS if wanted.get(f"{name}ListChanged") is True),
+        tasks=dict.fromkeys(task_ids),
+    )
+    found = [subscription for uri in uris if (subscription := watch(exchange.site, uri)) is not None]
+    listener.subscriptions = {subscription.uri: subscription for subscription in found}
+    exchange.connection.attach(listener)
+    there = [subscription.uri for subscription in found if subscription.look(exchange.site, exchange.request)]
+    exchange.connection.drop(listener, {subscription.uri for subscription in found} - set(there))
+    honoured: JSON = {f"{name}ListChanged": True for name in LISTS if name in listener.lists}
+    if there:
+        honoured["resourceSubscriptions"] = there
+    if task_ids:
+        honoured["taskIds"] = task_ids
+    return Listen(listener, honoured)

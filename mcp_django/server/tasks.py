@@ -1,0 +1,78 @@
+"""tasks/get, tasks/update and tasks/cancel, and how a call becomes a task (ext-tasks specification/draft/tasks.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, StrictStr
+
+from mcp_django.conf import get_conf
+from mcp_django.exceptions import field_error
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.protocol.errors import InvalidParams, MissingCapability
+from mcp_django.protocol.extensions import TASKS_CAPABILITY
+from mcp_django.tasks import answers, store
+from mcp_django.tasks.framework import is_offered
+from mcp_django.tasks.shapes import detailed, task_json
+from mcp_django.types import JSON
+
+
+class TaskParams(BaseModel):
+    taskId: StrictStr
+
+
+class UpdateParams(TaskParams):
+    inputResponses: dict[str, Any]
+
+
+def create(exchange: Exchange) -> JSON:
+    """The CreateTaskResult of a call that goes on as a task. Raises LimitExceeded."""
+    from mcp_django.server.background import waited_for
+
+    with waited_for(exchange.cancellation):
+        return {"resultType": "task", **task_json(store.create(exchange))}
+
+
+def get(exchange: Exchange) -> JSON:
+    _check_capability(exchange)
+    return detailed(store.find(exchange.site, exchange.principal, exchange.params["taskId"]))
+
+
+def update(exchange: Exchange) -> JSON:
+    """Take answers to open questions; others are ignored. Raises InvalidParams for one that is no answer."""
+    _check_capability(exchange)
+    task = store.find(exchange.site, exchange.principal, exchange.params["taskId"])
+    given = exchange.params["inputResponses"]
+    asked = {key: request for key, request in store.open_questions(task).items() if key in given}
+    for key, request in asked.items():
+        answers.check(key, request, given[key])
+    store.answer(task, {key: given[key] for key in asked})
+    return {}
+
+
+def cancel(exchange: Exchange) -> JSON:
+    _check_capability(exchange)
+    store.cancel(store.find(exchange.site, exchange.principal, exchange.params["taskId"]))
+    return {}
+
+
+def watched(exchange: Exchange, wanted: JSON) -> list[str]:
+    """Those of the tasks in the filter of a listen that are the principal's. Raises InvalidParams."""
+    ids = wanted.get("taskIds")
+    if ids is None or not is_offered(exchange.site):
+        return []
+    _check_capability(exchange)
+    limit = get_conf().MAX_SUBSCRIPTIONS
+    what = ""
+    if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
+        what = "must be a list of strings"
+    elif len(ids) > limit:
+        what = f"may name at most {limit} tasks (MAX_SUBSCRIPTIONS)"
+    if what:
+        raise InvalidParams(f"taskIds {what}.", [field_error("notifications.taskIds", what, ids)])
+    return [task.key for task in store.find_all(exchange.site, exchange.principal, dict.fromkeys(ids))]
+
+
+def _check_capability(exchange: Exchange) -> None:
+    if not exchange.knows_tasks:
+        raise MissingCapability(TASKS_CAPABILITY)

@@ -1,0 +1,154 @@
+"""A legacy session over HTTP, kept in the database so that every process can serve it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, cast
+
+from django.db import IntegrityError, router, transaction
+from django.utils import timezone
+from pydantic_core import from_json
+
+from mcp_django.conf import get_conf
+from mcp_django.db.clearing import clear_away
+from mcp_django.events.publisher import flush
+from mcp_django.events.transaction import note_control
+from mcp_django.exchange.running import RUNNING, running_key
+from mcp_django.models import Session, WatchedResource
+from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.errors import LimitExceeded, SessionNotFound
+from mcp_django.protocol.jsonrpc import encode, is_request_id
+from mcp_django.sessions import mailbox
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.push.listeners import Subscription
+    from mcp_django.sites import MCPSite
+
+
+_MAX_CLIENT_BYTES = 4_000
+
+
+class StoredSession:
+    """The session as the protocol knows it, over its row."""
+
+    def __init__(self, row: Session) -> None:
+        self.key = row.key
+        self.revision = row.revision
+        self.client = Client(row.client_info, row.client_capabilities)
+        self.log_level = row.log_level
+        self._row = row
+
+    @classmethod
+    def open(cls, site: MCPSite, principal: Principal, revision: str, client: Client) -> StoredSession:
+        """A new session; those that have ended since are cleared away."""
+        clear_away(Session.objects.filter(expires_at__lte=timezone.now()))
+        row = Session.objects.open(
+            site=site.name, principal_key=principal.key, revision=revision, client=_bounded(client)
+        )
+        mine = Session.objects.filter(site=site.name, principal_key=principal.key).order_by("-expires_at", "-pk")
+        surplus = list(mine.values_list("pk", flat=True)[get_conf().MAX_SESSIONS :])
+        if surplus:
+            _end(surplus)
+        return cls(row)
+
+    @classmethod
+    def find(cls, site: MCPSite, principal: Principal, key: str) -> StoredSession:
+        """The principal's session of that key. Raises SessionNotFound, for another's session too."""
+        if not key.isprintable():
+            raise SessionNotFound  # PostgreSQL takes no null character, not even to look for it.
+        row = Session.objects.live().filter(pk=key[:64], site=site.name, principal_key=principal.key).first()
+        if row is None or row.key != key:
+            raise SessionNotFound
+        row.renew()
+        return cls(row)
+
+    def end(self) -> None:
+        _end([self.key])
+        self._tell()
+
+    def set_log_level(self, level: str) -> None:
+        self.log_level = level
+        Session.objects.filter(pk=self.key).update(log_level=level)
+
+    def subscribe(self, subscription: Subscription) -> None:
+        limit = get_conf().MAX_SUBSCRIPTIONS
+        watched = WatchedResource.objects.filter(session=self.key)
+        if watched.filter(uri_hash=_digest(subscription.uri)).exists():
+            return
+        if watched.count() >= limit:
+            raise LimitExceeded(f"A session may watch at most {limit} resources (MAX_SUBSCRIPTIONS).")
+        try:
+            with transaction.atomic(using=self._alias):
+                WatchedResource.objects.create(
+                    session_id=self.key,
+                    uri=subscription.uri,
+                    uri_hash=_digest(subscription.uri),
+                    digest=subscription.digest or "",
+                )
+        except IntegrityError:
+            return  # Watched already, or the session has ended meanwhile.
+        self._tell()
+
+    def unsubscribe(self, uri: str) -> None:
+        WatchedResource.objects.filter(session=self.key, uri_hash=_digest(uri)).delete()
+        self._tell()
+
+    def cancel(self, request_id: object) -> None:
+        """Stop a request of the session, wherever it is being answered; an unknown one is no fault."""
+        if not is_request_id(request_id):
+            return
+        key = running_key(self.key, cast("int | str", request_id))
+        running = RUNNING.get(key)
+        if running is None:
+            mailbox.put(f"cancel:{key}")
+        elif not running.cancelled:
+            running.cancel()
+            running.queries.interrupt()
+
+    def _tell(self) -> None:
+        """Let the process that holds the session's stream know, before the client gets its answer."""
+        note_control(self._alias, f"session:{self.key}")
+        flush()
+
+    @property
+    def _alias(self) -> str:
+        return router.db_for_write(Session)
+
+
+def forget_answers(watched: Iterable[tuple[str, str]]) -> None:
+    """Sessions, each with the URI of a live query: another answer is told, so that the one that is kept holds no more.
+
+    A stream that broke may have lost it: on the next one they are told once to look.
+    """
+    sessions: dict[str, set[str]] = defaultdict(set)
+    for session, uri in watched:
+        sessions[uri].add(session)
+    for uri, keys in sessions.items():
+        WatchedResource.objects.filter(session__in=keys, uri_hash=_digest(uri)).exclude(digest="").update(digest="")
+
+
+def _end(keys: Collection[str]) -> None:
+    """End sessions, and clear them away; where one of their requests is in the way, the next new session does."""
+    sessions = Session.objects.filter(pk__in=keys)
+    if not clear_away(sessions):
+        sessions.update(expires_at=timezone.now())
+
+
+def _bounded(client: Client) -> Client:
+    """What is kept of what a client says of itself: names, and no more than fits a row."""
+    # PostgreSQL's JSON holds no null character.
+    said = encode([client.info, client.capabilities]).replace(rb"\u0000", rb"\ufffd")
+    info, capabilities = from_json(said)
+    if len(said) <= _MAX_CLIENT_BYTES:
+        return Client(info, capabilities)
+    names = list(capabilities)[:20]
+    return Client(
+        {key: str(info.get(key, ""))[:100] for key in ("name", "version")}, {name[:100]: {} for name in names}
+    )
+
+
+def _digest(uri: str) -> str:
+    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,136 @@
+"""The stored events of a legacy request's stream, so that a client who lost its connection can have the rest.
+
+Any process can give the rest (2025-11-25 basic/transports#resumability-and-redelivery). An event id names its stream
+and its number in it; it is no credential: the session is looked up for the principal first.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, router, transaction
+from django.db.models import Max, Q
+from django.utils import timezone
+from pydantic_core import from_json
+
+from mcp_django.conf import get_conf
+from mcp_django.db.clearing import clear_away
+from mcp_django.events.transaction import note_control
+from mcp_django.models import CallStream, StreamEvent
+from mcp_django.protocol.errors import SessionNotFound
+from mcp_django.protocol.jsonrpc import encode
+
+if TYPE_CHECKING:
+    from mcp_django.sessions.store import StoredSession
+
+#: Streams of one session that are kept after their end.
+_MAX_STREAMS = 50
+
+
+def _lease() -> timedelta:
+    """How long a process may be silent about a stream of its own."""
+    return timedelta(seconds=max(30.0, 10 * get_conf().SWEEP_SECONDS))
+
+
+def open_stream(session_key: str, request_id: int | str) -> str:
+    """The key of a new stream, empty if its session has ended; those whose time is over are cleared away."""
+    now = timezone.now()
+    kept = timedelta(seconds=get_conf().STREAM_SECONDS)
+    clear_away(CallStream.objects.filter(Q(expires_at__lte=now) | Q(lease_until__lte=now - kept, ended=False)))
+    mine = CallStream.objects.filter(session=session_key, ended=True).order_by("-expires_at")
+    surplus = list(mine.values_list("pk", flat=True)[_MAX_STREAMS:])
+    if surplus:
+        clear_away(CallStream.objects.filter(pk__in=surplus))
+    try:
+        with transaction.atomic(using=router.db_for_write(CallStream)):
+            stream = CallStream.objects.create(
+                key=secrets.token_hex(12), session_id=session_key, request_id=encode(request_id).decode(),
+                lease_until=now + _lease(), expires_at=now + timedelta(seconds=get_conf().SESSION_SECONDS),
+            )  # fmt: skip
+    except IntegrityError:
+        return ""
+    return stream.key
+
+
+def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, tell: bool) -> bool:
+    """Store events from number ``first`` on; False if the stream is gone. ``tell`` whoever gives them to the client."""
+    alias = router.db_for_write(CallStream)
+    now = timezone.now()
+    state: dict[str, Any] = {"lease_until": now + _lease()}
+    if ended:
+        state |= {"ended": True, "expires_at": now + timedelta(seconds=get_conf().STREAM_SECONDS)}
+    with transaction.atomic(using=alias):
+        # Written first: SQLite refuses at once what has read before it writes while another writes, and waits for what
+        # begins with writing.
+        if not CallStream.objects.filter(pk=key).update(**state):
+            return False
+        StreamEvent.objects.bulk_create(
+            StreamEvent(stream_id=key, number=number, body=body) for number, body in enumerate(bodies, first)
+        )
+    if tell:
+        note_control(alias, f"wake:stream:{key}")
+    return True
+
+
+def renew(keys: Sequence[str]) -> None:
+    """This process still answers the requests of these streams."""
+    CallStream.objects.filter(pk__in=keys).update(lease_until=timezone.now() + _lease())
+
+
+def drop(key: str) -> None:
+    """The stream cannot be resumed any more."""
+    CallStream.objects.filter(pk=key).delete()
+
+
+def event_id(key: str, number: int) -> str:
+    return f"{key}-{number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What follows an event of a stream. ``lost``: no more will, since the process that answered is gone."""
+
+    events: list[tuple[int, str]]
+    ended: bool
+    lost: bool
+    request_id: int | str
+
+
+def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:
+    """The stream and the number that an event id of the session names; None if nothing is left on that stream.
+
+    Raises SessionNotFound for the id of another session.
+    """
+    key, _, number = last_event_id.rpartition("-")
+    if not (key.isprintable() and number.isascii() and number.isdigit() and len(number) < 10):
+        return None
+    stream = CallStream.objects.filter(pk=key[:32], expires_at__gt=timezone.now()).first()
+    if stream is None or stream.key != key:
+        return None
+    if stream.session_id != session.key:
+        raise SessionNotFound
+    if stream.ended and not stream.events.filter(number__gt=int(number)).exists():
+        return None
+    return key, int(number)
+
+
+def rest(key: str, number: int) -> Rest | None:
+    """What follows event ``number``; None if the stream is gone."""
+    stream = CallStream.objects.filter(pk=key).first()
+    if stream is None:
+        return None
+    # Read after the stream: what ended before this has its events there.
+    events = list(StreamEvent.objects.filter(stream=key, number__gt=number).values_list("number", "body"))
+    return Rest(events, stream.ended, stream.lease_until < timezone.now(), from_json(stream.request_id))
+
+
+def with_news(read: Mapping[str, int]) -> list[str]:
+    """Those of the streams of which there is more to tell than the number up to which each was read."""
+    rows = CallStream.objects.filter(pk__in=read, ended=False, lease_until__gt=timezone.now())
+    last = dict(rows.annotate(last=Max("events__number")).values_list("pk", "last"))
+    # One that has ended, or is gone, is not among them.
+    return [key for key, number in read.items() if key not in last or (last[key] or 0) > number]
