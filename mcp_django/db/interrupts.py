@@ -52,7 +52,8 @@ class Interruptible:
         with self._lock:
             self._connections = mine
         for connection in mine:
-            forget_failure(connection)
+            if connection.errors_occurred:
+                forget_failure(connection)
             connection.execute_wrappers.append(self._execute)
         token = _answering.set(self)
         try:

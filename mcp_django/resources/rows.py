@@ -67,7 +67,8 @@ class _Plan:
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
     after: list[Any] | None
-    digest: str
+    #: Its digest names the question in a cursor.
+    identity: tuple[Any, ...]
 
     def place_of(self, row: Sequence[Any]) -> list[Any]:
         """The row's values of the order, after which the next row comes."""
@@ -98,7 +99,9 @@ def find(rights: ModelRights, question: Question) -> Page:
         notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
-        cursor = keyset.make_cursor(plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.key)
+        cursor = keyset.make_cursor(
+            plan.place_of(found[kept - 1]), keyset.question_digest(*plan.identity), rights.rights.request.mcp.key
+        )
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
@@ -132,15 +135,15 @@ def _plan(rights: ModelRights, question: Question) -> _Plan:
         queryset = queryset.filter(filters.filter_condition(rights, question.filter))
     if question.search:
         queryset = queryset.filter(filters.search(rights, question.search))
-    digest = keyset.question_digest(
-        rights.label, question.filter, question.search, [order.name for order in orders], rights.rights.site.name
-    )
+    names = [order.name for order in orders]
+    identity = (rights.label, question.filter, question.search, names, rights.rights.site.name)
     after = None
     if question.cursor is not None:
+        digest = keyset.question_digest(*identity)
         after = keyset.read_cursor(question.cursor, orders, digest, rights.rights.request.mcp.key)
     ordered = queryset.order_by(*(order.path for order in orders))
     outputs = filters.outputs(rights, question.fields)
-    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
+    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:

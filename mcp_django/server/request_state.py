@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 _SALT = "mcp_django.protocol.request_state"
 #: The params that answers come in.
-OWN_PARAMS = ("inputResponses", "requestState")
+OWN_PARAMS = frozenset({"inputResponses", "requestState"})
 
 
 def take_answers(exchange: Exchange) -> Answers:
     """The answers that a request brings; their params are taken out of it. Raises InvalidParams."""
-    given, state = (exchange.params.pop(name, _ABSENT) for name in OWN_PARAMS)
+    given, state = (exchange.params.pop(name, _ABSENT) for name in ("inputResponses", "requestState"))
     if given is not _ABSENT and not isinstance(given, dict):
         raise InvalidParams(
             "inputResponses must be an object.", [field_error("inputResponses", "must be an object", given)]

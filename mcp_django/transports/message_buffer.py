@@ -16,8 +16,8 @@ from mcp_django.types import JSON
 _MAX_WAITING = 100
 
 
-def _nobody() -> None:
-    """Nobody waits for what is put."""
+def no_reader() -> None:
+    """For messages that nobody waits for."""
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class MessageBuffer:
     """The messages of one request, encoded, in their order."""
 
     #: Called in the thread of ``put``, once there is something to take.
-    on_put: Callable[[], None] = _nobody
+    on_put: Callable[[], None] = no_reader
     #: Whether anything was put, so that the answer follows it in a stream.
     used: bool = False
     #: Milliseconds after which the client is to come back for the rest, once the handler asked for that.
@@ -78,4 +78,4 @@ class MessageBuffer:
             self._closed = True
         # The object that is called back has this buffer, as a rule: such a circle would keep the whole request until
         # garbage is collected.
-        self.on_put = _nobody
+        self.on_put = no_reader

@@ -28,6 +28,7 @@ from mcp_django.transports.asking import StoredQuestions, ask
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.messages import HTTPResponse
 from mcp_django.transports.http.streams import CallStream
+from mcp_django.transports.message_buffer import no_reader
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.types import JSON
 from mcp_django.workers import get_workers, run_patiently
@@ -73,7 +74,8 @@ class StreamingCall:
             raise
         response = self._plain_response(working)
         if response is not None:
-            self._buffer.close()
+            # As ``close`` does, of a buffer that holds nothing that would still be sent.
+            self._buffer.on_put = no_reader
             return response
         task = self._loop.create_task(self._run(working))
         _tasks.add(task)
