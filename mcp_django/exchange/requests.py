@@ -1,4 +1,4 @@
-"""The Django request that the project's hooks are given, made the same way for every door."""
+"""The Django request that the project's hooks are given, made the same way for every transport."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's middleware and the endpoint: what it must not spoil, and which door may skip it."""
+"""The project's middleware and the endpoint: what it must not spoil, and which entry point may bypass it."""
 
 from __future__ import annotations
 
@@ -88,15 +88,15 @@ def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     seen = json.loads(done.stdout)
     assert seen["page"] == [200, "A flat page"]
     assert seen["redirect"] == [301, "/elsewhere/"]
-    for door in ("wsgi", "asgi"):
-        status, content_type, message = seen[door]["method"]
+    for entry_point in ("wsgi", "asgi"):
+        status, content_type, message = seen[entry_point]["method"]
         assert (status, content_type, message["error"]["code"]) == (404, "application/json", -32601)
-        status, content_type, message = seen[door]["session"]
+        status, content_type, message = seen[entry_point]["session"]
         reason = message["error"]["data"]["reason"]
         assert (status, content_type, reason) == (404, "application/json", "SESSION_NOT_FOUND")
 
 
-# Which door may skip the middleware.
+# Which entry point may bypass the middleware.
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

@@ -33,6 +33,7 @@ from mcp_django.transports.http.messages import JSON_TYPE, SSE_HEADERS, SSE_TYPE
 from mcp_django.transports.http.streaming import StreamingCall
 from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.transports.in_flight import InFlight, Opening
+from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 
@@ -195,7 +196,7 @@ class EndpointView(View, InFlight):
         # A message ahead of the answer, a question too, makes the answer an event of a stream.
         return MAX_MESSAGE_BYTES if self.buffer.used or self._was_asked else get_conf().MAX_RESULT_BYTES
 
-    def send(self, message: dict[str, Any]) -> None:
+    def send(self, message: JSON) -> None:
         if self.can_stream:
             self.buffer.put(message)
 

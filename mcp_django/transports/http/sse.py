@@ -11,25 +11,19 @@ import contextlib
 import hashlib
 import logging
 import os
-import secrets
 from collections.abc import AsyncGenerator, Coroutine
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from django.utils import timezone
-
 from mcp_django.conf import get_conf
-from mcp_django.events.publisher import flush
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.middleware_policy import socket_problem
-from mcp_django.models import SSEConnection
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
 from mcp_django.push.hub import get_hub
-from mcp_django.sessions import mailbox
+from mcp_django.sessions import sse_streams
 from mcp_django.sites import MCPSite
 from mcp_django.transports.duplex import Connection
 from mcp_django.transports.http.base import View
@@ -43,8 +37,7 @@ _KEEPALIVE = b":\n\n"
 _PARAMETER = "session_id"
 #: Bytes that may wait for a client that reads slowly, before what answers it waits too.
 _MAX_READY_BYTES = 65_536
-#: A stream whose process is gone is forgotten after this, and how often a living one says so.
-_LEASE = timedelta(seconds=60)
+#: How often a stream says that it is alive.
 _RENEW_SECONDS = 20.0
 _LOOP_SECONDS = 10.0
 
@@ -94,11 +87,7 @@ class StreamView(View):
             raise Forbidden("This server cannot serve HTTP+SSE; its log says why. Use /mcp.")
         if not self.http.headers.accepts(SSE_TYPE):
             raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
-        now = timezone.now()
-        SSEConnection.objects.filter(lease_until__lte=now).delete()
-        key = secrets.token_urlsafe(32)
-        SSEConnection.objects.create(key=key, owner=_owner(self.site, principal), lease_until=now + _LEASE)
-        self._key = key
+        self._key = sse_streams.open_stream(_owner(self.site, principal))
         return HTTPResponse(HTTPStatus.OK)
 
 
@@ -180,7 +169,7 @@ class SSEStream(EventStream):
 
     async def _fetch(self) -> None:
         """Take in what was posted to other processes, and say that the stream is alive."""
-        address = _address(self._key)
+        address = sse_streams.address_of(self._key)
         arrived = self._hub.addresses.expect(address)
         try:
             while True:
@@ -189,7 +178,7 @@ class SSEStream(EventStream):
                         await arrived.wait()
                 arrived.clear()
                 try:
-                    bodies = await get_workers().run(_renew_and_take, self._key, address)
+                    bodies = await get_workers().run(sse_streams.renew_and_take, self._key)
                 except Overloaded:
                     arrived.set()
                     await asyncio.sleep(0.05)
@@ -255,24 +244,16 @@ class MessageView(View):
         if stream is not None and stream.owner == owner:
             stream.post(value)
             return
-        found = SSEConnection.objects.filter(pk=key[:64], owner=owner, lease_until__gt=timezone.now()).first()
-        if found is None or found.key != key:
+        if not sse_streams.is_open(key, owner):
             raise _no_stream()
-        if mailbox.waiting(_address(key)) >= get_conf().MAX_IN_FLIGHT:
+        if not sse_streams.post(key, body.decode()):
             raise _too_many()
-        mailbox.put(_address(key), body.decode())
-        # Before the client goes on.
-        flush()
 
 
 def _owner(site: MCPSite, principal: Principal) -> str:
     """Whose a stream is: the same user with another token is somebody else, who may do more or less."""
     user, token_id, scopes = principal.rights
     return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
-
-
-def _address(key: str) -> str:
-    return f"sse:{key}"
 
 
 def _no_stream() -> SessionNotFound:
@@ -283,20 +264,9 @@ def _too_many() -> Overloaded:
     return Overloaded(f"At most {get_conf().MAX_IN_FLIGHT} messages may wait (MAX_IN_FLIGHT). Try again in a moment.")
 
 
-def _renew_and_take(key: str, address: str) -> list[str] | None:
-    """What was posted to other processes; None where the stream was taken for dead."""
-    if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
-        return None
-    return mailbox.take(address)
-
-
 async def _forget(key: str) -> None:
     with contextlib.suppress(Overloaded):  # The lease ends by itself.
-        await get_workers().run(_delete, key)
-
-
-def _delete(key: str) -> None:
-    SSEConnection.objects.filter(pk=key).delete()
+        await get_workers().run(sse_streams.forget, key)
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:

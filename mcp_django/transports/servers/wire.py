@@ -11,13 +11,11 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 from mcp_django.conf import get_conf
-
-Send = Callable[[Any], Awaitable[None]]
+from mcp_django.types import Send
 
 #: Where in its scope a request that Django answers finds the server's ``send``, which Django keeps to itself.
 SEND = "mcp_django.send"
