@@ -48,7 +48,8 @@ class Conf:
     QUEUE_PER_PRINCIPAL: int = 64
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
-    #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that this skips. See ``routing``.
+    #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See
+    #: ``routing``.
     BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False

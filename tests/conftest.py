@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """First the files that take long, so that no process is left alone with one at the end.
 
-    A database server is asked over the transports that differ in how they hold connections, and not over each transport.
+    A database server is asked over the transports that differ in how they hold connections, and not over each of them.
     """
     if os.environ.get("TEST_DATABASE"):
         left = {item for item in items if _transport_of(item) not in (None, "http-view-wsgi", "http-asgi")}

@@ -21,7 +21,7 @@ _LOOP_SECONDS = 10.0
 class Attachment:
     """The listeners of one request, or of one socket's session, in the hub of ``loop``.
 
-    The methods for workers wait until the loop has done what they ask: what is looked up after them misses no change.
+    The methods for workers wait until the loop has done its part: a look at the database after them misses no change.
     """
 
     #: Found on the loop, by the first listener.
@@ -62,7 +62,7 @@ class Attachment:
         self._on_loop(lambda: self._hub.arrange(session_key))
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
-        """Give up what is not there for the principal after all, with what is pending of it."""
+        """Give up URIs that turn out not to exist for the principal, with their pending notifications."""
         if uris:
             self._on_loop(lambda: self._unwatch(listener, uris))
 

@@ -241,7 +241,7 @@ class Connection:
         await close_writers(self._listens.values(), _FINISH_SECONDS)
 
     async def drain(self, seconds: float) -> None:
-        """Nothing more comes: let what is in flight be answered, and the listens be told that they end."""
+        """The client sends nothing more: answer the requests in flight, and tell the listens that they end."""
         await close_writers(self.writers, seconds, self._tasks)
 
     def leave(self) -> None:

@@ -90,7 +90,7 @@ class InFlight(Connection):
         attachment.remember_lists(listener)
 
     def attachment(self) -> Attachment:
-        """What the request has in the hub. Raises RequestCancelled where its client is gone."""
+        """The request's part in the hub, made at first use. Raises RequestCancelled where its client is gone."""
         if self.loop is None:
             raise TypeError("Without an event loop there is no hub.")
         self._attachment = self._attachment or Attachment(self.loop)

@@ -1,4 +1,4 @@
-"""What writes to a lasting connection for its listeners, in the turns that the hub's delivery gives it."""
+"""Writing to a lasting connection for one of its listeners, in the turns that the hub's delivery gives it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ListenerWriter:
             self._hub.delivery.add(self)
 
     async def flush(self) -> None:
-        """Write what is pending; what comes meanwhile too."""
+        """Write the pending messages, and those that come meanwhile."""
         if self._task is not None or self not in self._connection.writers:
             return
         self._task = asyncio.current_task()

@@ -56,13 +56,13 @@ class MessageBuffer:
         self.on_put()
 
     def close_stream(self, retry_ms: int) -> None:
-        """The handler lets the client go, who is to come back for the rest."""
+        """The handler lets the client go; it is to come back for the rest."""
         self.retry_ms = retry_ms
         self.used = True
         self.on_put()
 
     def take(self) -> list[bytes]:
-        """What waits, and a line that says how many log messages were left out since."""
+        """The waiting messages, and a line that says how many log messages were left out since."""
         with self._lock:
             taken, left_out, level = list(self._waiting), self._left_out, self._level
             self._waiting.clear()

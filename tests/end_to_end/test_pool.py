@@ -27,7 +27,7 @@ POOLED = f"""
 DATABASES["default"]["OPTIONS"] = {{"pool": {{"min_size": 1, "max_size": {CONNECTIONS}, "timeout": 60}}}}
 MCP = {{"QUEUE": 1000, "QUEUE_PER_PRINCIPAL": 1000, "REQUEST_SECONDS": 120, "KEEPALIVE_SECONDS": 3600}}
 """
-#: What makes our application leave the endpoint to Django, and asks the database in the thread of each request, before its
+#: Makes our application leave the endpoint to Django, and asks the database in the thread of each request, before its
 #: answer and after.
 MIDDLEWARE = """
 from django.contrib.auth.models import User

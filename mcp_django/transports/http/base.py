@@ -1,4 +1,4 @@
-"""What is the same at each of our URLs: the checks before a request is handled, and how an error is answered.
+"""The base of the views: the checks before a request is handled, and how an error is answered.
 
 A request runs through ``respond`` → ``dispatch`` → ``handle`` → ``finalize``, as in Django REST framework.
 """
@@ -98,7 +98,7 @@ class View(ABC):
 
     @abstractmethod
     def handle(self, principal: Principal) -> HTTPResponse:
-        """The response to a caller who is authenticated. Raises MCPError."""
+        """The response to an authenticated caller. Raises MCPError."""
 
     def finalize(self, response: HTTPResponse) -> HTTPResponse:
         """Add the headers that every response has."""

@@ -63,7 +63,7 @@ class EndpointView(View, InFlight):
         #: Whether the client was asked something before this run of the handler.
         self._was_asked = False
         body = self.http.body
-        # A large body is work, which is not done for a caller who is not let in.
+        # A large body is parsed only for a caller who is let in.
         if self.http.method == "POST" and body is not None and len(body) <= _SMALL_BODY_BYTES:
             self._read(body)
 
@@ -210,7 +210,7 @@ class EndpointView(View, InFlight):
     # The message.
 
     def _read(self, body: bytes) -> None:
-        """Parse the body; what is wrong with it is told after the caller is known."""
+        """Parse the body; its faults are told after the caller is known."""
         try:
             value = jsonrpc.decode(body)
             if isinstance(value, list):

@@ -29,11 +29,11 @@ class EventLog:
 
     def __init__(self, view: EndpointView) -> None:
         self._view = view
-        #: Whether the client that is written to is the one that has asked. Another one may read what is stored.
+        #: Whether the connection that the request came on is written to. Another one may read the stored events.
         self.is_attached = True
         self._is_finished = False
         self._is_hurried = False
-        #: What the client has not taken yet, and how many bytes that is.
+        #: The events that the client has not taken yet, and how many bytes they are.
         self._ready: deque[bytes] = deque()
         self._unread = 0
         self._more = asyncio.Event()
@@ -51,7 +51,7 @@ class EventLog:
         return self._is_finished or not self.is_attached
 
     def take(self) -> bytes:
-        """What is ready to be written."""
+        """The bytes that are ready to be written."""
         ready = b"".join(self._ready)
         self._ready.clear()
         self._unread = 0

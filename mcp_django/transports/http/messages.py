@@ -49,7 +49,7 @@ class EventStream(ABC):
 
     @abstractmethod
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """What is written, until the stream ends. To be closed where the client goes away before."""
+        """The bytes to write, until the stream ends. To be closed where the client goes away before."""
 
     @abstractmethod
     def close(self) -> None:

@@ -80,7 +80,7 @@ class StreamView(View):
         return response
 
     def handle(self, principal: Principal) -> HTTPResponse:
-        """What a worker does: the stream is noted, for whatever process a message to it comes to."""
+        """Note the stream in the database: a message to it may come to any process."""
         problem = socket_problem(self.site, "the work that a stream asks for")
         if problem is not None:
             logger.error("HTTP+SSE refused: %s", problem)
@@ -168,7 +168,7 @@ class SSEStream(EventStream):
             await self._connection.take(await self._inbox.get())
 
     async def _fetch(self) -> None:
-        """Take in what was posted to other processes, and say that the stream is alive."""
+        """Take in the messages that were posted to other processes, and say that the stream is alive."""
         address = sse_streams.address_of(self._key)
         arrived = self._hub.addresses.expect(address)
         try:
@@ -223,7 +223,7 @@ class MessageView(View):
         return HTTPResponse(HTTPStatus.ACCEPTED)
 
     def _check(self, value: Any) -> None:
-        """Raises MCPError for what is no message, and for a modern one."""
+        """Raises MCPError for a value that is no message, and for a modern message."""
         try:
             message = jsonrpc.parse(value)
         except jsonrpc.Malformed as malformed:
@@ -251,7 +251,7 @@ class MessageView(View):
 
 
 def _owner(site: MCPSite, principal: Principal) -> str:
-    """Whose a stream is: the same user with another token is somebody else, who may do more or less."""
+    """The owner of a stream. Another token of the same user is another owner, since it may have other scopes."""
     user, token_id, scopes = principal.rights
     return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
 

@@ -1,4 +1,4 @@
-"""A POST that is answered in a worker: by its response alone, or on a stream with what goes before the answer."""
+"""A POST that a worker answers: with one message, or with a stream of messages that ends with the answer."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class StreamingCall:
         return asyncio.Event()
 
     async def _ask(self, asked: Asked) -> dict[str, JSON]:
-        """Ask the client, who may answer to any process. ``{key: answer}``. Raises MCPError where it has to end."""
+        """Ask the client, which may answer to any process. ``{key: answer}`` Raises MCPError to end the call."""
         session, hub = self._view.session, get_hub()
         if session is None:
             raise InternalError

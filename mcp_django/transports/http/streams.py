@@ -29,7 +29,7 @@ _KEEPALIVE = b":\n\n"
 
 
 class ListenerStream(EventStream):
-    """What a listener is told, between what opens the stream and what ends it."""
+    """The messages for a listener, between an opening and a closing one."""
 
     def __init__(self, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
         self.listener = listener
@@ -95,7 +95,7 @@ class CallStream(EventStream):
 
 
 class RestStream(EventStream):
-    """What follows an event of a stored stream, until that stream ends, in whatever process it is written.
+    """The events of a stored stream that follow a given one, until it ends. Any process may write it.
 
     A member of the hub: it ends with its session and the rights of its principal, with its process, and when its
     client comes back once more. So there are never more of them than calls.
@@ -144,7 +144,7 @@ class RestStream(EventStream):
             hub.addresses.end_reading(self._key, self, woken)
 
     async def _read(self) -> streams.Rest | None:
-        """What there is to read, None where the stream is gone. While that cannot be asked there is nothing."""
+        """The events that are there now; None where the stream is gone. While the database is away there are none."""
         try:
             return await get_workers().run(streams.rest, self._key, self.number)
         except Overloaded:

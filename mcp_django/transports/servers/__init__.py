@@ -1,4 +1,4 @@
-"""What ASGI says nothing of, and each server does in its own way: clients that do not read, and how a process ends.
+"""The quirks of ASGI servers: ASGI says nothing of clients that do not read, nor of how a process ends.
 
 Known are uvicorn, daphne, hypercorn and granian. Imports the hub and the settings, and no other transport.
 """

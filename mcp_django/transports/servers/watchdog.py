@@ -20,7 +20,7 @@ _LOOKS = 4
 
 class Watched(Protocol):
     def look(self, now: float) -> None:
-        """End what has lasted too long. ``now`` is a reading of ``time.monotonic()``."""
+        """End the connection if it has lasted too long. ``now`` is a reading of ``time.monotonic()``."""
 
 
 class Watchdog:

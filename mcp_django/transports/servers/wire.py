@@ -1,4 +1,4 @@
-"""What lies below an ASGI ``send``: how much of it the client has not taken yet, and how to end it all the same.
+"""The connection below an ASGI ``send``: how much its client has not taken yet, and how to end it all the same.
 
 ASGI says nothing of a client that stops reading. uvicorn and hypercorn let ``send`` wait, Daphne keeps everything in
 memory, and all of them hold a connection that is closed until its client has read the last byte. So the transport is
@@ -67,7 +67,7 @@ class Wire:
         self.writing_since = 0.0
 
     async def taken(self) -> None:
-        """Wait until the client has taken most of what was sent, where the server's ``send`` does not."""
+        """Wait until the client has taken most of the sent bytes, where the server's ``send`` does not wait."""
         while self._is_twisted and self.unsent > _HIGH_WATER_BYTES:  # noqa: ASYNC110 - nobody sets an event
             await asyncio.sleep(_ASK_SECONDS)
 
@@ -87,7 +87,7 @@ class Wire:
         return int(waiting + getattr(below, "_tempDataLen", 0))
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the client has not taken for WRITE_SECONDS what was written."""
+        """Whether the client has taken nothing of the written bytes for WRITE_SECONDS."""
         seconds = get_conf().WRITE_SECONDS
         if not seconds:
             return False

@@ -83,7 +83,7 @@ class StdioServer:
             await self._take(line)
 
     async def _take(self, line: bytes | None) -> None:
-        """Take in one line; what is no message is answered with an error."""
+        """Take in one line. A line that is no message is answered with an error."""
         error: MCPError
         request_id: jsonrpc.RequestId | None = None
         try:

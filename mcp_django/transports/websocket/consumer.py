@@ -75,7 +75,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             logger.exception("A socket could not be opened")
             await self._deny(InternalError())
             return
-        # What finding out who is there has read of the request is not needed again.
+        # Admission has read parts of the request that are not needed again.
         self.request = self.request.copy()
         admission.enter(self.principal)
         try:
@@ -182,7 +182,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         return None
 
     async def _fault(self, error: MCPError, request_id: jsonrpc.RequestId | None) -> int | None:
-        """Say what is wrong with a frame; a client that sends nothing else is shown out."""
+        """Answer a malformed frame with its error; a client that sends nothing else is shown out."""
         await self._write(jsonrpc.encode(jsonrpc.error_message(request_id, error, LEGACY)))
         self._faults += 1
         return _POLICY if self._faults >= _MAX_FAULTS else None
