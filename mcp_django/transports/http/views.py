@@ -28,7 +28,7 @@ from mcp_django.transports.http.routes import ROUTES, Route
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import SEND, Wire
 
-View = Callable[..., Any]
+DjangoView = Callable[..., Any]
 
 
 class EndpointPattern(URLPattern):
@@ -61,7 +61,7 @@ def url_patterns(site: MCPSite) -> list[URLPattern]:
     ]
 
 
-def wsgi_view(site: MCPSite, route: Route) -> View:
+def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers in the thread of the request. Offers no push: it could only hold a worker for each client."""
     view_class = route.sync_view or route.view
 
@@ -71,7 +71,7 @@ def wsgi_view(site: MCPSite, route: Route) -> View:
     return _unguarded(view)
 
 
-def asgi_view(site: MCPSite, route: Route) -> View:
+def asgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers from our workers, so that no thread and no connection of the request's is held while a stream is open."""
 
     async def view(request: HttpRequest) -> HttpResponseBase:
@@ -117,7 +117,7 @@ def _abandon(loop: asyncio.AbstractEventLoop, stream: EventStream) -> None:
         loop.call_soon_threadsafe(stream.abandon)
 
 
-def _unguarded(view: View) -> View:
+def _unguarded(view: DjangoView) -> DjangoView:
     """Without CSRF (tokens, no cookies), without a login page, and outside ATOMIC_REQUESTS on every database."""
     view = csrf_exempt(login_not_required(view))
     for alias in settings.DATABASES:
