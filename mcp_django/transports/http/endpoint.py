@@ -16,15 +16,12 @@ from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.deadlines import deadlines
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import envelope, jsonrpc
-from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import HeaderMismatch, InternalError, InvalidRequest, MCPError, Overloaded
-from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, NEWEST_LEGACY, POLLING_REVISIONS, Era
+from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Overloaded
+from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
 from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
 from mcp_django.server.methods import METHODS
-from mcp_django.sessions.questions import answer_question
 from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
@@ -233,12 +230,12 @@ class EndpointView(View, InFlight):
         if self._fault is not None:
             raise self._fault[0]
         if self._batch is not None:
-            return self._answer_batch(principal, self._batch)
+            return sessions.answer_batch(self, principal, self._batch)
         match self._message:
             case None:
                 raise InvalidRequest("The body holds no message.")
             case jsonrpc.Response() as response:
-                return self._take_response(principal, response)
+                return sessions.take_response(self, principal, response)
             case message:
                 return self._answer_message(principal, message)
 
@@ -248,76 +245,19 @@ class EndpointView(View, InFlight):
                 return HTTPResponse(HTTPStatus.ACCEPTED)
             check = partial(mcp_headers.check_headers, self._headers, message.method, message.params)
             revision, client = envelope.open_modern(message.params, check)
-            return self._answer(principal, message, Opening(revision, client))
+            return self.answer(principal, message, Opening(revision, client))
         version = self._headers.get(mcp_headers.VERSION)
         if message.method == "initialize":
-            return self._answer_initialize(principal, message, version)
+            return sessions.initialize(self, principal, message)
         if version in MODERN_REVISIONS:
             if isinstance(message, jsonrpc.Notification):
                 return HTTPResponse(HTTPStatus.ACCEPTED)
             envelope.read_envelope(message.params)
-        return self._answer_legacy(principal, message)
+        return sessions.answer(self, principal, message)
 
-    def _answer_initialize(
-        self, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification, version: str | None
-    ) -> HTTPResponse:
-        if isinstance(message, jsonrpc.Notification):
-            raise InvalidRequest("initialize must be a request.")
-        if version in MODERN_REVISIONS:
-            raise HeaderMismatch(
-                f"{version} knows no initialize: send it without MCP-Protocol-Version, or put "
-                "io.modelcontextprotocol/protocolVersion into params._meta of each request.",
-                header="MCP-Protocol-Version",
-            )
-        if self._headers.get(mcp_headers.SESSION) is not None:
-            raise InvalidRequest("initialize starts a session: send it without Mcp-Session-Id.")
-        response = self._answer(principal, message, Opening(NEWEST_LEGACY))
-        if self.opened is not None:
-            response.headers["Mcp-Session-Id"] = self.opened.key
-        return response
-
-    def _answer_legacy(self, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification) -> HTTPResponse:
-        session, opening = sessions.find(self.site, self._headers, principal)
-        if isinstance(message, jsonrpc.Notification):
-            _receive(session, message)
-            return HTTPResponse(HTTPStatus.ACCEPTED)
-        self.session = session
-        if session is not None:
-            RUNNING[running_key(session.key, message.id)] = self.cancellation
-        return self._answer(principal, message, opening)
-
-    def _answer(self, principal: Principal, message: jsonrpc.Request, opening: Opening) -> HTTPResponse:
+    def answer(self, principal: Principal, message: jsonrpc.Request, opening: Opening) -> HTTPResponse:
         exchange = self.exchange(self.site, self.request, principal, message, opening)
         return _response_of(exchange, respond(exchange))
-
-    def _answer_batch(self, principal: Principal, members: list[Any]) -> HTTPResponse:
-        """Several messages in one body, as old revisions have them. One answer a request, none a notification."""
-        session, opening = None, Opening(self._headers.get(mcp_headers.VERSION) or "")
-        if opening.revision not in MODERN_REVISIONS:
-            session, opening = sessions.find(self.site, self._headers, principal)
-        batch = Batch(members, opening.revision, self.message_limit)
-        for message in batch.requests(partial(_receive, session)):
-            exchange = self.exchange(self.site, self.request, principal, message, opening)
-            batch.add(respond(exchange).body, message.id)
-        return HTTPResponse.json(batch.body) if batch.body else HTTPResponse(HTTPStatus.ACCEPTED)
-
-    def _take_response(self, principal: Principal, response: jsonrpc.Response) -> HTTPResponse:
-        """A client's answer to a request of ours, for whichever process waits for it."""
-        if self._headers.get(mcp_headers.VERSION) in MODERN_REVISIONS:
-            raise InvalidRequest("A client sends requests and notifications, and no responses.")
-        session, _ = sessions.find(self.site, self._headers, principal)
-        _receive(session, response)
-        return HTTPResponse(HTTPStatus.ACCEPTED)
-
-
-def _receive(session: StoredSession | None, message: jsonrpc.Notification | jsonrpc.Response) -> None:
-    """Take in a message of a session that wants no answer."""
-    if session is None:
-        return
-    if isinstance(message, jsonrpc.Response):
-        answer_question(session.key, message.id, message.body)
-    elif message.method == "notifications/cancelled":
-        session.cancel(message.params.get("requestId"))
 
 
 def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
