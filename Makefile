@@ -1,5 +1,6 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
 # make test                linters, type checker, tests, and the official conformance suite
+# make matrix              the tests on each Python that is found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -25,7 +26,10 @@ DATABASE_TESTS := $(addprefix tests/access/test_,attacks.py mcp_token.py ops.py 
 # real clients run several at a time by themselves, so they come after.
 PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test faults bench conformance conformance-server clean
+# What the tests of the matrix are: no processes that end, no other programs.
+CHECK_TESTS := $(PARALLEL) $(addprefix --ignore=tests/,end_to_end faults fuzz)
+
+.PHONY: demo test matrix faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -38,7 +42,11 @@ test: $(VENV)/test.stamp
 	$(BIN)/pytest tests/end_to_end/clients
 	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
+	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS)
 	$(BIN)/python -m tests.conformance
+
+matrix: $(VENV)/test.stamp
+	$(BIN)/python -m tests.matrix $(CHECK_TESTS)
 
 faults: $(VENV)/test.stamp
 	$(BIN)/python -m tests.faults
@@ -55,7 +63,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-bench .venv-clients .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

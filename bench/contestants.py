@@ -65,7 +65,7 @@ def exchange_of(caller: Caller, name: str, arguments: JSON, *, site: MCPSite = s
     """A call of a tool, as the tool is given it. Nothing of an earlier request is remembered in it."""
     request = from_settings().for_principal(_principal(caller))
     return Exchange(
-        site=site, principal=request.mcp, revision=REVISION, method="tools/call",
+        site=site, principal=request.mcp.principal, revision=REVISION, method="tools/call",
         params={"name": name, "arguments": arguments}, request_id=1, client=Client(),
         connection=cast("Connection", _Unconnected()), request=request,
     )  # fmt: skip

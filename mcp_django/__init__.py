@@ -1,16 +1,16 @@
 """Makes a Django project an MCP server that obeys the permissions the project already has.
 
-The names below are loaded at first use, since Django imports this package before its models are ready.
+The names below are loaded at first use, since Django imports this package before its models are ready. What a project
+imports is listed in docs/reference-imports.md.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib import import_module, metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
-    from mcp_django.exceptions import ToolError as ToolError
     from mcp_django.exchange.questions import Elicitation as Elicitation
     from mcp_django.exchange.questions import Roots as Roots
     from mcp_django.exchange.questions import Sampling as Sampling
@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from mcp_django.sites import tool as tool
     from mcp_django.tools.actions import action as action
 
-__version__ = "0.1.0"
+    __version__: str
+
+#: The name of the distribution: "mcp-django" is another one.
+_DISTRIBUTION = "django-admin-mcp-server"
+#: The version of a checkout that is not installed.
+_NOT_INSTALLED = "0+source"
 
 _HOMES = {
     "Elicitation": "mcp_django.exchange.questions",
@@ -41,7 +46,6 @@ _HOMES = {
     "PromptMessage": "mcp_django.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",
-    "ToolError": "mcp_django.exceptions",
     "URLElicitation": "mcp_django.exchange.questions",
     "WatchedManager": "mcp_django.push.bulk",
     "WatchedQuerySet": "mcp_django.push.bulk",
@@ -64,11 +68,11 @@ __all__ = [
     "PromptMessage",
     "Roots",
     "Sampling",
-    "ToolError",
     "URLElicitation",
     "WatchedManager",
     "WatchedQuerySet",
     "WatchedQuerySetMixin",
+    "__version__",
     "action",
     "changed",
     "flush",
@@ -82,8 +86,18 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return globals().setdefault(name, _version())
     if name == "routing":
         return import_module("mcp_django.routing")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'mcp_django' has no attribute {name!r}")
+
+
+def _version() -> str:
+    """The version as the installed distribution has it from pyproject.toml."""
+    try:
+        return metadata.version(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return _NOT_INSTALLED

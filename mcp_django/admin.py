@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mcp_django.tools.base import BaseTool
 
     TokenAdmin = admin.ModelAdmin[AccessToken]
-    SwitchedAdminBase = admin.ModelAdmin[Any]
+    OverrideAdminBase = admin.ModelAdmin[Any]
 else:
-    TokenAdmin = SwitchedAdminBase = admin.ModelAdmin
+    TokenAdmin = OverrideAdminBase = admin.ModelAdmin
 
 
 class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -43,7 +43,7 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]
         # The admin's style sheet gives labels of such a list their full width.
         widget=forms.CheckboxSelectMultiple(attrs={"class": "radiolist"}),
         initial=[scopes.READ],
-        help_text=_("What an agent with this token may do of what the user may do. Admin actions need both."),
+        help_text=_("The agent may do what both the user and these scopes allow. Admin actions need both scopes."),
     )
 
     class Meta:
@@ -56,7 +56,7 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
 @admin.register(AccessToken)
 class AccessTokenAdmin(TokenAdmin):
-    """Tokens: made, shown once, revoked. Who is no superuser makes, sees and revokes none but their own."""
+    """Tokens are made, shown once, and revoked. Users who are not superusers make, see and revoke only their own."""
 
     form = AccessTokenForm
     list_display = ["name_or_number", "user", "scope_names", "created_at", "last_used_at", "expires_at", "revoked_at"]
@@ -79,7 +79,7 @@ class AccessTokenAdmin(TokenAdmin):
         return queryset if request.user.is_superuser else queryset.filter(user=request.user.pk)
 
     def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[str]:
-        # The user of a token never changes: it would hand an agent another person's rights.
+        # The user of a token never changes, since that would give an agent another person's rights.
         return [*self.readonly_fields, *(["user"] if obj is not None else [])]
 
     def get_exclude(self, request: HttpRequest, obj: AccessToken | None = None) -> list[str] | None:
@@ -90,9 +90,11 @@ class AccessTokenAdmin(TokenAdmin):
         history = ["created_at", "last_used_at", "revoked_at"] if obj is not None else []
         return [*owner, "name", "scopes", "expires_at", *history]
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        # Many at once are revoked, not deleted: a token that is deleted leaves no trace of who had it.
-        actions = super().get_actions(request)
+    def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
+        # Django passes the location, the list or the form, from 6.1 on.
+        location = [] if action_location is None else [action_location]
+        actions = super().get_actions(request, *location)
+        # Many tokens at once are revoked, not deleted, since a deleted token leaves no trace of its user.
         actions.pop("delete_selected", None)
         return actions
 
@@ -105,7 +107,7 @@ class AccessTokenAdmin(TokenAdmin):
             user=owner, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
         )
         obj.__dict__.update(made.__dict__)
-        # For the response alone: a message would lie in a cookie.
+        # Only the response may show it, since a message could be kept in a cookie.
         request._mcp_new_token = plain  # type: ignore[attr-defined]
 
     def response_add(
@@ -149,17 +151,17 @@ def _endpoint(request: HttpRequest) -> str:
 
 
 def _server_name(request: HttpRequest) -> str:
-    """What a client may call this server: clients take letters, digits and hyphens."""
+    """A name for this server of letters, digits and hyphens, which every client accepts."""
     return re.sub(r"[^A-Za-z0-9]+", "-", request.get_host()).strip("-")
 
 
-class SwitchedAdmin(SwitchedAdminBase):
-    """The switch, the description and the groups of what agents are offered."""
+class OverrideAdmin(OverrideAdminBase):
+    """What administrators decide about tools and prompts: on or off, the texts, and the groups."""
 
     list_editable = ["enabled"]
     filter_horizontal = ["groups"]
     actions = ["enable", "disable"]
-    #: Adds the rows of what is declared and has none yet.
+    #: Adds the rows of declared tools or prompts that have none yet.
     make_rows: Callable[[str], int]
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
@@ -184,13 +186,13 @@ class SwitchedAdmin(SwitchedAdminBase):
 
     @admin.action(description=_("Switch on"), permissions=["change"])
     def enable(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        self._switch(request, queryset, enabled=True)
+        self._set_enabled(request, queryset, enabled=True)
 
     @admin.action(description=_("Switch off"), permissions=["change"])
     def disable(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> None:
-        self._switch(request, queryset, enabled=False)
+        self._set_enabled(request, queryset, enabled=False)
 
-    def _switch(self, request: HttpRequest, queryset: models.QuerySet[Any], *, enabled: bool) -> None:
+    def _set_enabled(self, request: HttpRequest, queryset: models.QuerySet[Any], *, enabled: bool) -> None:
         changed = list(queryset.exclude(enabled=enabled))
         for row in changed:
             row.enabled = enabled
@@ -206,8 +208,8 @@ class SwitchedAdmin(SwitchedAdminBase):
 
 
 @admin.register(Tool)
-class ToolAdmin(SwitchedAdmin):
-    """Rows are made by the software, not by people."""
+class ToolAdmin(OverrideAdmin):
+    """Overrides of tools. We make their rows, so people can neither add nor delete them."""
 
     list_display = ["name", "enabled", "what_it_does", "summary", "group_names"]
     list_filter = ["enabled", "site"]
@@ -261,7 +263,7 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["text"].required = True
 
     def clean_text(self) -> str:
-        # A browser sends other line ends than an agent should read.
+        # Browsers send CRLF, and agents should read plain line ends.
         return str(self.cleaned_data["text"]).replace("\r\n", "\n")
 
     def clean(self) -> dict[str, Any] | None:
@@ -270,13 +272,13 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
             return super().clean()
         others = Prompt.objects.filter(site=site, name=name).exclude(pk=self.instance.pk)
         if others.exists() or _declared_prompt(site, name) is not None:
-            self.add_error("name", _("There is a prompt of this name already."))
+            self.add_error("name", _("There is already a prompt with this name."))
         return super().clean()
 
 
 @admin.register(Prompt)
-class PromptAdmin(SwitchedAdmin):
-    """What the project declares may be switched and described otherwise; other prompts are written here."""
+class PromptAdmin(OverrideAdmin):
+    """Overrides of declared prompts, and prompts that administrators write."""
 
     form = PromptForm
     list_display = ["name", "enabled", "origin", "summary", "group_names"]
@@ -296,11 +298,11 @@ class PromptAdmin(SwitchedAdmin):
         computed = ["origin", "argument_names", "declared_description"]
         if obj is None:
             return computed
-        # What is declared is found by its name.
+        # The row of a declared prompt is found by its name.
         return [*computed, "site", *([] if _is_written(obj) else ["name"])]
 
     def has_delete_permission(self, request: HttpRequest, obj: Prompt | None = None) -> bool:
-        # The row of a declared prompt would be made again, and switched on.
+        # The row of a declared prompt would be made again, switched on.
         declared = obj is not None and _declared_prompt(obj.site, obj.name) is not None
         return super().has_delete_permission(request, obj) and not declared
 

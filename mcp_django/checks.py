@@ -1,4 +1,4 @@
-"""System checks: what is wrong, or will be, with how the project uses us, each with its remedy."""
+"""System checks: problems in how the project uses mcp_django, each with its remedy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
+import django
 from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import ModelAdmin
@@ -22,26 +23,45 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.exceptions import nearest
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
-from mcp_django.options.model_mcp import ModelMCP, generic_keys
+from mcp_django.options.model_mcp import ModelMCP, is_column
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites
+from mcp_django.suggestions import nearest
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
+
+#: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
+NEWEST_DJANGO = (6, 1)
+
+
+@register("mcp_django")
+def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Whether the tests have run with this Django: the requirements rule out no newer one."""
+    if django.VERSION[:2] <= NEWEST_DJANGO:
+        return []
+    newest = ".".join(map(str, NEWEST_DJANGO))
+    return [
+        Warning(
+            f"Django {django.get_version()} is newer than {newest}, the newest that this mcp_django was tested with.",
+            hint="Look for a newer mcp_django. If there is none and your own tests pass, add 'mcp_django.W013' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W013",
+        )
+    ]
 
 
 @register("mcp_django")
 def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """The dictionary MCP, and the settings of others that we lean on."""
+    """Check the dictionary MCP, and other settings that we depend on."""
     found: list[CheckMessage] = []
     known = [field.name for field in fields(Conf)]
     unknown = unknown_keys(getattr(settings, "MCP", {}))
     if unknown:
-        # Nothing else can be read.
+        # No other setting can be read then.
         return [
             Error(f"MCP has no key {key!r}.", hint=nearest(key, known).strip() or None, id="mcp_django.E001")
             for key in unknown
@@ -63,7 +83,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
             found.append(
                 Warning(
                     f"Changes on the database {alias!r} are pushed only where they happen in atomic: "
-                    "with AUTOCOMMIT off nobody sees another commit.",
+                    "with AUTOCOMMIT off, Django does not report any other commit.",
                     hint="Leave AUTOCOMMIT on, or write within transaction.atomic().",
                     id="mcp_django.W001",
                 )
@@ -72,36 +92,37 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
 
 
 def _check_bounds() -> Iterator[CheckMessage]:
-    """Databases that we cannot tell what STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS ask for."""
+    """Check for databases that cannot enforce STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS."""
     conf = get_conf()
     wanted = [name for name in ("STATEMENT_SECONDS", "READ_ONLY_TRANSACTIONS") if getattr(conf, name)]
     for alias in settings.DATABASES if wanted else ():
         connection = connections[alias]
         if connection.vendor not in BOUNDS:
             yield Warning(
-                f"{' and '.join(wanted)} cannot be held on the database {alias!r}, which is {connection.display_name}.",
-                hint="Limit its user in the database itself, or expose no model that is kept there.",
+                f"{' and '.join(wanted)} cannot be enforced on the database {alias!r}, "
+                f"which is {connection.display_name}.",
+                hint="Limit its user in the database itself, or expose no model that is stored there.",
                 id="mcp_django.W008",
             )
 
 
 @register("mcp_django")
 def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """How changes come from one process to the others."""
+    """Check how changes reach other processes."""
     if unknown_keys(getattr(settings, "MCP", {})):
         return []
     try:
         databases, layer = push_databases(), layer_config()
     except ImproperlyConfigured:
-        return []  # Told by check_settings.
+        return []  # check_settings reports it.
     if databases is not None or not any(model.watch for site in all_sites() for model in site.models.values()):
         return []
     if layer is not None and layer["BACKEND"] == CORE:
         return [
             Warning(
-                f"Changes go from process to process through {CORE}: what exceeds its capacity is dropped, and "
-                "subscribers are told of it only some time later.",
-                hint='Name a layer for them beside it: CHANNEL_LAYERS["mcp"] with the same hosts and '
+                f"Changes go from process to process through {CORE}, which drops messages above its capacity: "
+                "subscribers then learn of the change only some time later.",
+                hint='Add a layer for these changes: CHANNEL_LAYERS["mcp"] with the same hosts and '
                 f"{PUBSUB}, which has no capacity.",
                 id="mcp_django.W012",
             )
@@ -111,8 +132,8 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
         return []
     return [
         Warning(
-            f"Changes are told within one process alone, and {reason}: a client that listens to one process hears "
-            "nothing of what is saved in another.",
+            f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
+            "learn what is saved in another.",
             hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a PostgreSQL database in MCP['PUSH_DATABASE']. If one "
             "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W011",
@@ -121,13 +142,13 @@ def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[Ch
 
 
 def _several_processes() -> str | None:
-    """Why more than one process is likely to serve the project and push its changes, in words; None if it is not."""
+    """Why more than one process probably serves the project and pushes its changes, or None if only one does."""
     if getattr(settings, "ASGI_APPLICATION", None) is None:
         return None  # Under WSGI nothing is pushed.
     workers = os.environ.get("WEB_CONCURRENCY", "")
     if workers.isdigit() and int(workers) > 1:
         return f"WEB_CONCURRENCY is {workers}"
-    # In a run of tests DEBUG is off whatever the project says.
+    # In a test run DEBUG is off, whatever the project's settings say.
     return None if settings.DEBUG or hasattr(mail, "outbox") else "DEBUG is off"
 
 
@@ -135,7 +156,7 @@ def _several_processes() -> str | None:
 def check_databases(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
-    """What only the database itself can tell; asked by ``check --database`` and by ``migrate``."""
+    """Check what only the database itself knows. ``check --database`` and ``migrate`` run this."""
     found: list[CheckMessage] = []
     for alias in databases or ():
         if connections[alias].vendor != "mysql" or not settings.USE_TZ:
@@ -145,7 +166,7 @@ def check_databases(
             if cursor.fetchone() == (None,):
                 found.append(
                     Warning(
-                        f"The database {alias!r} knows no time zones: filters by parts of a datetime find nothing.",
+                        f"The database {alias!r} has no time zone tables: filters by parts of a datetime find nothing.",
                         hint="Load them: mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql",
                         id="mcp_django.W003",
                     )
@@ -154,11 +175,11 @@ def check_databases(
 
 
 def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
-    """Whether the triggers that somebody has installed tell of all that is watched now."""
+    """Check that the installed triggers report changes of every model that is watched now."""
     try:
         bus = push_databases()
     except ImproperlyConfigured:
-        return  # Told by check_settings.
+        return  # check_settings reports it.
     if bus is None or bus[0] not in databases:
         return
     from mcp_django.push import triggers  # Needs psycopg.
@@ -166,15 +187,15 @@ def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
     state = triggers.state(connections[bus[0]])
     if state.is_installed and state.problems:
         yield Warning(
-            f"The triggers of the database {bus[0]!r} are not as they should be. {' '.join(state.problems)}",
-            hint="Make them anew: manage.py mcp_triggers --install",
+            f"The triggers of the database {bus[0]!r} are out of date. {' '.join(state.problems)}",
+            hint="Make them again: manage.py mcp_triggers --install",
             id="mcp_django.W010",
         )
 
 
 @register("mcp_django")
 def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """What each site exposes, as far as it is declared and not asked for."""
+    """Check what each site declares. What hooks answer at request time cannot be checked."""
     if unknown_keys(getattr(settings, "MCP", {})):
         return []
     return [message for site in all_sites() for message in _check_site(site)]
@@ -215,8 +236,8 @@ def _check_tasks(site: MCPSite) -> Iterator[CheckMessage]:
         return
     lost = [tool.name for tool in tools if tool.task == "required"]
     yield Warning(
-        f"Nothing runs as a task: {tools[0].name} is declared with task=, and is run while its caller waits"
-        + (f"; {', '.join(lost)} does not exist for anybody." if lost else "."),
+        f"Nothing runs as a task: {tools[0].name} is declared with task=, and its callers wait while it runs"
+        + (f"; nobody can see or call {', '.join(lost)}." if lost else "."),
         hint=problem,
         id="mcp_django.W004",
     )
@@ -226,21 +247,21 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     if isinstance(model_mcp.opts.pk, models.CompositePrimaryKey):
         yield Error(
             f"{model_mcp.label} has a composite primary key, which has no URI yet.",
-            hint="Leave it out: unregister it, or name what is exposed with MCP['EXPOSE_ADMIN'] = False.",
+            hint="Leave it out: unregister it, or set MCP['EXPOSE_ADMIN'] = False and register the models to expose.",
             id="mcp_django.E004",
         )
         return
     if not model_mcp.bridged and model_mcp.fields is None and model_mcp.model_admin is None:
         yield Error(
-            f"{type(model_mcp).__name__} names no fields, and {model_mcp.label} has no ModelAdmin to ask.",
-            hint='Set fields = [...], or fields = "__all__" for all that are not secrets.',
+            f"{type(model_mcp).__name__} names no fields, and {model_mcp.label} has no ModelAdmin to take them from.",
+            hint='Set fields = [...], or fields = "__all__" for all fields that are not secrets.',
             id="mcp_django.E005",
         )
     primary_key = model_mcp.opts.pk
     if kind_of(primary_key, named=model_mcp.names(primary_key)) is None or model_mcp.hides(primary_key):
         yield Error(
-            f"The primary key of {model_mcp.label} cannot be read, so that no agent is shown the model.",
-            hint=f"Name {primary_key.name} in fields, if agents may know it; else leave the model out.",
+            f"The primary key of {model_mcp.label} cannot be read, so no agent can see the model.",
+            hint=f"Name {primary_key.name} in fields if agents may read it; otherwise leave the model out.",
             id="mcp_django.E007",
         )
     yield from _check_record(model_mcp)
@@ -260,11 +281,11 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
 
 
 def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
-    """What is said of one record: its serializer, when it was changed, whom it is for."""
+    """Check how one record is described: its serializer, its last change and its annotations."""
     name, cls = type(model_mcp).__name__, model_mcp.serializer_class
     if cls is not None and not _is_serializer_of(model_mcp.model, cls):
         yield Error(
-            f"{name}.serializer_class is {cls!r}, and no serializer of {model_mcp.label}: no record can be read.",
+            f"{name}.serializer_class is {cls!r}, which is no serializer of {model_mcp.label}: no record can be read.",
             hint="Name a subclass of rest_framework.serializers.Serializer; a ModelSerializer has the model in Meta.",
             id="mcp_django.E009",
         )
@@ -278,8 +299,8 @@ def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
     elif field is not None and model_mcp.opts.managed and not is_indexed(model_mcp.model, [f"-{field}"]):
         yield Warning(
-            f"No index of {model_mcp.label} begins with {field!r}: clients are not told when the collection was last "
-            "changed, since to find out would read the whole table.",
+            f"No index of {model_mcp.label} begins with {field!r}: clients are not told when the collection last "
+            "changed, since finding that out would read the whole table.",
             hint=f'Add models.Index(fields=["{field}"], name=...) to Meta.indexes.',
             id="mcp_django.W009",
         )
@@ -287,8 +308,8 @@ def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         write_annotations(**model_mcp.annotations, last_modified=None)
     except (TypeError, ValueError) as error:
         yield Error(
-            f"{name}.annotations cannot be told to clients: {error}",
-            hint='Only "audience" and "priority" stand there.',
+            f"{name}.annotations cannot be sent to clients: {error}",
+            hint='Only "audience" and "priority" are allowed.',
             id="mcp_django.E011",
         )
 
@@ -297,7 +318,7 @@ def _is_serializer_of(model: type[models.Model], cls: Any) -> bool:
     if not isinstance(cls, type) or not issubclass(cls, Serializer):
         return False
     of = getattr(getattr(cls, "Meta", None), "model", None)
-    # A row is also one of each parent of its model, and of a proxy.
+    # A row is also a row of each parent of its model, and of its proxies.
     if not isinstance(of, ModelBase):
         return not issubclass(cls, ModelSerializer)
     return issubclass(model, of._meta.concrete_model)  # type: ignore[attr-defined]
@@ -313,7 +334,7 @@ def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
             yield Warning(
                 f"{type(model_mcp).__name__}.fields names {field.name!r} of {model_mcp.label}, which looks like a "
                 "secret: agents may read it.",
-                hint="Leave it out. If it is none, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
+                hint="Leave it out. If it is not a secret, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
                 id="mcp_django.W005",
             )
 
@@ -323,8 +344,8 @@ def _check_rows(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     owners = [field for field in model_mcp.opts.concrete_fields if {field.name, field.attname} & {*tenant_fields}]
     if owners and not row_hook(model_mcp):
         yield Warning(
-            f"{model_mcp.label} has the field {owners[0].name!r} of MCP['TENANT_FIELDS'], and whoever may view the "
-            "model is shown every row.",
+            f"{model_mcp.label} has the field {owners[0].name!r} of MCP['TENANT_FIELDS'], and every user who may view "
+            "the model can read all of its rows.",
             hint="Override get_queryset(request) in its ModelMCP or ModelAdmin. If something else keeps the tenants "
             "apart, add 'mcp_django.W006' to SILENCED_SYSTEM_CHECKS.",
             id="mcp_django.W006",
@@ -335,7 +356,7 @@ def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     model = model_mcp.model
     declared = _declared_ordering(model_mcp)
     ordering = own_columns(model, declared)
-    # No index can have an order through another table, and of one that Django does not make nobody knows the indexes.
+    # An order through another table has no index, and the indexes of a table that Django does not make are unknown.
     leads_away = any(isinstance(item, str) and "__" in item for item in declared)
     if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering):
         return
@@ -343,15 +364,15 @@ def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     yield Warning(
         f"No index of {model_mcp.label} begins with its order ({', '.join(ordering)}): to find the first rows, the "
         "database sorts the whole table.",
-        hint=f"Of a small table that is no harm. Else add models.Index(fields=[{columns}], name=...) to Meta.indexes, "
-        "or set ordering in a ModelMCP to columns that have one. If all such tables are small, add 'mcp_django.W007' "
-        "to SILENCED_SYSTEM_CHECKS.",
+        hint=f"This does not matter for a small table. Otherwise add models.Index(fields=[{columns}], name=...) to "
+        "Meta.indexes, or set ordering in a ModelMCP to columns that have one. If all such tables are small, add "
+        "'mcp_django.W007' to SILENCED_SYSTEM_CHECKS.",
         id="mcp_django.W007",
     )
 
 
 def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
-    """The order of the rows where the agent names none; none where only a request can tell."""
+    """The order of the rows where the agent names none. Empty where a hook decides it for each request."""
     if type(model_mcp).get_ordering is not ModelMCP.get_ordering:
         return ()
     if model_mcp.ordering is not None:
@@ -363,16 +384,15 @@ def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
 
 
 def _can_be_shown(model_mcp: ModelMCP, name: str) -> bool:
-    """Whether the name is that of a field, or of a method or property that says something of a row."""
-    field = _field_of(model_mcp.model, name)
-    if field is not None:
-        return getattr(field, "concrete", False) or field in generic_keys(model_mcp.model)
+    """Whether the name is that of a field, or of a method or property of a row."""
+    if _field_of(model_mcp.model, name) is not None:
+        return is_column(model_mcp.model, name)
     own = hasattr(type(model_mcp), name) and not hasattr(ModelMCP, name)
     return own or any(hasattr(owner, name) for owner in (model_mcp.model, model_mcp.model_admin) if owner is not None)
 
 
 def _can_be_hidden(model_mcp: ModelMCP, name: str) -> bool:
-    """Whether the name is that of something shown, or of the rows that point to a row."""
+    """Whether the name is that of something shown, or of a relation that leads to other rows."""
     return _field_of(model_mcp.model, name) is not None or _can_be_shown(model_mcp, name)
 
 
@@ -391,7 +411,7 @@ def _is_path(model_mcp: ModelMCP, path: str) -> bool:
 
 
 def _field_of(model: type[models.Model], name: str) -> Any:
-    """The field or relation of that name; None if there is none."""
+    """The field or relation of that name, or None."""
     try:
         return model._meta.get_field(name)
     except FieldDoesNotExist:

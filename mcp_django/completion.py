@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied, ValidationError
 from django.db.models import QuerySet
 
-from mcp_django.exceptions import ToolError
-from mcp_django.protocol.errors import InternalError, MCPError
+from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.protocol.errors import InternalError
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
 
@@ -88,7 +88,7 @@ def asked(function: Function, request: MCPRequest, typed: str, arguments: Mappin
     except MCPError:
         raise
     except (Exception, SystemExit) as error:
-        if request.exchange.cancelled:
+        if request.mcp.cancelled:
             raise
         logger.exception("The completion of %s failed", what)
         raise InternalError from error

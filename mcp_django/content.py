@@ -22,6 +22,8 @@ _ROLES = frozenset({"user", "assistant"})
 #: A scheme and something after it; a client that cannot read one URI refuses the whole result.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+")
 
+__all__ = ["Audio", "EmbeddedBlob", "EmbeddedText", "Image", "ResourceLink", "Text"]
+
 
 def write_annotations(
     audience: Sequence[Role] = (), priority: float | None = None, last_modified: datetime | None = None

@@ -1,10 +1,23 @@
-"""What a tool or a hook of the project may raise, and the texts of such errors."""
+"""The exceptions that a project raises and catches, and what each of them tells the client. Imports nothing of ours.
+
+Raise ToolError for what the agent may do better, MCPError for what it cannot. MissingCapability is raised where a
+client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of
+any other exception stays in the log: the client learns only that something failed. See docs/reference-imports.md.
+"""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from mcp_types import jsonrpc
+
+if TYPE_CHECKING:
+    from mcp_django.protocol.revisions import Era
+    from mcp_django.types import JSON
+
+__all__ = ["FieldError", "MCPError", "MissingCapability", "ToolError", "field_error"]
 
 RECEIVED_CHARS = 200
 
@@ -31,7 +44,12 @@ def field_error(field: str, message: str, received: Any = None) -> FieldError:
 
 
 class ToolError(Exception):
-    """Raised in a tool to answer ``isError`` with this text, which the agent reads and may act on."""
+    """Refuses a call with a text that the agent reads and may act on.
+
+    A tool or an admin action that raises it gives a result with ``isError``; a prompt and a resource give an error of
+    the protocol, with the reason ``PROMPT_REFUSED`` or ``RESOURCE_REFUSED``; a completer suggests nothing. ``errors``
+    lists what is wrong with single arguments: see ``field_error``.
+    """
 
     def __init__(self, message: str, errors: Sequence[FieldError] = ()) -> None:
         super().__init__(message)
@@ -39,20 +57,63 @@ class ToolError(Exception):
         self.errors = list(errors)
 
 
-class InvalidArguments(Exception):
-    """Arguments that the function cannot be called with, entry by entry."""
+class MCPError(Exception):
+    """Ends a request with a JSON-RPC error, which the client's program handles and the agent may never see.
 
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
-        self.errors = list(errors)
+    The error has the message, the code -32603, and as its data the reason ``INTERNAL_ERROR`` beside ``data``. A
+    subclass may have another ``code`` and ``reason``.
+    """
+
+    code: int = jsonrpc.INTERNAL_ERROR
+    reason: str = "INTERNAL_ERROR"
+    #: The HTTP status where it does not follow from the code and the era.
+    http_status: HTTPStatus | None = None
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+    def code_in(self, era: Era) -> int:
+        """The code in an era of the protocol."""
+        return self.code
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        """The HTTP status in an era of the protocol."""
+        return self.http_status or era.status_of(self.code_in(era))
+
+    def to_json(self, era: Era) -> JSON:
+        """The JSON-RPC error object: every error of the protocol is made here."""
+        return {
+            "code": self.code_in(era),
+            "message": self.message,
+            "data": {"reason": self.reason, **self.data},
+        }
 
 
-def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`` Did you mean x?``, or nothing where no allowed name is near."""
-    matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]}?" if matches else ""
+class MissingCapability(MCPError):
+    """The client did not declare a capability that the request needs.
+
+    ``request.mcp.elicit``, ``sample``, ``list_roots`` and ``ask`` raise it. A handler that can do without an answer
+    catches it; else the client learns what it lacks. ``required`` is an object of ClientCapabilities, as
+    ``{"elicitation": {}}``.
+    """
+
+    code = jsonrpc.MISSING_REQUIRED_CLIENT_CAPABILITY
+    reason = "MISSING_CLIENT_CAPABILITY"
+
+    def __init__(self, required: JSON, message: str = "") -> None:
+        names = ", ".join(_capability_names(required))
+        super().__init__(message or f"This needs a client with the capability {names}.", requiredCapabilities=required)
+
+    def code_in(self, era: Era) -> int:
+        # The code is a modern one, and legacy clients are told in-band.
+        return self.code if era.enveloped else jsonrpc.INTERNAL_ERROR
 
 
-def unknown_name(what: str, name: str, allowed: Sequence[str]) -> str:
-    """The text for a name that is not there: the nearest right one, and all that are allowed."""
-    return f"no {what} {name[:100]!r}.{nearest(name[:100], allowed)} Allowed: {', '.join(allowed) or 'none'}."
+def _capability_names(required: JSON, prefix: str = "") -> list[str]:
+    """``{"elicitation": {"url": {}}}`` as ``["elicitation.url"]``."""
+    names: list[str] = []
+    for name, value in required.items():
+        names += _capability_names(value, f"{prefix}{name}.") if value else [prefix + name]
+    return names

@@ -1,8 +1,8 @@
-"""What a site exposes, so that people can review it: to one user as they are now, or to anybody, as it is declared.
+"""The inventory of what a site exposes, for people to review: to one user now, or as the project declares it.
 
-Without a principal no database is asked: the declarations are looked at with the eyes of a superuser who has every
-scope, and with every tool switched on, so that the inventory of a project is the same on every machine. A hook of the
-project that fails counts as a refusal, as it does in a request, and is named.
+Without a user, no database is asked. The inventory is then that of a superuser with every scope and with every tool
+switched on, so that it is the same on every machine. A hook of the project that fails counts as a refusal, as it does
+in a request, and is named.
 """
 
 from __future__ import annotations
@@ -17,20 +17,21 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 from django.utils import translation
 
-from mcp_django.access.overrides import Switch
-from mcp_django.exchange.exchange import Exchange, looking
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import has_scope
+from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.exchange.scopes import SCOPES
+from mcp_django.exchange.scopes import READ, SCOPES
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.prompts import catalog as prompts
-from mcp_django.prompts.catalog import Entry as PromptEntry
+from mcp_django.prompts.catalog import AvailablePrompt
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
-from mcp_django.resources.function import PlainResource
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function import FunctionResource
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
@@ -42,9 +43,9 @@ from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
 from mcp_django.types import JSON
 
-#: What an inventory has of which a lock holds nothing: what is not exposed, and what failed when it was asked.
+#: The members of an inventory that no lock holds: models that are not exposed, and hooks that failed.
 _NOT_LOCKED = frozenset({"left_out", "failed"})
-#: Sections of an inventory, and what an entry of each is called.
+#: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
     "models": "model",
     "tools": "tool",
@@ -55,7 +56,7 @@ _SECTIONS: Mapping[str, str] = {
 
 
 class Superuser(AnonymousUser):
-    """May do everything, and is in no database: what this user does not reach, nobody does."""
+    """A user in no database who may do everything. What this user cannot reach, nobody can."""
 
     is_staff = is_active = is_superuser = True  # type: ignore[assignment]
 
@@ -80,47 +81,46 @@ class Superuser(AnonymousUser):
         return True
 
 
-def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
-    """The inventory of a site, for a user as the database has it now, or for anybody, as it is declared.
+def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
+    """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
     "failed"}``:
 
-    - ``user`` is a name, or null for anybody;
+    - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "hidden"}``.
-      ``rows`` is the ``get_queryset`` of the project that they come from, or "all"; ``fields``: name → ``{"type",
-      "relation"?}``; ``relations``: name → label of the model of which it leads to many rows; ``serializer``:
-      ``{"class", "fields"}`` of what says how a record looks, or null; ``hidden``: name of a field that is not there →
-      why;
+      ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name → ``{"type",
+      "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``serializer``: ``{"class",
+      "fields"}`` of the class that shapes a record, or null; ``hidden``: name of a field that is not exposed → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
-      "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether it is on before an
-      administrator has said anything of it, and ``bytes`` what it costs in the tool list;
-    - ``resources`` and ``templates``, by URI, and ``prompts``, by name, are those that are declared, or written by an
-      administrator: ``{"description", "permissions", …}``;
-    - ``tool_list``: ``{"tools", "bytes"}``, the number of the tools and the bytes of the array that tools/list sends
-      (of all of its pages, in the newest revision);
-    - ``left_out``: label → why, of what is in the admin or registered and still does not exist for the principal;
-    - ``failed``: hooks of the project that failed when they were asked.
+      "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
+      administrator has decided, and ``bytes`` is its size in the tool list;
+    - ``resources`` and ``templates``, by URI, and ``prompts``, by name, are those that the project declares or an
+      administrator wrote: ``{"description", "permissions", …}``;
+    - ``tool_list``: ``{"tools", "bytes"}``, the number of tools and the bytes of the array that tools/list sends (all
+      pages together, in the newest revision);
+    - ``left_out``: label → why, for models in the admin or registered ones that do not exist for the principal;
+    - ``failed``: hooks of the project that failed.
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
     request = from_settings().for_principal(principal)
-    exchange = looking(site, request, "tools/list")
-    # A call context is of a call: it may look up a tenant.
+    exchange = inspection_exchange(site, request, "tools/list")
+    # A call context may look up a tenant in the database.
     context = no_database() if user is None else site.call_context(request)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
         rights = Rights.of(site, request)
-        switched = dict.fromkeys(site.tools, Switch(enabled=True)) if user is None else None
-        listed = _tools(exchange, tools.available(exchange, switched))
+        all_on = dict.fromkeys(site.tools, Override(enabled=True)) if user is None else None
+        listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, request)
         written = prompts.available(exchange, {} if user is None else None)
         taken = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
-            "scopes": [scope for scope in SCOPES if scope in principal.scopes],
+            "scopes": [scope for scope in SCOPES if has_scope(principal, scope)],
             "models": {model.label: _model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
-            "resources": {one.uri: _resource(one) for one in declared if isinstance(one, PlainResource)},
-            "templates": {one.uri: _resource(one) for one in declared if isinstance(one, PlainTemplate)},
+            "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
+            "templates": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionTemplate)},
             "prompts": {entry.prompt.name: _prompt(entry) for entry in written},
             "tool_list": {"tools": len(listed), "bytes": len(encode([described for _, described in listed]))},
             "left_out": _left_out(site, rights),
@@ -129,7 +129,7 @@ def take(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSO
 
 
 def lock(inventory: JSON) -> JSON:
-    """What of an inventory is held fast: what is exposed. The bytes of each tool follow from it, but for their sum."""
+    """The part of an inventory that a lock holds: what is exposed, and of the sizes only that of the tool list."""
     locked = {key: value for key, value in inventory.items() if key not in _NOT_LOCKED}
     locked["models"] = {label: _without(model, "hidden") for label, model in inventory["models"].items()}
     locked["tools"] = {name: _without(tool, "bytes") for name, tool in inventory["tools"].items()}
@@ -149,7 +149,7 @@ def is_lock(value: Any) -> bool:
 
 
 def changes(before: JSON, after: JSON) -> list[str]:
-    """What was added (+), taken away (-) and changed (~) between two locks of the same principal, in lines."""
+    """The differences between two locks of the same principal, one a line: added (+), removed (-) and changed (~)."""
     lines: list[str] = []
     for section, noun in _SECTIONS.items():
         old, new = before[section], after[section]
@@ -175,12 +175,12 @@ def _entry_changes(noun: str, name: str, old: JSON | None, new: JSON | None) -> 
                 if item not in was or item not in now:
                     yield f"{'+' if item in now else '-'} {part} {name}.{item}"
                 elif was[item] != now[item]:
-                    yield f"~ {part} {name}.{item}: {_said(now[item])}, was {_said(was[item])}"
+                    yield f"~ {part} {name}.{item}: {_written(now[item])}, was {_written(was[item])}"
         elif was != now:
-            yield f"~ {noun} {name}: {key} {_said(now)}, was {_said(was)}"
+            yield f"~ {noun} {name}: {key} {_written(now)}, was {_written(was)}"
 
 
-def _said(value: Any) -> str:
+def _written(value: Any) -> str:
     return encode(value).decode()
 
 
@@ -212,7 +212,7 @@ def _model(rights: ModelRights) -> JSON:
 
 
 def _serializer(rights: ModelRights) -> JSON | None:
-    """What says what a record looks like, where it is not its fields."""
+    """The serializer that shapes a record, where there is one."""
     if rights.serializer_class is None:
         return None
     name = getattr(rights.serializer_class, "__name__", repr(rights.serializer_class))
@@ -220,7 +220,7 @@ def _serializer(rights: ModelRights) -> JSON | None:
 
 
 def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
-    """Fields that the declarations show or might have shown, and that are not there."""
+    """The fields of the model that are not exposed, each with the reason."""
     model_mcp = rights.model_mcp
     for field in rights.model._meta.concrete_fields:
         if field.name in rights.columns:
@@ -230,17 +230,17 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
         elif field.name not in rights.shown:
             yield field.name, "is not shown"
         elif field.is_relation:
-            yield field.name, "points to what is not shown, or is asked for each object"
+            yield field.name, "points to a model that is not shown, or whose objects are checked one by one"
         elif kind_of(field, named=model_mcp.names(field)) is None:
-            yield field.name, f"is a {type(field).__name__}, which nothing is known of"
+            yield field.name, f"is a {type(field).__name__}, a class that mcp_django does not know"
 
 
-def _tools(exchange: Exchange, entries: list[tools.Entry]) -> list[tuple[BaseTool, JSON]]:
-    """Tools as tools/list has them, in its order."""
-    entries.sort(key=lambda entry: entry.tool.name)
-    described = [entry.describe(exchange.request) for entry in entries]
+def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:
+    """The tools as tools/list has them, in its order."""
+    found.sort(key=lambda one: one.tool.name)
+    described = [one.describe(exchange.request) for one in found]
     shaped = project("tools/list", {"tools": described}, exchange.revision)["tools"]
-    return [(entry.tool, one) for entry, one in zip(entries, shaped, strict=True)]
+    return [(one.tool, written) for one, written in zip(found, shaped, strict=True)]
 
 
 def _tool(tool: BaseTool, described: JSON) -> JSON:
@@ -268,7 +268,7 @@ def _kind(tool: BaseTool) -> str:
 
 
 def _permissions(tool: BaseTool) -> list[str]:
-    """What the user needs: permissions of a function, one of those that an action names; none for the query tools."""
+    """The permissions that the user needs: one of those that an action names, or the one of a function."""
     if isinstance(tool, AdminActionTool):
         return tool.permissions
     return _permission(tool)
@@ -279,7 +279,7 @@ def _permission(declared: Any) -> list[str]:
     return [permission] if permission else []
 
 
-def _resource(resource: PlainResource | PlainTemplate) -> JSON:
+def _resource(resource: FunctionResource | FunctionTemplate) -> JSON:
     return {
         "description": resource.description,
         "mime_type": resource.mime_type,
@@ -287,7 +287,7 @@ def _resource(resource: PlainResource | PlainTemplate) -> JSON:
     }
 
 
-def _prompt(entry: PromptEntry) -> JSON:
+def _prompt(entry: AvailablePrompt) -> JSON:
     prompt = entry.prompt
     return {
         "description": entry.description,
@@ -297,7 +297,7 @@ def _prompt(entry: PromptEntry) -> JSON:
 
 
 def _left_out(site: MCPSite, rights: Rights) -> JSON:
-    """What the admin shows or the project registers, and does not exist for the principal: label → why."""
+    """The models of the admin, and registered ones, that do not exist for the principal: label → why."""
     found = {}
     exposed = {model_mcp.model for model_mcp in site.models.values()}
     for model in site.model_admins:
@@ -312,22 +312,24 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
 
 def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
+    if not has_scope(request.mcp.principal, READ):
+        return f"the scope {READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
-    except Exception as error:  # noqa: BLE001 - it was logged, and is told
+    except Exception as error:  # noqa: BLE001 - it was logged, and is reported here
         return f"has_view_permission failed with {type(error).__name__}"
     return "its primary key cannot be read" if allowed else "has_view_permission says no"
 
 
-# How it is asked.
+# How the inventory is taken.
 
 
 @contextmanager
 def no_database() -> Iterator[None]:
-    """Whoever asks a database meanwhile gets an error, whatever is in it and whether there is one."""
+    """Any code that asks a database meanwhile gets an error, whether or not that database exists."""
 
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
-        raise RuntimeError("The inventory of what is declared asks no database. Name a user.")
+        raise RuntimeError("The inventory of what is declared may not ask a database. Name a user.")
 
     with ExitStack() as stack:
         for connection in connections.all():
@@ -339,7 +341,7 @@ def no_database() -> Iterator[None]:
 
 @contextmanager
 def _failures() -> Iterator[set[str]]:
-    """What is logged of hooks that fail, in the place of the log."""
+    """Collect what would be logged about hooks that fail."""
     found: set[str] = set()
     logger = logging.getLogger("mcp_django")
 

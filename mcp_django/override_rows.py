@@ -1,4 +1,4 @@
-"""Rows of the models Tool and Prompt for all that sites declare, so that administrators find them."""
+"""Rows of the models Tool and Prompt for everything that sites declare, so that administrators find them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from mcp_django.sites import MCPSite, all_sites
 
 
 def make_tool_rows(using: str) -> int:
-    """Add the rows of tools that are missing, each as its tool is declared; returns how many they were."""
+    """Add a row for each tool that has none, on or off as the tool is declared. Returns how many were added."""
     return _add_missing(Tool, using, _declared_tools)
 
 
 def make_prompt_rows(using: str) -> int:
-    """Add the rows of declared prompts that are missing, each switched on; returns how many they were."""
+    """Add a row for each declared prompt that has none, switched on. Returns how many were added."""
     return _add_missing(Prompt, using, _declared_prompts)
 
 
@@ -30,10 +30,10 @@ def _declared_prompts(site: MCPSite) -> dict[str, bool]:
 
 
 def _add_missing(model: type[AdminOverride], using: str, declared: Callable[[MCPSite], Mapping[str, bool]]) -> int:
-    """Add the rows that sites that are served declare and that are missing; returns how many they were.
+    """Add the rows that are missing for the sites that are served. Returns how many were added.
 
     ``declared`` gives the names that a site declares, and whether each is on where no administrator has decided. Rows
-    of what is gone stay: a tool that comes back finds what the administrator decided.
+    of names that are gone stay, so that a tool which comes back finds what the administrator decided.
     """
     manager: Any = model._default_manager.using(using)
     missing = []

@@ -1,6 +1,6 @@
-"""Prompts that administrators write: templates of a few tags and filters, with nothing in reach but the arguments.
+"""The templates of prompts that administrators write: a few tags and filters, which reach nothing but the arguments.
 
-Django's template engine reads them but does not render them: what is written is counted while it is written.
+Django's template engine parses them but does not render them, so that the size can be checked while rendering.
 """
 
 from __future__ import annotations
@@ -8,13 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.template import Context, Engine, Library, TemplateSyntaxError, defaultfilters, defaulttags
-from django.template.base import FilterExpression, Node, TextNode, Variable, VariableNode
-from django.template.defaulttags import CommentNode, IfNode
+from django.template import Context, TemplateSyntaxError, defaultfilters
 
+from mcp_django.compat.templates import (
+    CommentNode,
+    FilterExpression,
+    IfNode,
+    Node,
+    TextNode,
+    Variable,
+    VariableNode,
+    expressions_in,
+    make_engine,
+    names_in,
+    variables_in,
+)
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.protocol.errors import LimitExceeded
@@ -24,7 +34,7 @@ from mcp_django.types import JSON
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a client asks for before it gets the prompt. Its value is a text, whatever becomes of it."""
+    """An argument that a client asks for before it gets the prompt. Its value is always a text."""
 
     name: str
     required: bool
@@ -40,49 +50,37 @@ class Argument:
         return described
 
 
-_TAGS = {"if": defaulttags.do_if, "comment": defaulttags.comment}
-#: None makes much out of little (center, join, addslashes again and again), reads attributes (dictsort), depends on
-#: anything but its input (random, date), or is slow on text that was made for it (urlize, striptags).
+_TAGS = ("if", "comment")
+#: Left out are filters that make much output from little input (center, join, repeated addslashes), that read
+#: attributes (dictsort), that depend on more than their input (random, date), and that are slow on malicious text
+#: (urlize, striptags).
 _FILTERS = (
     "capfirst", "cut", "default", "length", "lower", "pluralize", "slice", "slugify", "title", "truncatechars",
     "truncatewords", "upper", "urlencode", "wordcount", "wordwrap",
 )  # fmt: skip
-#: A few of them in a row still make much out of little.
+#: Even these filters make much output from little input when many stand in a row.
 _MAX_FILTERS = 5
 _MAX_DEPTH = 20
-#: What the engine itself knows by name.
+#: Names that the engine itself defines.
 _CONSTANTS = frozenset({"True", "False", "None"})
 
 
-class _Engine(Engine):
-    default_builtins: ClassVar[list[str]] = []
-
-
-def _make_engine() -> Engine:
-    library = Library()
-    library.tags.update(_TAGS)
-    library.filters.update({name: defaultfilters.register.filters[name] for name in _FILTERS})
-    engine = _Engine(loaders=[], autoescape=False)
-    engine.template_builtins = [library]
-    return engine
-
-
-_engine = _make_engine()
+_engine = make_engine(_TAGS, _FILTERS)
 
 
 class CompiledTemplate:
-    """A template with its arguments, in the order in which they are first named."""
+    """A template with its arguments, in the order in which the template first names them."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
-        """Raises ValidationError for what the engine takes and we do not."""
+        """Raises ValidationError for templates that the engine accepts and we do not."""
         self._nodes = list(nodes)
-        #: Name → whether it must be given.
+        #: Name → whether the argument is required.
         self._required: dict[str, bool] = {}
         self._read(self._nodes, frozenset(), 0)
         self.arguments = [Argument(name, required) for name, required in self._required.items()]
 
     def _read(self, nodes: Iterable[Node], tested: frozenset[str], depth: int) -> None:
-        """Note the arguments of nodes that stand inside of ifs which name those that are ``tested``."""
+        """Collect the arguments of nodes. They stand inside ifs that test the arguments ``tested``."""
         if depth > _MAX_DEPTH:
             raise ValidationError(f"Tags may be nested {_MAX_DEPTH} deep.")
         for node in nodes:
@@ -93,19 +91,19 @@ class CompiledTemplate:
                 named = {
                     name
                     for condition in conditions
-                    for expression in _expressions(condition)
+                    for expression in expressions_in(condition)
                     for name in self._note(expression, None)
                 }
                 for _, inner in node.conditions_nodelists:
                     self._read(inner, tested | named, depth + 1)
 
     def _note(self, expression: FilterExpression, tested: frozenset[str] | None) -> list[str]:
-        """Note the names in an expression; None for ``tested``: they are but asked about."""
+        """Collect the names in an expression. With None for ``tested``, an if only tests them."""
         if len(expression.filters) > _MAX_FILTERS:
             raise ValidationError(f"A value may pass {_MAX_FILTERS} filters, not more.")
         has_default = any(function is defaultfilters.default for function, _ in expression.filters)
         names = []
-        for variable in _variables(expression):
+        for variable in variables_in(expression):
             for name in _names_of(variable):
                 names.append(name)
                 is_filled = has_default and variable is expression.var
@@ -114,7 +112,7 @@ class CompiledTemplate:
         return names
 
     def render(self, arguments: Mapping[str, str]) -> str:
-        """The text. Raises LimitExceeded, and ToolError for values that a filter cannot take."""
+        """The rendered text. Raises LimitExceeded, and ToolError for values that a filter cannot take."""
         values = {argument.name: arguments.get(argument.name, "") for argument in self.arguments}
         context = Context(values, autoescape=False)
         limit = get_conf().MAX_RESULT_BYTES
@@ -131,7 +129,7 @@ class CompiledTemplate:
 
 
 def _parts(nodes: Iterable[Node], context: Context) -> Iterator[str]:
-    """What the nodes write, piece by piece."""
+    """The output of the nodes, piece by piece."""
     for node in nodes:
         if isinstance(node, TextNode):
             yield node.s
@@ -146,48 +144,28 @@ def _parts(nodes: Iterable[Node], context: Context) -> Iterator[str]:
             raise AssertionError(f"the engine knows no {type(node).__name__}")
 
 
-def _expressions(condition: Any) -> Iterator[FilterExpression]:
-    """The expressions that the condition of an if is made of."""
-    if isinstance(getattr(condition, "value", None), FilterExpression):
-        yield condition.value
-    for operand in (condition.first, condition.second):
-        if operand is not None:
-            yield from _expressions(operand)
-
-
-def _variables(expression: FilterExpression) -> Iterator[Variable]:
-    """The expression's own variable first, if it is one, then those that its filters are given."""
-    if isinstance(expression.var, Variable):
-        yield expression.var
-    for _, arguments in expression.filters:
-        for is_variable, argument in arguments:
-            if is_variable:
-                yield argument
-
-
 def _names_of(variable: Variable) -> Iterator[str]:
-    """The name of the argument that a variable is; none for a number. Raises ValidationError."""
-    if variable.lookups is None:
-        return
-    if len(variable.lookups) > 1:
-        raise ValidationError(f"“{variable.var}”: an argument is a text, and has nothing after a dot.")
-    [name] = variable.lookups
-    if name in _CONSTANTS:
-        return
-    if not NAME.fullmatch(name):
-        raise ValidationError(f"“{name}”: the name of an argument is 1 to 64 letters, digits and _.")
-    yield name
+    """The name of the argument that a variable stands for, or nothing for a number. Raises ValidationError."""
+    names = names_in(variable)
+    if len(names) > 1:
+        raise ValidationError(f"“{variable.var}”: an argument is a text, so nothing may follow a dot.")
+    for name in names:
+        if name in _CONSTANTS:
+            return
+        if not NAME.fullmatch(name):
+            raise ValidationError(f"“{name}”: the name of an argument is 1 to 64 letters, digits and _.")
+        yield name
 
 
 @lru_cache(maxsize=256)
 def compile_template(text: str) -> CompiledTemplate:
-    """The template that an administrator wrote. Raises ValidationError that says what is wrong with it."""
+    """Compile the template that an administrator wrote. The ValidationError says what is wrong with it."""
     try:
         return CompiledTemplate(_engine.from_string(text).nodelist)
     except TemplateSyntaxError as error:
         message = str(error)
         if message.startswith("Invalid block tag"):
-            # The engine goes on to ask for a tag to be loaded, which cannot be done here.
+            # The engine's text goes on to suggest loading the tag, which is impossible here.
             message = f"{message.partition('. ')[0]}. There are if, elif, else and comment."
         elif message.startswith("Invalid filter"):
             message = f"{message}. There are {', '.join(_FILTERS)}."

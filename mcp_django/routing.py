@@ -7,8 +7,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from django.core.asgi import get_asgi_application as get_django_asgi_application
-from django.core.handlers.asgi import ASGIHandler
 
+from mcp_django.compat.handlers import is_django
 from mcp_django.transports.servers.wire import SEND
 from mcp_django.types import Application, Receive, Scope, Send
 
@@ -50,7 +50,7 @@ class MCPApplication:
         #: By path.
         self._applications: dict[str, HTTPApplication] = {}
         #: A project's own router takes the sockets of other paths; Django alone has no use for them.
-        self._sockets_elsewhere = not isinstance(django_application, ASGIHandler)
+        self._sockets_elsewhere = not is_django(django_application)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]

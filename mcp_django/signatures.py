@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
@@ -12,7 +12,7 @@ from django.db import models
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
-from mcp_django.exceptions import InvalidArguments, ToolError, field_error
+from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
 from mcp_django.resources.policy import ModelRights, Rights
@@ -36,6 +36,14 @@ def named(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]
             "Give it another name=."
         )
     return name, description
+
+
+class InvalidArguments(Exception):
+    """Arguments that the function cannot be called with, entry by entry."""
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
+        self.errors = list(errors)
 
 
 class Signature:

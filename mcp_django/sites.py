@@ -18,13 +18,14 @@ from django.db.models.base import ModelBase
 from django.dispatch import Signal
 
 from mcp_django import __version__
+from mcp_django.compat.admin import model_admins
 from mcp_django.completion import Function
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources import parts
-from mcp_django.resources.function import PlainResource
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function import FunctionResource
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import Rights
 from mcp_django.secrets import is_hidden_model, is_of_app
 from mcp_django.tasks import framework
@@ -81,7 +82,7 @@ class MCPSite:
         self._models: dict[str, ModelMCP] | None = None
         self._tools: dict[str, BaseTool] | None = None
         #: Declared resources by their URI, and resource templates by the template.
-        self.resources: dict[str, PlainResource | PlainTemplate] = {}
+        self.resources: dict[str, FunctionResource | FunctionTemplate] = {}
         #: Declared prompts by name.
         self.prompts: dict[str, FunctionPrompt] = {}
         _sites.add(self)
@@ -98,7 +99,7 @@ class MCPSite:
     @cached_property
     def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
         """The ModelAdmins of ``admin_site``, which are asked for often: it is told once from what is lazy."""
-        return self.admin_site._registry
+        return model_admins(self.admin_site)
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
@@ -160,7 +161,7 @@ class MCPSite:
             raise ImproperlyConfigured(f"Two prompts are named {prompt.name}. Give one of them another name=.")
         self.prompts[prompt.name] = prompt
 
-    def add_resource(self, resource: PlainResource | PlainTemplate) -> None:
+    def add_resource(self, resource: FunctionResource | FunctionTemplate) -> None:
         if resource.uri.startswith("db://"):
             raise ImproperlyConfigured(f"{resource.uri}: the scheme db is taken by models.")
         if resource.uri.startswith(f"{parts.SCHEME}://"):
@@ -168,7 +169,7 @@ class MCPSite:
         if resource.uri in self.resources:
             raise ImproperlyConfigured(f"Two resources have the URI {resource.uri}.")
         for other in self._resource_templates:
-            if isinstance(resource, PlainTemplate) and resource.overlaps(other):
+            if isinstance(resource, FunctionTemplate) and resource.overlaps(other):
                 raise ImproperlyConfigured(f"A URI may be one of {resource.uri} and of {other.uri}: tell them apart.")
         self.resources[resource.uri] = resource
 
@@ -205,16 +206,16 @@ class MCPSite:
             self._tools = found
         return self._tools
 
-    def find_resource(self, uri: str) -> PlainResource | PlainTemplate | None:
+    def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
         """What is declared for a URI: the resource of that very URI, else the template that it is one of."""
         exact = self.resources.get(uri)
-        if isinstance(exact, PlainResource):
+        if isinstance(exact, FunctionResource):
             return exact
         return next((template for template in self._resource_templates if template.match(uri) is not None), None)
 
     @property
-    def _resource_templates(self) -> list[PlainTemplate]:
-        return [item for item in self.resources.values() if isinstance(item, PlainTemplate)]
+    def _resource_templates(self) -> list[FunctionTemplate]:
+        return [item for item in self.resources.values() if isinstance(item, FunctionTemplate)]
 
     def get_queryset(self, model: type[Model], request: HttpRequest) -> QuerySet[Any]:
         """The rows of a model that the request's principal may see: none, if the model is not theirs to see."""
@@ -399,11 +400,11 @@ def resource(
         description = (function.__doc__ or "").strip().partition("\n")[0]
         named = (uri, name or function.__name__, function, title, description, mime_type, permission, annotations or {})
         if "{" not in uri and not complete:
-            site.add_resource(PlainResource(*named, last_modified, size))
+            site.add_resource(FunctionResource(*named, last_modified, size))
             return function
         if last_modified is not None or size is not None:
             raise ImproperlyConfigured(f"{uri}: last_modified= and size= are of one resource, and not of a template.")
-        site.add_resource(PlainTemplate(*named, complete or {}))
+        site.add_resource(FunctionTemplate(*named, complete or {}))
         return function
 
     return decorate

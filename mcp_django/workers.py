@@ -12,19 +12,19 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from itertools import chain
 from threading import Lock
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
-from django.core.cache import close_caches
 from django.core.signals import setting_changed
-from django.db import connections
+from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.protocol.errors import Overloaded
@@ -190,8 +190,8 @@ class Workers:
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    reset_queries()
     for connection in connections.all(initialized_only=True):
-        connection.queries_log.clear()
         _close_if_stale(connection)
         forget_failure(connection)
     try:
@@ -215,7 +215,7 @@ def _close_if_stale(connection: BaseDatabaseWrapper) -> None:
         if since is None or since[0] is not opened:
             since = (opened, time.monotonic())
             connection._mcp_opened = since  # type: ignore[attr-defined]
-        connection.close_at = since[1] + age
+        close_at(connection, since[1] + age)
     connection.close_if_unusable_or_obsolete()
 
 
@@ -223,9 +223,26 @@ _workers: Workers | None = None
 _workers_lock = Lock()
 
 
+#: What takes the place of the process's pool in this context.
+_in_place: ContextVar[Workers | None] = ContextVar("mcp_django_workers", default=None)
+
+
+@contextlib.contextmanager
+def working_with(workers: Workers) -> Iterator[None]:
+    """Let ``workers`` run the calls that are made within, and the calls of the tasks that are started within."""
+    token = _in_place.set(workers)
+    try:
+        yield
+    finally:
+        _in_place.reset(token)
+
+
 def get_workers() -> Workers:
-    """The process's pool, made at first use."""
+    """The process's pool, made at first use, or what takes its place here."""
     global _workers  # noqa: PLW0603
+    in_place = _in_place.get()
+    if in_place is not None:
+        return in_place
     with _workers_lock:
         if _workers is None:
             _workers = Workers(get_conf().THREADS)

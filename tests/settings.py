@@ -7,16 +7,22 @@ carries events instead.
 
 import os
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("DEMO_DIR", str(Path(tempfile.gettempdir(), "mcp_django_tests")))
+
+from django import VERSION
 
 from demo_project.settings import *  # noqa: F403
 
 # Without Daphne's runserver, for which every process would import Twisted: a quarter of its start.
 INSTALLED_APPS = [*(app for app in INSTALLED_APPS if app != "daphne"), "django_tasks_db", "tests.shop"]  # noqa: F405
+if VERSION >= (6, 0):  # Before that, fields of PostgreSQL need it only for lookups that we do not use.
+    INSTALLED_APPS.insert(0, "django.contrib.postgres")
+_TASKS = "django.tasks" if find_spec("django.tasks") else "django_tasks"  # In Django itself from 6.0 on.
 TASKS = {
-    "default": {"BACKEND": "django_tasks.backends.immediate.ImmediateBackend"},
+    "default": {"BACKEND": f"{_TASKS}.backends.immediate.ImmediateBackend"},
     "database": {"BACKEND": "django_tasks_db.DatabaseBackend"},
 }
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

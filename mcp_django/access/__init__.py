@@ -1,1 +1,4 @@
-"""Who calls, and what they may do: tokens, principals, scopes, and the Django request that hooks are given."""
+"""Authentication, and the one decision about what a principal may use.
+
+Imports models, hooks, db, exchange, protocol, events and conf, and nothing that knows tools, prompts or resources.
+"""

@@ -1,4 +1,4 @@
-"""From credentials to a principal, with DRF's authentication classes and a short-lived cache for our own tokens."""
+"""Find the principal of credentials, with DRF's authentication classes and a short-lived cache for our own tokens."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TokenAuthentication(BaseAuthentication):
     """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1)."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        # Django's ``headers`` would copy and keep them all, for each request and open socket.
+        # Django's ``headers`` would copy all headers and keep the copy, for each request and open socket.
         parts = str(request.META.get("HTTP_AUTHORIZATION", "")).encode("latin-1").split()
         if not parts or parts[0].lower() != b"bearer":
             return None
@@ -58,15 +58,15 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class PrincipalCache:
-    """What this process read of tokens and of named users in the last TOKEN_CACHE_SECONDS."""
+    """The tokens and named users that this process read in the last TOKEN_CACHE_SECONDS."""
 
     size = 10_000
 
     def __init__(self) -> None:
-        #: By the hash of a token, or by the key of a user.
+        #: By the hash of a token, or by ``user_name``.
         self._entries: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
         self._lock = Lock()
-        #: Counts what was cleared: what was read before is not kept after.
+        #: Counts the clearings, since what was read before one must not be kept after it.
         self._generation = 0
 
     def find(self, token: bytes, *, fresh: bool) -> Principal | None:
@@ -74,24 +74,24 @@ class PrincipalCache:
         return self.find_hash(hashlib.sha256(token).hexdigest(), fresh=fresh)
 
     def find_hash(self, digest: str, *, fresh: bool) -> Principal | None:
-        """The same for a token of which only the stored hash is known."""
+        """As ``find``, for a token of which only the stored hash is known."""
         return self._find(digest, fresh, partial(self._load, digest))
 
     def find_user(self, key: Any, *, fresh: bool) -> Principal | None:
-        """A user who is active now, as a principal that has no scopes yet."""
+        """The user as a principal without scopes, if the user is active now."""
         return self._find(user_name(key), fresh, partial(self._load_user, key))
 
     def find_in_memory(self, token: bytes) -> Principal | None:
-        """What ``find`` would answer without the database, or None where it would have to ask."""
+        """What ``find`` would answer from memory, or None where it would have to ask the database."""
         return self.recall(hashlib.sha256(token).hexdigest())
 
     def recall(self, name: str) -> Principal | None:
-        """The same for the hash of a token, or ``user_name``."""
+        """As ``find_in_memory``, by the hash of a token or by ``user_name``."""
         principal = self._remembered(name)
         return None if principal is None else _with_own_user(principal)
 
     def read(self, digests: Collection[str]) -> None:
-        """Read many tokens at once of which only the hashes are known, where they may be remembered."""
+        """Read many tokens with one query, by their hashes, so that ``find_hash`` finds them in memory."""
         seconds = get_conf().TOKEN_CACHE_SECONDS
         missing = [digest for digest in digests if self._remembered(digest) is None]
         if not seconds or not missing:
@@ -142,7 +142,7 @@ class PrincipalCache:
         return _principal_of(found[0]) if found else None
 
     def _valid(self, digests: list[str]) -> list[AccessToken]:
-        """Those of the tokens that let their users in, which are used by that."""
+        """The tokens that let their users in. Each counts as used now."""
         from mcp_django.models import AccessToken
 
         tokens = AccessToken.objects.select_related("user").order_by().filter(hash__in=digests)
@@ -160,7 +160,7 @@ def _principal_of(token: AccessToken) -> Principal:
 
 
 def user_name(key: Any) -> str:
-    """What a named user is remembered under."""
+    """The name under which a user is remembered."""
     return f"user:{key}"
 
 
@@ -174,10 +174,10 @@ principals = PrincipalCache()
 def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     """The principal of a request. Raises Unauthenticated with a challenge, or Forbidden.
 
-    ``fresh`` reads the database whatever the cache holds: under WSGI, and before anything that may write.
+    ``fresh`` reads the database even if the cache has an answer: under WSGI, and before anything that may write.
     """
     classes = get_conf().AUTHENTICATION_CLASSES
-    # Ours reads META alone, which Django's request has too.
+    # Our own class reads only META, which Django's request has too.
     wrapped: Any = request if classes == _OUR_CLASSES else Request(request)
     wrapped.mcp_fresh = fresh
     asked = authenticators(classes)
@@ -200,7 +200,7 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
 
 
 def authenticate_from_memory(request: MCPRequest) -> Principal | None:
-    """The principal, where it is known without the database: by a token of ours that was read a moment ago."""
+    """The principal of one of our tokens that was read a moment ago, or None where the database must be asked."""
     if get_conf().AUTHENTICATION_CLASSES != _OUR_CLASSES:
         return None
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
@@ -208,7 +208,7 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
 
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:
-    """The principal of an open connection, as its source gives it now. Raises Unauthenticated."""
+    """Look up the principal of an open connection again, by its source. Raises Unauthenticated."""
     match principal.source:
         case Source.REQUEST:
             return authenticate(request, fresh=fresh)
@@ -224,17 +224,16 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
 
 
 def renew_principal(exchange: Exchange) -> None:
-    """Read the token, its user and the user's permissions anew, whatever was read a moment ago.
+    """Read the token, its user and the user's permissions anew, even if they were read a moment ago.
 
     Raises Unauthenticated.
     """
     if exchange.principal.is_remembered:
-        exchange.principal = authenticate_again(exchange.principal, exchange.request, fresh=True)
-        exchange.request.for_principal(exchange.principal)
+        exchange.renew(authenticate_again(exchange.principal, exchange.request, fresh=True))
 
 
 def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:
-    """The same where it is known without the database, or None."""
+    """As ``authenticate_again``, or None where the database must be asked."""
     match principal.source:
         case Source.REQUEST:
             return authenticate_from_memory(request)
@@ -248,7 +247,7 @@ def authenticate_again_from_memory(principal: Principal, request: MCPRequest) ->
 
 
 def _renewed(principal: Principal, found: Principal) -> Principal:
-    """What was found now, in the place of what was found before."""
+    """The principal as it was found now, for a connection that came with the other one."""
     scopes = principal.scopes if principal.source is Source.COMMAND else found.scopes
     return replace(found, scopes=scopes, source=principal.source)
 
@@ -257,7 +256,7 @@ def authenticate_login(request: MCPRequest) -> Principal | None:
     """The principal of the login session whose cookie the request carries. The caller has checked its Origin."""
     key = parse_cookie(request.META.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
     if not key or not key.isprintable():
-        return None  # A quoted cookie may hold null characters, at which PostgreSQL would fail.
+        return None  # A quoted cookie may hold null characters, which PostgreSQL refuses with an error.
     probe = request.copy()
     probe.session = import_module(settings.SESSION_ENGINE).SessionStore(key)
     user = get_user(probe)
@@ -278,7 +277,7 @@ def _principal(user: Any, auth: Any) -> Principal:
 
 @lru_cache(maxsize=8)
 def authenticators(paths: tuple[str, ...]) -> list[BaseAuthentication]:
-    """An instance of each authentication class. Raises ImportError, and ImproperlyConfigured for login cookies."""
+    """One instance of each authentication class. Raises ImportError, and ImproperlyConfigured for login cookies."""
     classes = [import_string(path) for path in paths]
     for cls in classes:
         if issubclass(cls, SessionAuthentication):

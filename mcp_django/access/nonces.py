@@ -1,4 +1,4 @@
-"""What may be used once, in whatever process it comes back."""
+"""Values that may be used once, whichever process they come back to."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from django.utils import timezone
 
 from mcp_django.db.clearing import clear_away
 
-#: Clocks of two machines differ by less.
+#: The clocks of two machines differ by less than this.
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
 def redeem(nonce: str, seconds: float) -> bool:
-    """Whether this is the first use of ``nonce``, which must be invalid ``seconds`` from now, by anybody's clock."""
+    """Whether this is the first use of ``nonce``.
+
+    The row is kept for ``seconds``, and longer by what clocks may differ: the nonce itself must be invalid by then.
+    """
     from mcp_django.models import UsedNonce
 
     now = timezone.now()

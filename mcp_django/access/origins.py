@@ -1,4 +1,4 @@
-"""Which web pages may call: the check of Origin and Host that the specification demands on every connection."""
+"""The check of Origin and Host, which the specification demands on every connection: it says which pages may call."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def check(request: HttpRequest, *, required: bool = False) -> None:
-    """Raises Forbidden for a Host that ALLOWED_HOSTS lacks, and for an Origin that is neither ours nor allowed.
+    """Raise Forbidden for a Host that ALLOWED_HOSTS lacks, and for an Origin that is neither ours nor allowed.
 
-    A client that is no browser sends no Origin, which passes unless it is ``required``.
+    Clients other than browsers send no Origin. They pass, unless an Origin is ``required``.
     """
     try:
         host = request.get_host()
@@ -35,7 +35,7 @@ def check(request: HttpRequest, *, required: bool = False) -> None:
 
 
 def _triple(origin: str) -> tuple[str, str | None, int | None]:
-    """Scheme, host and port of an origin; what is no origin equals none."""
+    """Scheme, host and port of an origin. A text that is no origin equals no host of ours."""
     try:
         parts = urlsplit(origin)
         port = parts.port or _DEFAULT_PORTS.get(parts.scheme)

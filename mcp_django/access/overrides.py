@@ -1,4 +1,4 @@
-"""What administrators say of tools and prompts: on or off, described otherwise, for the members of some groups."""
+"""What administrators decided about tools and prompts: on or off, described otherwise, for members of some groups."""
 
 from __future__ import annotations
 
@@ -11,54 +11,47 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.db import connections
 
+from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
 
 @dataclass(frozen=True, slots=True)
-class Switch:
-    """What an administrator said of one tool or prompt."""
+class Override:
+    """What an administrator decided about one tool or prompt."""
 
     enabled: bool
     title: str = ""
     description: str = ""
-    #: The template that a prompt is, where an administrator wrote it.
+    #: The template of a prompt that an administrator wrote.
     text: str = ""
-    #: Only members of ``groups`` may use it; nobody, where they are all gone.
+    #: Only members of ``groups`` may use it. Nobody may, where all these groups were deleted.
     restricted: bool = False
     groups: frozenset[int] = frozenset()
 
-    def is_for(self, request: MCPRequest) -> bool:
-        """Whether it is on, and for the request's user."""
-        if not self.enabled or not self.restricted:
-            return self.enabled
-        memberships = getattr(request.user, "groups", None)
-        return memberships is not None and memberships.filter(pk__in=self.groups).exists()
 
-
-class Switches:
-    """The rows of a model of switches, read at most once in TOKEN_CACHE_SECONDS."""
+class Overrides:
+    """The rows of a subclass of AdminOverride, read at most once in TOKEN_CACHE_SECONDS."""
 
     def __init__(self, model_name: str, *more_fields: str) -> None:
         self._model_name = model_name
         self._fields = ("name", "enabled", "description", "restricted", *more_fields)
-        self._read: dict[str, tuple[float, Mapping[str, Switch]]] = {}
-        #: By database and site: a WSGI process asks at every request, and writing SQL costs more than what it asks.
+        self._read: dict[str, tuple[float, Mapping[str, Override]]] = {}
+        #: By database and site. A WSGI process reads at every request, and compiling SQL costs more than running it.
         self._statements: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}
-        #: By site: the rows that were found last, and what they say, which is mostly the same as before.
-        self._found: dict[str, tuple[Sequence[tuple[Any, ...]], Mapping[str, Switch]]] = {}
+        #: By site: the rows that were found last, and what they mean. Mostly nothing has changed since.
+        self._found: dict[str, tuple[Sequence[tuple[Any, ...]], Mapping[str, Override]]] = {}
         self._lock = Lock()
-        #: Counts what was cleared: what was read before is not kept after.
+        #: Counts the clearings, since what was read before one must not be kept after it.
         self._generation = 0
 
-    def of(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Switch]:
-        """The switches of the exchange's site by name.
+    def of(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Override]:
+        """The overrides of the exchange's site by name.
 
-        Without push this is a process that nobody tells of what others changed: it always reads the database.
+        Without push, this process does not hear what other processes changed, so it always reads the database.
         """
         site, seconds = exchange.site, get_conf().TOKEN_CACHE_SECONDS
         fresh = fresh or not seconds or not exchange.connection.push
@@ -76,42 +69,42 @@ class Switches:
             self._generation += 1
             self._read.clear()
 
-    def _load(self, site: MCPSite) -> Mapping[str, Switch]:
+    def _load(self, site: MCPSite) -> Mapping[str, Override]:
         model: Any = apps.get_model("mcp_django", self._model_name)
         using = model.objects.db
         statement = self._statements.get((using, site.name))
         if statement is None:
-            # A row for each group of a switch, and one without for those that have none.
+            # One row for each group of an override, and one row without a group where it has none.
             rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
-            statement = self._statements[using, site.name] = rows.query.get_compiler(using).as_sql()
+            statement = self._statements[using, site.name] = queries.statement(rows, using)
         with connections[using].cursor() as cursor:
             cursor.execute(*statement)
             found = cursor.fetchall()
         before = self._found.get(site.name)
         if before is None or before[0] != found:
-            before = self._found[site.name] = (found, self._switches(found))
+            before = self._found[site.name] = (found, self._overrides(found))
         return before[1]
 
-    def _switches(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Switch]:
-        said: dict[str, dict[str, Any]] = {}
+    def _overrides(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Override]:
+        values_of: dict[str, dict[str, Any]] = {}
         groups: dict[str, set[int]] = {}
         for group, name, *values in found:
-            said[name] = dict(zip(self._fields[1:], values, strict=True))
+            values_of[name] = dict(zip(self._fields[1:], values, strict=True))
             groups.setdefault(name, set()).update([] if group is None else [group])
-        return {name: _switch(values, groups[name]) for name, values in said.items()}
+        return {name: _override(values, groups[name]) for name, values in values_of.items()}
 
 
-def _switch(values: dict[str, Any], groups: set[int]) -> Switch:
-    # Some databases have numbers for true and false.
+def _override(values: dict[str, Any], groups: set[int]) -> Override:
+    # Some databases return numbers for true and false.
     flags = {name: bool(values[name]) for name in ("enabled", "restricted")}
-    return Switch(**{**values, **flags, "groups": frozenset(groups)})
+    return Override(**{**values, **flags, "groups": frozenset(groups)})
 
 
-tools = Switches("Tool")
-prompts = Switches("Prompt", "title", "text")
+tools = Overrides("Tool")
+prompts = Overrides("Prompt", "title", "text")
 
 
 def forget() -> None:
-    """Drop what this process remembers of all switches."""
+    """Drop all overrides that this process remembers."""
     tools.clear()
     prompts.clear()

@@ -1,4 +1,7 @@
-"""What administrators change takes effect in every process: tokens, users, groups, permissions, tools, prompts."""
+"""Receivers that let changes by administrators take effect in every process.
+
+They concern tokens, users, groups, permissions, tools and prompts.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from django.utils import timezone
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
+from mcp_django.compat.users import has_new_password
 from mcp_django.conf import get_conf
-from mcp_django.events.transaction import ACCESS, ACCESS_OF, note_control
+from mcp_django.events.controls import ControlKind
+from mcp_django.events.transaction import note_control
 
 if TYPE_CHECKING:
     from mcp_django.models import AdminOverride
@@ -35,31 +40,34 @@ def connect() -> None:
     pre_save.connect(_note_password, sender=user, dispatch_uid="mcp_django.password")
     post_save.connect(_password_changed, sender=user, dispatch_uid="mcp_django.password")
     for model in (Tool, Prompt):
-        post_save.connect(_switch_changed, sender=model, dispatch_uid="mcp_django.switches")
-        post_delete.connect(_switch_changed, sender=model, dispatch_uid="mcp_django.switches")
+        post_save.connect(_override_changed, sender=model, dispatch_uid="mcp_django.overrides")
+        post_delete.connect(_override_changed, sender=model, dispatch_uid="mcp_django.overrides")
         m2m_changed.connect(
-            partial(_groups_changed, model), sender=model.groups.through, weak=False, dispatch_uid="mcp_django.switches"
+            partial(_groups_changed, model),
+            sender=model.groups.through,
+            weak=False,
+            dispatch_uid="mcp_django.overrides",
         )
 
 
 def _access_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
     if kwargs.get("created") or kwargs.get("update_fields") == frozenset({"last_login"}):
-        return  # Nobody has read what is new, and a login changes no right.
-    _tell_access(using, _users_of(instance))
+        return  # No process has read a new row yet, and a login changes no right.
+    _announce_access_change(using, _users_of(instance))
 
 
 def _grants_changed(
     sender: Any, *, instance: Any, action: str, reverse: bool, model: Any, pk_set: Any, using: str, **kwargs: Any
 ) -> None:
-    """Groups or permissions were given or taken away: by the side of the user, or by the other one."""
+    """Groups or permissions were given or taken away, from the user's side of the relation or from the other one."""
     if not action.startswith("post_"):
         return
     by_keys = reverse and pk_set is not None and issubclass(model, get_user_model())
-    _tell_access(using, set(pk_set) if by_keys else _users_of(instance))
+    _announce_access_change(using, set(pk_set) if by_keys else _users_of(instance))
 
 
 def _users_of(instance: Any) -> set[Any] | None:
-    """The keys of the users whom the row concerns; None: it may concern any of them."""
+    """The keys of the users whom the row concerns, or None where it may concern any user."""
     from mcp_django.models import AccessToken
 
     if isinstance(instance, AccessToken):
@@ -67,22 +75,22 @@ def _users_of(instance: Any) -> set[Any] | None:
     return {instance.pk} if isinstance(instance, get_user_model()) else None
 
 
-def _tell_access(using: str, users: set[Any] | None) -> None:
-    """What the users may do has changed, or what anybody may do."""
+def _announce_access_change(using: str, users: set[Any] | None) -> None:
+    """Forget and let other processes forget what these users may do, or with None what anybody may do."""
     principals.clear()
     overrides.forget()
-    for control in [ACCESS] if users is None else [f"{ACCESS_OF}{key}" for key in users]:
-        note_control(using, control)
+    for key in [""] if users is None else map(str, users):
+        note_control(using, ControlKind.ACCESS, key)
 
 
-def _switch_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
-    """What an administrator said of a tool or a prompt: their lists are no longer what they were."""
+def _override_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
+    """An administrator decided something else about a tool or a prompt, so that its list may have changed."""
     overrides.forget()
-    note_control(using, sender.LIST)
+    note_control(using, ControlKind(sender.LIST))
 
 
 def _groups_changed(
-    switched: type[AdminOverride],
+    model: type[AdminOverride],
     /,
     *,
     instance: Any,
@@ -92,37 +100,38 @@ def _groups_changed(
     using: str,
     **kwargs: Any,
 ) -> None:
-    """What has groups is restricted to them until an administrator takes the last one away.
+    """An override with groups is restricted to them until an administrator takes the last group away.
 
-    A group that is deleted takes itself away without this signal: its tool must not open to everybody by that.
+    Deleting a group removes it without this signal: its tool must not become open to everybody by that.
     """
     if not action.startswith("post_"):
         return
-    rows: Any = switched._default_manager.using(using)
+    rows: Any = model._default_manager.using(using)
     changed = rows.filter(pk__in=pk_set or ()) if reverse else rows.filter(pk=instance.pk)
     for row in changed:
         rows.filter(pk=row.pk).update(restricted=row.groups.exists())
-    _switch_changed(switched, using)
+    _override_changed(model, using)
 
 
 def _note_password(sender: Any, instance: Any, raw: bool, using: str, update_fields: Any, **kwargs: Any) -> None:
-    """Before a user is saved: whether that changes the password."""
+    """Note on a user who is about to be saved whether that changes the password."""
     instance._mcp_new_password = False
     if raw or instance._state.adding or not hasattr(instance, "password"):
         return
     if update_fields is not None and "password" not in update_fields:
         return
-    if update_fields == frozenset({"password"}) and getattr(instance, "_password", None) is None:
-        return  # A login that only strengthens the hash saves just that.
+    if update_fields == frozenset({"password"}) and not has_new_password(instance):
+        return  # A login that only strengthens the hash saves this field alone.
     stored = sender._base_manager.using(using).filter(pk=instance.pk).values_list("password", flat=True).first()
     instance._mcp_new_password = stored != instance.password
 
 
 def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
-    """A new password, or none any more, revokes the user's tokens."""
+    """Revoke the user's tokens when the password was changed or removed."""
     from mcp_django.models import AccessToken
 
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
         AccessToken.objects.filter(user=instance.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
-        # Once more: outside of a transaction it was told before the update, and may have been read again since.
-        _tell_access(using, {instance.pk})
+        # Once more, since outside of a transaction the first announcement came before the update, and another process
+        # may have read the tokens again since.
+        _announce_access_change(using, {instance.pk})

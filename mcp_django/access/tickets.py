@@ -1,7 +1,7 @@
-"""Tickets: what stands for an access token in the URL of a socket, once and not for long.
+"""Tickets: each stands for an access token in the URL of a socket, once and for a short time.
 
-A browser, and some clients, can set no header on a WebSocket. A URL is kept in histories and logs, so that no access
-token belongs into one; a ticket that was used is worth nothing there.
+Browsers and some clients cannot set a header on a WebSocket. URLs are kept in histories and logs, so no access token
+belongs into one, while a used ticket is worth nothing there.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mcp_django.models import Ticket, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
 SECONDS = 30
-#: Those that one token may have open; the oldest give way.
+#: The most tickets that one token may have open. A new one displaces the oldest.
 _MAX_OPEN = 100
 _PARAMETER = "ticket"
 
 
 def issue(principal: Principal) -> str:
-    """A new ticket, which is nowhere stored. Raises Unauthenticated and Forbidden where there is no access token."""
+    """A new ticket, of which only the hash is stored. Raises Unauthenticated and Forbidden without an access token."""
     if principal.token_id is None:
         if not principal.user.is_authenticated:
             raise Unauthenticated("A ticket needs a token: send Authorization: Bearer <token>.", CHALLENGE)
@@ -42,10 +42,10 @@ def issue(principal: Principal) -> str:
 
 
 def redeem(plain: str) -> Principal:
-    """The principal that a ticket stands for. Raises Unauthenticated: no second one gets it, in whatever process."""
+    """The principal that a ticket stands for. A second use raises Unauthenticated, in whatever process."""
     now = timezone.now()
     found = Ticket.objects.select_related("token__user").filter(hash=digest(plain), expires_at__gt=now).first()
-    # Who deletes it has it.
+    # Deleting the row claims the ticket: only one caller can.
     if found is None or not Ticket.objects.filter(pk=found.pk).delete()[0] or not found.token.is_valid():
         raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
     token = found.token
@@ -54,7 +54,7 @@ def redeem(plain: str) -> Principal:
 
 
 def take(request: MCPRequest) -> str | None:
-    """The ticket in the request's URL, which is in it no longer: nobody who is given the request can tell of it."""
+    """Take the ticket out of the request's URL, so that no hook which is given the request can leak it."""
     found: list[str] = []
     others: list[str] = []
     for pair in str(request.META.get("QUERY_STRING", "")).split("&"):
@@ -64,5 +64,5 @@ def take(request: MCPRequest) -> str | None:
         else:
             others.append(pair)
     request.META["QUERY_STRING"] = "&".join(others)
-    # Two are none.
+    # Two tickets count as a wrong one.
     return None if not found else found[0] if len(found) == 1 else ""

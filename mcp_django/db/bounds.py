@@ -1,6 +1,6 @@
-"""How each database is told that a question has to end in time, and that it only reads.
+"""How each database is told that a query has to end in time, and that it only reads.
 
-What is told is sent with the question and ends with it. Nothing stays on the connection, which may be one that requests
+What is told is sent with the query and ends with it. Nothing stays on the connection, which may be one that requests
 of the project use too, or a pool's: what hooks, tools and actions ask is never limited.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import driver_cursor, driver_errors, is_mariadb
+
 try:
     from psycopg import ClientCursor
 except ImportError:  # It is another database, or psycopg2.
@@ -26,7 +28,7 @@ except ImportError:  # It is another database, or psycopg2.
 Execute = Callable[[str, Any, bool, Any], Any]
 
 #: The beginning of what asks; a wrapper of the project's may have put a comment in front.
-_QUESTION = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
+_QUERY = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Statement:
     @property
     def cursor(self) -> Any:
         """The driver's own."""
-        return self.context["cursor"].cursor
+        return driver_cursor(self.context)
 
     def run(self, sql: str | None = None) -> Any:
         """Execute it, as it is or in other words."""
@@ -49,7 +51,7 @@ class Statement:
 
 
 class Bounds(ABC):
-    """What holds for the questions on one connection: a wrapper of their execution."""
+    """What holds for the queries on one connection: a wrapper of their execution."""
 
     def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
         self.connection = connection
@@ -57,25 +59,25 @@ class Bounds(ABC):
         self.read_only = read_only
 
     def __call__(self, execute: Execute, sql: str, params: Any, many: bool, context: Mapping[str, Any]) -> Any:
-        if many or not isinstance(sql, str) or _QUESTION.match(sql) is None:
+        if many or not isinstance(sql, str) or _QUERY.match(sql) is None:
             self.lift()
             return execute(sql, params, many, context)
         return self.ask(Statement(execute, sql, params, context))
 
     @abstractmethod
     def ask(self, statement: Statement) -> Any:
-        """Execute a question within the bounds."""
+        """Execute a query within the bounds."""
 
     @abstractmethod
     def ran_out(self, error: DatabaseError) -> bool:
-        """Whether the error says that a question took too long."""
+        """Whether the error says that a query took too long."""
 
     def lift(self) -> None:  # noqa: B027
-        """Take away what stays when a question is over."""
+        """Take away what stays when a query is over."""
 
     @contextmanager
     def _between(self, raw: Any, before: str, after: str, undo: str) -> Iterator[None]:
-        """Statements around a question; a connection on which what was begun cannot be undone is closed."""
+        """Statements around a query; a connection on which what was begun cannot be undone is closed."""
         try:
             self._send(raw, before)
             yield
@@ -90,14 +92,14 @@ class Bounds(ABC):
     def _send(self, raw: Any, sql: str) -> None:
         """Past the wrappers, which let nothing through any more once a request was given up."""
         if sql:
-            with self.connection.wrap_database_errors, raw.cursor() as cursor:
+            with driver_errors(self.connection), raw.cursor() as cursor:
                 cursor.execute(sql)
 
 
 class SQLiteBounds(Bounds):
     """A progress handler, and ``PRAGMA query_only``. A handler of the project's is lost: none can be read back.
 
-    A question goes on while its rows are fetched, so that both stay until the next statement or the end.
+    A query goes on while its rows are fetched, so that both stay until the next statement or the end.
     """
 
     _OPERATIONS = 1_000
@@ -139,9 +141,9 @@ class SQLiteBounds(Bounds):
 
 
 class PostgreSQLBounds(Bounds):
-    """Settings of a transaction, in one message with the question: the server takes such a message as a transaction.
+    """Settings of a transaction, in one message with the query: the server takes such a message as a transaction.
 
-    In a transaction of the project's the limit holds too, and a savepoint keeps what was done before the question from
+    In a transaction of the project's the limit holds too, and a savepoint keeps what was done before the query from
     being lost with it; whether it may write is left to the project. A limit of the project's that is shorter holds on.
     Where the driver sends one statement at a time (``server_side_binding``, psycopg2) it takes three messages.
     """
@@ -214,8 +216,8 @@ class MySQLBounds(Bounds):
 
     def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
         super().__init__(connection, seconds, read_only)
-        # Asked of the server on a new connection, so it cannot wait until a question is on its way.
-        self._is_mariadb = connection.mysql_is_mariadb  # type: ignore[attr-defined]
+        # Asked of the server on a new connection, so it cannot wait until a query is on its way.
+        self._is_mariadb = is_mariadb(connection)
 
     def ask(self, statement: Statement) -> Any:
         limited = self._limited(statement.sql) if self.seconds else statement.sql
@@ -227,11 +229,11 @@ class MySQLBounds(Bounds):
     def _limited(self, sql: str) -> str:
         if self._is_mariadb:
             return f"SET STATEMENT {self._LIMIT.format(f'{self.seconds:f}')} FOR {sql}"
-        question = _QUESTION.match(sql)
-        if question is None or question[1].upper() != "SELECT":
+        query = _QUERY.match(sql)
+        if query is None or query[1].upper() != "SELECT":
             return sql
         hint = self._HINT.format(_milliseconds(self.seconds))
-        return sql[: question.end()] + hint + sql[question.end() :]
+        return sql[: query.end()] + hint + sql[query.end() :]
 
     def ran_out(self, error: DatabaseError) -> bool:
         return bool(error.args) and error.args[0] in self._TIMEOUTS

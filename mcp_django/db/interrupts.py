@@ -10,13 +10,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
 
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import connect_again, executed_by
 from mcp_django.db.outages import forget_failure
 
 logger = logging.getLogger("mcp_django")
@@ -34,16 +34,16 @@ def was_interrupted() -> bool:
     return answering is not None and answering.interrupted
 
 
-@dataclass(slots=True, eq=False)
 class Interruptible:
     """The database connections of the thread that answers a request, while it answers it."""
 
-    interrupted: bool = False
-    _lock: Lock = field(default_factory=Lock)
-    _is_left: bool = False
-    #: Set when the handler is left, for whoever waits for that.
-    _waiting: Event | None = None
-    _connections: list[BaseDatabaseWrapper] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._is_left = False
+        #: Set when the handler is left, for whoever waits for that.
+        self._waiting: Event | None = None
+        self.interrupted = False
+        self._connections: list[BaseDatabaseWrapper] = []
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -51,17 +51,15 @@ class Interruptible:
         mine = list(connections.all())
         with self._lock:
             self._connections = mine
-        for connection in mine:
-            if connection.errors_occurred:
-                forget_failure(connection)
-            connection.execute_wrappers.append(self._execute)
         token = _answering.set(self)
         try:
-            yield
+            with contextlib.ExitStack() as wrapped:
+                for connection in mine:
+                    forget_failure(connection)
+                    wrapped.enter_context(executed_by(connection, self._execute))
+                yield
         finally:
             _answering.reset(token)
-            for connection in mine:
-                connection.execute_wrappers.remove(self._execute)
             with self._lock:
                 self._connections, self._is_left = [], True
                 waiting = self._waiting
@@ -111,7 +109,7 @@ def _stop_postgresql(connection: BaseDatabaseWrapper) -> None:
 def _stop_mysql(connection: BaseDatabaseWrapper) -> None:
     """MariaDB and MySQL are told on a connection of its own."""
     thread_id = int(connection.connection.thread_id())
-    with contextlib.closing(connection.get_new_connection(connection.get_connection_params())) as other:
+    with contextlib.closing(connect_again(connection)) as other:
         other.cursor().execute(f"KILL QUERY {thread_id}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.db import InterfaceError, OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from mcp_django.compat.connections import clear_failure, has_failed
+
 #: As libpq numbers it, and with it each version of psycopg.
 _IN_FAILED_TRANSACTION = 3
 
@@ -21,7 +23,7 @@ def is_outage(error: BaseException) -> bool:
 
 def is_database_away() -> bool:
     """Whether something has just failed in this thread since a database cannot be reached, or has gone."""
-    return any(connection.errors_occurred and not _is_usable(connection) for connection in connections.all())
+    return any(has_failed(connection) and not _is_usable(connection) for connection in connections.all())
 
 
 def forget_failure(connection: BaseDatabaseWrapper) -> None:
@@ -30,7 +32,7 @@ def forget_failure(connection: BaseDatabaseWrapper) -> None:
     Django forgets it when it connects anew, and until then it would be taken for what has just happened.
     """
     if connection.connection is None:
-        connection.errors_occurred = False
+        clear_failure(connection)
 
 
 def _is_usable(connection: BaseDatabaseWrapper) -> bool:

@@ -1,4 +1,4 @@
-"""Where our own questions are put to the database: for no longer than STATEMENT_SECONDS, and read-only where asked."""
+"""Where our own queries are put to the database: for no longer than STATEMENT_SECONDS, and read-only where asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
 
 @contextmanager
 def bounded(alias: str) -> Iterator[None]:
-    """Around questions of ours to a database: each ends in time, and none changes anything. Raises TooSlow.
+    """Around queries of ours to a database: each ends in time, and none changes anything. Raises TooSlow.
 
     Not around ``iterator()``, whose rows are read when its statement is over, nor around what hooks ask.
     """

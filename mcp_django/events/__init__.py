@@ -1,4 +1,5 @@
-"""What changed, from the transaction that changed it to every process: change sets, the publisher, and the buses.
+"""Carries what a transaction changed to every process: change sets, controls, the publisher, and the buses.
 
-Imports settings and types alone. It knows no principal: who may hear of a change is decided above, in push.
+It may import content, conf and types, and nothing else of ours. It knows no principal: ``push`` decides who is
+notified.
 """

@@ -1,7 +1,7 @@
-"""The seam between processes: ``publish`` an event, ``subscribe`` to all of them. A bus may lose events.
+"""Buses carry events from each process to every other: ``publish`` sends one, ``subscribe`` receives all of them.
 
-In one process the hub is called directly. Across processes a Channels layer carries events, on a layer of our own, so
-that the host project's messages and limits are not touched.
+Within one process the hub is called directly. Between processes a Channels layer carries the events. We make a layer of
+our own, so that the host project's messages and limits are not affected.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import codecs
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from asgiref.sync import async_to_sync
@@ -25,6 +25,7 @@ from django.core.signals import setting_changed
 from django.db import connections
 from django.utils.module_loading import import_string
 
+from mcp_django.compat import redis_layers
 from mcp_django.conf import get_conf
 from mcp_django.events.redis import RedisReceiver
 from mcp_django.types import JSON
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     from mcp_django.events.changes import Changes
-    from mcp_django.push.hub import Hub
+    from mcp_django.events.controls import ControlSet
 
 
 _GROUP = "mcp_django.events"
@@ -43,8 +44,8 @@ IN_MEMORY = "channels.layers.InMemoryChannelLayer"
 _SEND_SECONDS = 5.0
 #: How often a quiet member joins its group again.
 _REJOIN_SECONDS = 30.0
-#: How long RedisChannelLayer lets the broker wait for an event: its own 5 seconds are also those after which redis-py
-#: gives up a connection that is quiet.
+#: How long RedisChannelLayer lets the broker wait for an event. Its default is 5 seconds, after which redis-py, too,
+#: gives up a quiet connection.
 _BLOCK_SECONDS = 1
 PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
@@ -52,15 +53,21 @@ CORE = "channels_redis.core.RedisChannelLayer"
 MAX_CHANNEL_BYTES = 48
 
 
-class Bus(ABC):
-    """Carries events between the processes of a project."""
+class Receiver(Protocol):
+    """Takes in the events of its process, as a hub does."""
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
-        """Hand the changes to the hubs of this process and return True, where there is no other process to tell."""
+    def receive(self, changes: Changes, controls: ControlSet) -> None: ...
+
+
+class Bus(ABC):
+    """Carries events between the processes of a project. It may lose some."""
+
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
+        """Hand the changes to the hubs of this process and return True, where there is no other process."""
         return False
 
-    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
-        """Tell in the connection's transaction itself what that changes, where the bus is the database."""
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
+        """Publish the changes of the connection's transactions with their commits, where the database is the bus."""
         return
 
     @abstractmethod
@@ -71,7 +78,7 @@ class Bus(ABC):
     def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         """Every event of every process, until the generator is closed. Raises what the broker raises.
 
-        ``joined`` is called once events come: what was told before, nobody here has heard.
+        ``joined`` is called once events come: this process has missed all earlier ones.
         """
 
 
@@ -79,42 +86,42 @@ class LocalBus(Bus):
     """One process: no broker, no thread and no numbers."""
 
     def __init__(self) -> None:
-        self._hubs: WeakSet[Hub] = WeakSet()
+        self._receivers: WeakSet[Receiver] = WeakSet()
         self._lock = Lock()
 
-    def join(self, hub: Hub) -> None:
-        """Hand the hub what is told from now on."""
+    def join(self, receiver: Receiver) -> None:
+        """Hand all later events to the receiver."""
         with self._lock:
-            self._hubs.add(hub)
+            self._receivers.add(receiver)
 
-    def leave(self, hub: Hub) -> None:
+    def leave(self, receiver: Receiver) -> None:
         with self._lock:
-            self._hubs.discard(hub)
+            self._receivers.discard(receiver)
 
-    def deliver_here(self, changes: Changes, controls: set[str]) -> bool:
+    def deliver_here(self, changes: Changes, controls: ControlSet) -> bool:
         with self._lock:
-            hubs = list(self._hubs)
-        for hub in hubs:
-            hub.receive(changes, controls)
+            receivers = list(self._receivers)
+        for receiver in receivers:
+            receiver.receive(changes, controls)
         return True
 
     def publish(self, event: JSON) -> None:
-        """Nothing: its hubs were told. A publisher that other settings have started repeats its number here."""
+        """Do nothing: the hubs have the changes. Only a publisher that other settings have started comes here."""
 
     def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         raise RuntimeError("events of one process are not subscribed to")
 
 
 class ChannelLayerBus(Bus):
-    """A Channels layer, of which each process is one member, whatever the number of its connections."""
+    """A Channels layer. Each process is one member, whatever the number of its connections."""
 
     def __init__(self, config: JSON) -> None:
         self._backend = config["BACKEND"]
         self._config = {**config.get("CONFIG", {})}
         self._config["prefix"] = f"{self._config.get('prefix', 'asgi')}.mcp_django"
         self._layer_class = import_string(self._backend)
-        # Every connection needs it. Found only in the publisher's thread, it would be half loaded in a process that is
-        # forked in that moment, and stay so.
+        # Every connection needs this codec. If the publisher's thread loaded it first, a process forked in that
+        # moment would keep it half loaded.
         codecs.lookup("idna")
         self._send: Callable[[JSON], None] = self._send_by_layer
         self._receiver: RedisReceiver | None = None
@@ -149,15 +156,14 @@ class ChannelLayerBus(Bus):
         finally:
             if receiving is not None:
                 receiving.cancel()
-                # With what a broker that is gone says of it nobody has to be troubled.
+                # The error of a broker that is gone is retrieved, so that asyncio does not log it.
                 receiving.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            await _close(layer)
+            await redis_layers.close(layer)
 
     def _layer(self) -> Any:
         # One instance per use: a Redis layer refuses a second event loop.
         layer = self._layer_class(**self._config)
-        if hasattr(self._layer_class, "brpop_timeout"):
-            layer.brpop_timeout = _BLOCK_SECONDS
+        redis_layers.wait_at_most(layer, _BLOCK_SECONDS)
         return layer
 
     def _send_by_layer(self, message: JSON) -> None:
@@ -166,28 +172,18 @@ class ChannelLayerBus(Bus):
             try:
                 await asyncio.wait_for(layer.group_send(_GROUP, message), _SEND_SECONDS)
             finally:
-                await _close(layer)
+                await redis_layers.close(layer)
 
         async_to_sync(send)()
-
-
-async def _close(layer: Any) -> None:
-    """Give back the connections of a layer that is ours alone."""
-    with contextlib.suppress(Exception):
-        # The core layer's flush would empty the broker; the pub/sub layer's ends its connections, and nothing else.
-        await (layer.close_pools() if hasattr(layer, "close_pools") else layer.flush())
 
 
 class RedisSender:
     """Publishes as RedisPubSubChannelLayer does, with a synchronous client: no event loop in the publisher's thread."""
 
     def __init__(self, layer: Any, config: JSON) -> None:
-        from channels_redis.utils import _consistent_hash, decode_hosts
-
         self._serialize = layer.serialize
-        self.channel = f"{config['prefix']}__group__{_GROUP}"
-        hosts = decode_hosts(config.get("hosts"))
-        self.host = hosts[_consistent_hash(self.channel, len(hosts))]
+        self.channel = redis_layers.group_channel(config["prefix"], _GROUP)
+        self.host = redis_layers.host_of(config.get("hosts"), self.channel)
         self._client: Any = None
 
     def __call__(self, message: JSON) -> None:
@@ -208,14 +204,38 @@ class RedisSender:
             return redis.Redis.from_url(address, **host)
         if master_name is None:
             return redis.Redis(**host)
-        # A sentinel that is down is waited for as briefly as its master, and then the next one is asked.
+        # A sentinel that is down gets the same short timeout as its master, and then the next one is asked.
         asked = Sentinel(sentinels, sentinel_kwargs={"socket_timeout": _SEND_SECONDS, **sentinel_kwargs})
         return redis.Redis(connection_pool=SentinelConnectionPool(master_name, asked, **host))
 
 
-@lru_cache(maxsize=1)
 def get_bus() -> Bus:
-    """The bus that the settings name. Raises ImproperlyConfigured."""
+    """The bus that the settings name, or none but this process's own. Raises ImproperlyConfigured."""
+    return _local_bus() if _alone else _configured_bus()
+
+
+#: How many test clients there are: what changes is told to them in this process alone.
+_alone = 0
+
+
+@contextlib.contextmanager
+def telling_nobody_else() -> Iterator[None]:
+    """Within, changes are told in this process alone and at once, whatever bus the settings name. For tests."""
+    global _alone  # noqa: PLW0603
+    with _alone_lock:
+        _alone += 1
+    try:
+        yield
+    finally:
+        with _alone_lock:
+            _alone -= 1
+
+
+_alone_lock = Lock()
+
+
+@lru_cache(maxsize=1)
+def _configured_bus() -> Bus:
     databases = push_databases()
     if databases is not None:
         from mcp_django.events.postgresql import PostgreSQLBus
@@ -229,7 +249,7 @@ def get_bus() -> Bus:
 
 @lru_cache(maxsize=1)
 def _local_bus() -> LocalBus:
-    # The same one after a change of settings: the hubs that have joined it are still there.
+    # The same bus is kept when settings change: the hubs that have joined it are still there.
     return LocalBus()
 
 
@@ -262,10 +282,10 @@ def push_databases() -> tuple[str, str] | None:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting in ("MCP", "CHANNEL_LAYERS"):
-        get_bus.cache_clear()
+        _configured_bus.cache_clear()
 
 
 setting_changed.connect(_forget)
 # A forked child has neither the hubs nor the connections of its parent.
-for _made in (get_bus, _local_bus):
+for _made in (_configured_bus, _local_bus):
     os.register_at_fork(after_in_child=_made.cache_clear)

@@ -1,4 +1,4 @@
-"""What changed: the rows that were written and deleted, by database and model."""
+"""Changes: the keys of the rows that were written and deleted, by database and model."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mcp_django.types import JSON
 
 @dataclass(slots=True)
 class ModelChange:
-    """What happened to the rows of one model, on one database."""
+    """The changed rows of one model, on one database."""
 
-    #: Keys of rows that were written, as text. None: the model changed, and nobody knows where.
+    #: The keys of the rows that were written, as text. None: the model changed, in rows that are unknown or too many.
     written: set[str] | None = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
 

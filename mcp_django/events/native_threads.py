@@ -1,6 +1,6 @@
-"""Real threads and real queues, also where gevent has replaced those of the standard library.
+"""Real threads, queues and locks, also where gevent has replaced those of the standard library.
 
-Under gevent a "thread" is a greenlet of the thread that serves requests; an event loop in it would make Django refuse
+Under gevent a "thread" is a greenlet of the thread that serves requests. An event loop in it would make Django refuse
 every ORM call of the site.
 """
 
@@ -41,7 +41,7 @@ def new_event() -> threading.Event:
 
 
 def new_lock() -> threading.Lock:
-    """A lock that a thread and a greenlet may share; whoever holds it must not wait for anything."""
+    """A lock that a thread and a greenlet may share. The holder must not wait for anything."""
     made: threading.Lock = (_original("_thread", "allocate_lock") or threading.Lock)()
     return made
 

@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mcp_django.events.controls import ControlSet
 from mcp_django.types import JSON
 
-#: What a payload of ours may take. It is ASCII, so that its bytes are the same in every encoding of a database.
+#: The size of our payloads. They are ASCII, so that their bytes are the same in every encoding of a database.
 MAX_BYTES = 7_900
-#: What the keys of one part may take; the names around them have the rest.
+#: The size of the keys in one part; the rest is for the names around them.
 _KEY_BYTES = 7_000
-#: A change whose keys need more payloads than this is told as "the model changed".
+#: A change whose keys need more payloads than this becomes "the model changed".
 _MAX_PARTS = 32
-#: Of an event that needs more payloads than this, everybody is told to look. A SELECT has at most 1,664 columns.
+#: An event that needs more payloads than this becomes "events were lost". A SELECT has at most 1,664 columns.
 _MAX_PAYLOADS = 1_000
 
 
@@ -23,8 +24,8 @@ def write(value: Any) -> str:
 
 
 def cut(event: JSON) -> list[str]:
-    """The event as payloads that say together what it says: its ``changes``, its ``controls``, and whether events
-    before it were ``lost``.
+    """The event as payloads, which hold together its ``changes``, its ``controls``, and whether earlier events were
+    ``lost``.
     """
     whole = write(event)
     if len(whole) <= MAX_BYTES:
@@ -37,7 +38,7 @@ def cut(event: JSON) -> list[str]:
     ]
     size = len(write(gathered))
     for name, piece in pieces:
-        # With a comma, and with the name of the list, which at most two of the pieces bring.
+        # With a comma, and with the name of the list: at most two of the pieces bring one.
         added = len(write(piece)) + len(name) + 6
         if gathered and size + added > MAX_BYTES:
             payloads.append(write(gathered))
@@ -45,7 +46,8 @@ def cut(event: JSON) -> list[str]:
         gathered.setdefault(name, []).append(piece)
         size += added
     payloads.append(write(gathered))
-    # No name of ours is so long, and no sensible transaction changes so much: rather too much is told than too little.
+    # No key of ours is so long, and no sensible transaction changes so much. Too many notifications are better than too
+    # few.
     if len(payloads) > _MAX_PAYLOADS or any(len(payload) > MAX_BYTES for payload in payloads):
         return [write({"lost": True})]
     return payloads
@@ -78,7 +80,7 @@ def _chunks(keys: Sequence[str]) -> Iterator[list[str]]:
 
 
 def read(payload: str) -> JSON | None:
-    """The event that a payload holds; None for what is none of ours: whoever may connect to a database may notify."""
+    """The event in a payload; None for anything else. Every user of the database may send notifications."""
     try:
         event = json.loads(payload)
     except (ValueError, RecursionError):
@@ -89,7 +91,7 @@ def read(payload: str) -> JSON | None:
     well_formed = (
         isinstance(changes, list)
         and all(_is_change(change) for change in changes)
-        and _are_texts(event.get("controls", []))
+        and _are_controls(event.get("controls", []))
         and isinstance(event.get("lost", False), bool)
     )
     return event if well_formed else None
@@ -104,6 +106,14 @@ def _is_change(change: Any) -> bool:
         and (change["written"] is None or _are_texts(change["written"]))
         and _are_texts(change["deleted"])
     )
+
+
+def _are_controls(values: Any) -> bool:
+    try:
+        ControlSet.from_json(values)
+    except ValueError:
+        return False
+    return True
 
 
 def _are_texts(values: Any) -> bool:

@@ -1,7 +1,7 @@
-"""PostgreSQL as the bus: what a transaction changed is given to NOTIFY in that transaction itself.
+"""PostgreSQL as the bus: a transaction gives its changes to NOTIFY before it commits.
 
-So it is told if, and only if, it was committed, whatever becomes of the process. NOTIFY reaches whoever listens at that
-moment: a connection that was lost is joined again, and its hub takes it that it missed something.
+So changes are published if, and only if, they are committed, whatever becomes of the process. NOTIFY reaches only the
+connections that listen at that moment. After a lost connection is made again, the hub resyncs.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from django.db import connections
 from psycopg import sql
 from psycopg.pq import Escaping, PipelineStatus, TransactionStatus
 
+from mcp_django.compat.connections import before_commit, connection_parameters, driver_errors
 from mcp_django.events import payloads
 from mcp_django.events.bus import Bus, get_bus
 from mcp_django.events.changes import Changes
-from mcp_django.events.transaction import untold
+from mcp_django.events.controls import ControlSet
+from mcp_django.events.transaction import unpublished
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -31,12 +33,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: How often a quiet connection is tried, and how long the database may take to answer.
+#: How often a quiet connection is checked, and how long the database may take to answer.
 _HEARTBEAT_SECONDS, _ANSWER_SECONDS = 30.0, 10.0
-#: The publisher's connection is given back after as long: DROP DATABASE, as of a test, waits 5 seconds for it.
+#: The publisher's connection is closed after this time: DROP DATABASE, as in a test, waits only 5 seconds for it.
 _IDLE_SECONDS = 1.5
-#: PostgreSQL fails the commit of whoever notifies while its queue (8 GB) is full, as when somebody who listens stays in
-#: a transaction. So it is looked at now and then, and above this part of it no transaction carries events any more.
+#: PostgreSQL fails commits that notify while its queue (8 GB) is full, as when a listening connection stays in a
+#: transaction. So we look at the queue now and then. When it is filled above this part, transactions carry no events.
 _FULL, _LOOK_SECONDS = 0.5, 10.0
 _LOOK = b"SELECT pg_notification_queue_usage()"
 
@@ -44,70 +46,61 @@ _LOOK = b"SELECT pg_notification_queue_usage()"
 class PostgreSQLBus(Bus):
     """NOTIFY on one connection to a database, LISTEN on another one to the same database.
 
-    ``alias`` is that of the connections whose transactions carry what they change. What is saved without a transaction,
-    and on other databases, is told by the publisher's thread on a connection of its own.
+    ``alias`` names the connections whose transactions carry their own changes. Changes without a transaction, and those
+    on other databases, are published by the publisher's thread, on a connection of its own.
     """
 
     def __init__(self, alias: str, listen_alias: str, channel: str) -> None:
         self._alias = alias
         self._listen_alias = listen_alias
         self._channel = channel
-        #: When the queue was last looked at, and whether there is no room in it.
+        #: When the queue was last looked at, and whether it is too full.
         self._looked_at = float("-inf")
         self._full = False
         self._lock = Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._used_at = 0.0
-        #: Whether what was to be published was not.
+        #: Whether an event could not be published.
         self._lost = False
 
     # In the thread that saves.
 
-    def ride_with(self, connection: BaseDatabaseWrapper) -> None:
-        """Tell before each COMMIT of the connection. Django has no hook there; once is enough for all its time."""
-        if connection.alias != self._alias or "_mcp_commit" in vars(connection):
-            return
-        commit = connection._commit  # type: ignore[attr-defined]
+    def publish_with_commit(self, connection: BaseDatabaseWrapper) -> None:
+        """Publish before each COMMIT of the connection, for as long as it lives. Django has no hook for that."""
+        if connection.alias == self._alias:
+            before_commit(connection, _publish_before)
 
-        def tell_and_commit() -> None:
-            bus = _bus()
-            if bus is not None and connection.alias == bus._alias:
-                bus._tell(connection)
-            commit()
+    def _publish_and_commit(self, connection: BaseDatabaseWrapper) -> None:
+        """Give the changes of the transaction to NOTIFY, and commit. Raises what COMMIT raises.
 
-        vars(connection).update(_mcp_commit=commit, _commit=tell_and_commit)
-
-    def _tell(self, connection: BaseDatabaseWrapper) -> None:
-        """Give what the transaction has changed to NOTIFY, and commit. Raises what COMMIT raises.
-
-        What cannot be told here, the publisher is given after the commit.
+        Changes that cannot be published here go to the publisher after the commit.
         """
-        change_sets, raw = untold(connection), connection.connection
+        change_sets, raw = unpublished(connection), connection.connection
         if not change_sets or raw is None or self._full:
             return
         status = raw.info.transaction_status
         if status == TransactionStatus.INERROR:
-            # An error was caught that Django was not told of: COMMIT rolls back, and says nothing.
+            # An error was caught that Django does not know of: COMMIT rolls back in silence.
             for change_set in change_sets:
-                change_set.told = True
+                change_set.published = True
         if status != TransactionStatus.INTRANS or raw.pgconn.pipeline_status != PipelineStatus.OFF:
             return
         try:
-            changes, controls = Changes(), set[str]()
+            changes, controls = Changes(), ControlSet()
             for change_set in change_sets:
                 changes.absorb(change_set.changes)
-                controls |= change_set.controls
-            statement = self._notify(raw, _event(changes.as_json(), sorted(controls)))
+                controls.absorb(change_set.controls)
+            statement = self._notify(raw, _event(changes.as_json(), controls.as_json()))
         except Exception:
-            logger.exception("A transaction cannot tell what it has changed; it is told afterwards")
+            logger.exception("A transaction cannot publish its changes; they are published after it")
             return
         looks = time.monotonic() - self._looked_at > _LOOK_SECONDS
-        # In one trip to the database: what it does for the COMMIT of Django, which follows, is nothing.
-        # Not by Django's cursor: it would count, log and wrap it as a query of the project's.
-        with connection.wrap_database_errors, psycopg.ClientCursor(raw) as cursor:
+        # One trip to the database: Django's own COMMIT, which follows, finds nothing to do.
+        # Django's cursor would count, log and wrap this as a query of the project's.
+        with driver_errors(connection), psycopg.ClientCursor(raw) as cursor:
             cursor.execute(b"; ".join([statement, *([_LOOK] if looks else []), b"COMMIT"]))
             for change_set in change_sets:
-                change_set.told = True
+                change_set.published = True
             if looks:
                 cursor.nextset()
                 self._note_usage(cursor.fetchone())
@@ -116,27 +109,27 @@ class PostgreSQLBus(Bus):
         """The statement that gives the event to NOTIFY."""
         escape = Escaping(raw.pgconn).escape_literal
         channel = escape(self._channel.encode(raw.info.encoding))
-        told = (b"pg_notify(%s, %s)" % (channel, escape(payload.encode())) for payload in payloads.cut(event))
-        return b"SELECT " + b", ".join(told)
+        calls = (b"pg_notify(%s, %s)" % (channel, escape(payload.encode())) for payload in payloads.cut(event))
+        return b"SELECT " + b", ".join(calls)
 
     def _note_usage(self, row: Any) -> None:
         self._looked_at = time.monotonic()
         if self._full != (row[0] > _FULL):
             self._full = not self._full
             logger.warning(
-                "PostgreSQL's queue of notifications is full by %d %%: does who listens hold a transaction?",
+                "PostgreSQL's queue of notifications is filled by %d %%: does a listener hold a transaction?",
                 row[0] * 100,
             )
 
     # In the publisher's thread.
 
     def publish(self, event: JSON) -> None:
-        """Give the event to NOTIFY. It needs no number: who listens loses nothing, and what was not sent is known."""
+        """Give the event to NOTIFY. It needs no number: a listener loses no event, and a failed send is known here."""
         changes, controls = event.get("changes", []), event.get("controls", [])
         with self._lock:
             if changes or controls or self._lost:
-                told = _event(changes, controls)
-                self._send({**told, "lost": True} if self._lost else told)
+                sent = _event(changes, controls)
+                self._send({**sent, "lost": True} if self._lost else sent)
             elif time.monotonic() - self._used_at > _IDLE_SECONDS:
                 self._give_back()
 
@@ -154,11 +147,11 @@ class PostgreSQLBus(Bus):
             self._give_back()
             if not kept:
                 raise
-            # The database may have ended what was kept, as it does when it starts again.
+            # The database may have ended the kept connection, as it does when it restarts.
             self._execute(event)
         self._lost = False
         if was_lost:
-            logger.info("Events are told again")
+            logger.info("Events are published again")
 
     def _execute(self, event: JSON) -> None:
         if self._connection is None:
@@ -180,19 +173,26 @@ class PostgreSQLBus(Bus):
     async def subscribe(self, joined: Callable[[], None] = lambda: None) -> AsyncGenerator[JSON, None]:
         connection = await psycopg.AsyncConnection.connect(**_parameters(self._listen_alias), autocommit=True)
         try:
-            heard: deque[Any] = deque()
-            connection.add_notify_handler(heard.append)
+            received: deque[Any] = deque()
+            connection.add_notify_handler(received.append)
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
             joined()
             while True:
-                # All that came together is handed over together: of one transaction each subscriber is told once.
-                while heard:
-                    event = payloads.read(heard.popleft().payload)
+                # Notifications that came together are handed over together: a transaction notifies each client once.
+                while received:
+                    event = payloads.read(received.popleft().payload)
                     if event is not None:
                         yield event
                 await _read(connection)
         finally:
             await connection.close()
+
+
+def _publish_before(connection: BaseDatabaseWrapper) -> None:
+    """Publish what the connection commits now, if the bus of the settings is for its database."""
+    bus = _bus()
+    if bus is not None and connection.alias == bus._alias:
+        bus._publish_and_commit(connection)
 
 
 def _bus() -> PostgreSQLBus | None:
@@ -202,13 +202,13 @@ def _bus() -> PostgreSQLBus | None:
     return None
 
 
-def _event(changes: list[JSON], controls: list[str]) -> JSON:
+def _event(changes: list[JSON], controls: list[JSON]) -> JSON:
     return {name: value for name, value in (("changes", changes), ("controls", controls)) if value}
 
 
 def _parameters(alias: str) -> JSON:
     """How a connection of our own reaches the database: never by Django's pool."""
-    parameters = connections[alias].get_connection_params()
+    parameters = connection_parameters(connections[alias])
     for name in ("context", "cursor_factory", "prepare_threshold"):
         parameters.pop(name, None)
     return {"connect_timeout": 10, "fallback_application_name": "mcp_django", **parameters}
@@ -234,6 +234,6 @@ async def _read(connection: psycopg.AsyncConnection[Any]) -> None:
         while pgconn.notify_handler is not None and (notification := pgconn.notifies()):
             pgconn.notify_handler(notification)
     else:
-        # A connection that a firewall has forgotten looks as one does on which nothing happens.
+        # A connection that a firewall has dropped looks like a quiet one.
         async with asyncio.timeout(_ANSWER_SECONDS):
             await connection.execute("SELECT 1")

@@ -1,13 +1,12 @@
-"""Sending what was committed: saving appends to a queue, one plain thread per process talks to the bus.
+"""The publisher: saving a row appends to its queue, and one plain thread per process sends events to the bus.
 
-Events are numbered, and the last number is repeated with growing pauses, so that a hub can tell that it missed one.
+Events are numbered, and the last number is repeated with growing pauses, so that a hub notices that it missed one.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
-import multiprocessing.util
 import os
 import queue
 import threading
@@ -15,14 +14,16 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
+from mcp_django.compat.processes import at_exit_of_children, before_threads_end
 from mcp_django.conf import get_conf
 from mcp_django.events import native_threads
 from mcp_django.events.bus import get_bus
-from mcp_django.events.queue import Backlog, Batch
+from mcp_django.events.queue import EventQueue, MergedEvent
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.events.changes import Changes
+    from mcp_django.events.controls import ControlSet
 
 logger = logging.getLogger("mcp_django")
 _FLUSH_SECONDS = 5.0
@@ -36,33 +37,33 @@ class Publisher:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours."""
+        """Begin as a new publisher: at the start, and in the child of a fork, which has no thread of ours yet."""
         self.id = uuid.uuid4().hex
         self.number = 0
-        self._backlog = Backlog()
+        self._queue = EventQueue()
         self._running = False
         self._started_at = 0.0
         self._lock = threading.Lock()
 
-    def put(self, changes: Changes, controls: set[str]) -> None:
-        """Tell every process. Costs an append; never raises and never waits for a broker."""
+    def put(self, changes: Changes, controls: ControlSet) -> None:
+        """Publish an event to every process. Costs an append; never raises and never waits for a broker."""
         try:
             if get_bus().deliver_here(changes, controls):
                 return
         except Exception:
-            # Whoever saves a row is not to blame for CHANNEL_LAYERS; whoever listens is told by the hub.
-            logger.exception("A change cannot be told")
+            # A save must not fail because of a wrong CHANNEL_LAYERS. A client that listens gets the error of the hub.
+            logger.exception("A change cannot be published")
             return
-        self._backlog.put((changes, controls))
+        self._queue.put((changes, controls))
         if not self._running:
             self._start()
 
     def flush(self, seconds: float = _FLUSH_SECONDS) -> bool:
-        """Wait until all that was put has been given to the bus; False if that took too long."""
+        """Wait until the bus has all earlier events; False if that took too long."""
         if not self._running:
             return True
         done = native_threads.new_event()
-        self._backlog.put(done)
+        self._queue.put(done)
         return done.wait(seconds)
 
     def _start(self) -> None:
@@ -74,16 +75,15 @@ class Publisher:
         try:
             native_threads.start_thread(self._run)
         except RuntimeError:
-            # The process ends, and Python starts no threads any more.
+            # The process is ending, and Python starts no more threads.
             self._running = False
-            self._send_all(self._backlog.take(None))
+            self._send_all(self._queue.take(None))
 
     def _run(self) -> None:
         sent_at, repeat = 0.0, _FIRST_REPEAT
-        backlog = self._backlog
         while True:
             try:
-                item = backlog.wait(repeat)
+                item = self._queue.wait(repeat)
             except queue.Empty:
                 self._send([], [])
                 repeat = min(repeat * 2, _LAST_REPEAT)
@@ -92,21 +92,21 @@ class Publisher:
                 pause = sent_at + get_conf().COALESCE_SECONDS - time.monotonic()
                 if pause > 0 and not hasattr(item, "set"):
                     native_threads.sleep(pause)
-                self._send_all(backlog.take(item))
+                self._send_all(self._queue.take(item))
             except Exception:
                 logger.exception("Changes could not be sent")
             sent_at, repeat = time.monotonic(), _FIRST_REPEAT
 
-    def _send_all(self, batch: Batch) -> None:
+    def _send_all(self, merged: MergedEvent) -> None:
         try:
-            if batch.changes or batch.controls:
+            if merged.changes or merged.controls:
                 self.number += 1
-                self._send(batch.changes.as_json(), sorted(batch.controls))
+                self._send(merged.changes.as_json(), merged.controls.as_json())
         finally:
-            for flush_done in batch.flushes:
+            for flush_done in merged.flushes:
                 flush_done.set()
 
-    def _send(self, changes: list[JSON], controls: list[str]) -> None:
+    def _send(self, changes: list[JSON], controls: list[JSON]) -> None:
         event: JSON = {"publisher": self.id, "started": self._started_at, "number": self.number}
         if changes:
             event["changes"] = changes
@@ -115,15 +115,15 @@ class Publisher:
         try:
             get_bus().publish(event)
         except Exception:
-            # The number was taken: every hub will see the gap, and tell its subscribers to look for themselves.
-            logger.warning("An event could not be sent; subscribers will be told to look again", exc_info=True)
+            # The number was used: every hub will see the gap, and resync.
+            logger.warning("An event could not be sent; subscribers will be notified to look again", exc_info=True)
 
 
 publisher = Publisher()
 
 
 def flush(seconds: float = _FLUSH_SECONDS) -> bool:
-    """Wait until every change that was committed so far has been given to the bus.
+    """Wait until the bus has every change that was committed so far.
 
     At the exit of a process this happens by itself. Returns False if it took longer than ``seconds``.
     """
@@ -131,7 +131,7 @@ def flush(seconds: float = _FLUSH_SECONDS) -> bool:
 
 
 class _Exit:
-    """The end of the process, which several of Python's hooks tell of: they wait for the broker no longer than one."""
+    """Flushes at the end of the process. Several of Python's hooks call it; together they wait no longer than one."""
 
     def __init__(self) -> None:
         self._deadline: float | None = None
@@ -150,14 +150,8 @@ class _Exit:
 _at_exit = _Exit()
 
 
-def _at_exit_of_child(_: Publisher) -> None:
-    """Children of multiprocessing run no atexit functions, and forget the finalizers of their parent."""
-    multiprocessing.util.Finalize(None, _at_exit, exitpriority=100)
-
-
 os.register_at_fork(after_in_child=publisher._reset)
 os.register_at_fork(after_in_child=_at_exit.forget)
-multiprocessing.util.register_after_fork(publisher, _at_exit_of_child)
+at_exit_of_children(publisher, _at_exit)
 atexit.register(_at_exit)
-# Earlier than atexit, where Python has it: before the threads are gone in which asyncio resolves host names.
-getattr(threading, "_register_atexit", atexit.register)(_at_exit)
+before_threads_end(_at_exit)

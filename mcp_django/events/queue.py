@@ -1,29 +1,27 @@
-"""What waits for the publisher: to add to it costs an append, and its size is bounded whatever the broker does."""
+"""The publisher's queue: adding to it costs an append, and its size is bounded whatever the broker does."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_django.events import native_threads
+from mcp_django.events.changes import Changes
+from mcp_django.events.controls import ControlSet
 
-if TYPE_CHECKING:
-    from mcp_django.events.changes import Changes
-
-#: More items than this are merged by whoever adds one. What is merged is bounded by MAX_CHANGED_KEYS a model.
+#: With more items than this, the thread that adds one merges them. A merged event is bounded by MAX_CHANGED_KEYS for
+#: each model, and by the size of a ControlSet.
 _MANY_ITEMS = 1_000
-#: More controls than this are told in general: what they name, each process finds in its next sweep.
-_MANY_CONTROLS = 10_000
 
 
 @dataclass(slots=True)
-class Batch:
-    """What is sent as one event, and who waits for that."""
+class MergedEvent:
+    """Items of the queue that are sent as one event, and the flushes that wait until it is sent."""
 
-    changes: Changes
-    controls: set[str] = field(default_factory=set)
+    changes: Changes = field(default_factory=Changes)
+    controls: ControlSet = field(default_factory=ControlSet)
     flushes: list[threading.Event] = field(default_factory=list)
 
     def add(self, item: Any) -> None:
@@ -34,62 +32,51 @@ class Batch:
             return
         changes, controls = item
         self.changes.absorb(changes)
-        self.controls |= controls
-        if len(self.controls) > _MANY_CONTROLS:
-            self._generalise()
-
-    def _generalise(self) -> None:
-        from mcp_django.events.transaction import ACCESS, ACCESS_OF
-
-        general = {control for control in self.controls if ":" not in control}
-        if any(control.startswith(ACCESS_OF) for control in self.controls):
-            general.add(ACCESS)
-        self.controls = general
+        self.controls.absorb(controls)
 
 
-class Backlog:
+class EventQueue:
     """Items in the order in which they came, the oldest of them merged where there are many.
 
-    An item is what was committed together, (Changes, controls), or the event of whoever waits for what is before it.
+    An item is either what was committed together, (Changes, ControlSet), or the threading.Event of a flush, which is
+    set once everything before it is sent.
     """
 
     def __init__(self) -> None:
-        # Reentrant, as no lock is: a signal handler may save while its thread is here.
-        self._queue: queue.SimpleQueue[Any] = native_threads.new_queue()
+        # A SimpleQueue is reentrant, as no lock is: a signal handler may save while its thread is in here.
+        self._items: queue.SimpleQueue[Any] = native_threads.new_queue()
         self._merging = native_threads.new_lock()
-        self._merged: Batch | None = None
+        self._merged: MergedEvent | None = None
 
     def put(self, item: Any) -> None:
-        """Add an item. Waits for nobody."""
-        self._queue.put(item)
-        if self._queue.qsize() > _MANY_ITEMS and self._merging.acquire(blocking=False):
+        """Add an item, without waiting for any other thread."""
+        self._items.put(item)
+        if self._items.qsize() > _MANY_ITEMS and self._merging.acquire(blocking=False):
             try:
                 self._merge()
             finally:
                 self._merging.release()
             # There may be nothing left in the queue to wake the publisher.
-            self._queue.put(None)
+            self._items.put(None)
 
     def wait(self, seconds: float) -> Any:
-        """The next item, or None for those that are merged. Raises queue.Empty."""
-        return self._queue.get(timeout=seconds)
+        """The next item, or None where items were merged. Raises queue.Empty."""
+        return self._items.get(timeout=seconds)
 
-    def take(self, first: Any) -> Batch:
-        """All that waits, with an item that was waited for."""
+    def take(self, first: Any) -> MergedEvent:
+        """Everything that is in the queue, together with ``first``, the item that ``wait`` gave."""
         with self._merging:
-            batch = self._merge(first)
+            merged = self._merge(first)
             self._merged = None
-        return batch
+        return merged
 
-    def _merge(self, first: Any = None) -> Batch:
-        from mcp_django.events.changes import Changes
-
-        batch = self._merged = self._merged or Batch(Changes())
-        batch.add(first)
-        # No more than there is now: others may add as fast as this takes.
-        for _ in range(self._queue.qsize()):
+    def _merge(self, first: Any = None) -> MergedEvent:
+        merged = self._merged = self._merged or MergedEvent()
+        merged.add(first)
+        # Only as many as there are now: other threads may add items as fast as this loop takes them.
+        for _ in range(self._items.qsize()):
             try:
-                batch.add(self._queue.get_nowait())
+                merged.add(self._items.get_nowait())
             except queue.Empty:
                 break
-        return batch
+        return merged

@@ -1,7 +1,7 @@
-"""Hearing what is published on Redis, on a connection that says so when it was lost.
+"""Receives events from Redis, on a connection that reports when it was lost.
 
-The pub/sub layer of channels-redis joins again in silence, and has the hub miss what was told meanwhile: from a process
-that ended right after it, say, whose number nobody repeats.
+The pub/sub layer of channels-redis subscribes again in silence, so the hub would miss events: those of a process that
+ended right afterwards, for example, and does not repeat its number.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
+from mcp_django.compat.redis_layers import make_pool
 from mcp_django.types import JSON
 
-#: A connection on which nothing comes for as long is tried; after as long once more it is given up.
+#: A connection that is quiet for this time is pinged, and given up when it is quiet for the same time again.
 _QUIET_SECONDS = 15.0
 
 
 class RedisReceiver:
-    """Hears what ``RedisSender`` publishes: from the same host, with the serializer of the same layer."""
+    """Receives what ``RedisSender`` publishes: from the same host, with the serializer of the same layer."""
 
     def __init__(self, layer: Any, host: JSON, channel: str) -> None:
         self._deserialize = layer.deserialize
@@ -29,11 +30,10 @@ class RedisReceiver:
 
         ``joined`` is called whenever the broker has taken the subscription: redis-py connects anew by itself.
         """
-        from channels_redis.utils import create_pool
         from redis import asyncio as aioredis
         from redis.exceptions import TimeoutError as SilentError
 
-        client: Any = aioredis.Redis(connection_pool=create_pool(self._host))
+        client: Any = aioredis.Redis(connection_pool=make_pool(self._host))
         pubsub = client.pubsub()
         try:
             await pubsub.subscribe(self._channel)

@@ -12,7 +12,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.db.interrupts import Interruptible
-from mcp_django.exceptions import ToolError
+from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.questions import (
     Answers,
     Elicitation,
@@ -27,7 +27,6 @@ from mcp_django.exchange.questions import (
     declares,
 )
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import MissingCapability
 from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params, question_params
@@ -39,7 +38,8 @@ if TYPE_CHECKING:
 
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.push.listeners import Listener, Subscription
+    from mcp_django.push.listeners import Listener
+    from mcp_django.push.subscriptions import Subscription
     from mcp_django.sites import MCPSite
 
 RequestId = int | str
@@ -199,7 +199,7 @@ class Told:
 class Exchange:
     """A request of ``principal`` in one revision, with the Django request that the project's hooks are given.
 
-    A handler finds it as ``request.exchange``.
+    Handlers and hooks find it as ``request.mcp`` while the request is being answered.
     """
 
     site: MCPSite
@@ -226,6 +226,14 @@ class Exchange:
     def cancelled(self) -> bool:
         """Whether the client has given the request up, or its time is over: a long handler asks now and then."""
         return self.cancellation.cancelled
+
+    def renew(self, principal: Principal) -> None:
+        """Go on for the principal as it is now; what was found out for it as it was is forgotten."""
+        is_running = self.request.mcp is self
+        self.principal = principal
+        self.request.for_principal(principal)
+        if is_running:
+            self.request.mcp = self
 
     # Telling the client.
 
@@ -378,11 +386,13 @@ class Exchange:
         self.request = self.request.copy().for_principal(self.principal)
 
 
-def looking(site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None) -> Exchange:
-    """An exchange that no client began: to see what there is for the request's principal."""
+def inspection_exchange(
+    site: MCPSite, request: MCPRequest, method: str, connection: Connection | None = None
+) -> Exchange:
+    """An exchange that no client began, to find out what the request's principal may use."""
     exchange = Exchange(
         site=site,
-        principal=request.mcp,
+        principal=request.mcp.principal,
         revision=NEWEST,
         method=method,
         params={},
@@ -391,5 +401,5 @@ def looking(site: MCPSite, request: MCPRequest, method: str, connection: Connect
         connection=connection or NoConnection(),
         request=request,
     )
-    request.exchange = exchange
+    request.mcp = exchange
     return exchange

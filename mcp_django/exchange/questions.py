@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal
 from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitResult, ListRootsResult
 from pydantic import BaseModel, ValidationError
 
-from mcp_django.exceptions import ToolError, field_error
+from mcp_django.exceptions import MissingCapability, ToolError, field_error
 from mcp_django.json_schema.schema import Schema
-from mcp_django.protocol.errors import InvalidParams, MissingCapability
+from mcp_django.protocol.errors import InvalidParams
 from mcp_django.types import JSON
 
 #: The types that a property of a form may have, and the keywords that each may carry beside title and description.

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
-from django.contrib.messages.storage.base import BaseStorage, Message
 from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
 
+from mcp_django.compat.requests import BareRequest
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
 
-#: What Django's own constructor sets, but for what is made when a hook asks for it.
-_MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
-_BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
 _LONGEST_KNOWN_NAME = 64
 
 #: Attributes of a request that belong to one HTTP exchange and are not carried over from it.
@@ -34,45 +31,43 @@ _OWN = frozenset(
         "scope",
         "resolver_match",
         "body_receive_timeout",
-        "exchange",
         "headers",
+        "mcp",
         "mcp_fresh",
     }
 )
 
 
-class MessageList(BaseStorage):
-    """Keeps what an action says by ``message_user``, so that it can be told to the agent; stores nothing."""
+class Caller:
+    """``request.mcp`` where no client's request is being answered: before a push, say. It knows the principal alone."""
 
-    def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:
-        return [], True
+    __slots__ = ("principal",)
 
-    def _store(self, messages: Iterable[Message], response: Any, *args: Any, **kwargs: Any) -> list[Message]:
-        return []
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
 
-    def texts(self) -> list[str]:
-        return [str(message.message) for message in self._queued_messages]  # type: ignore[attr-defined]
+    def __getattr__(self, name: str) -> NoReturn:
+        raise AttributeError(
+            f"request.mcp.{name} is there while a client's request is being answered: in a tool, an admin action, a "
+            "prompt, a resource, a completer, and in the hooks that are asked meanwhile. No client waits for an answer "
+            "here, in a check before a push, say: request.mcp has the principal alone."
+        )
 
 
-class MCPRequest(HttpRequest):
+class MCPRequest(BareRequest):
     """A POST request as a ModelAdmin knows it: a user, messages, empty GET and POST, and no session, on purpose."""
 
-    mcp: Principal
-    #: What is being answered, while a handler runs: the means to tell and to ask the client.
-    exchange: Exchange
+    #: The principal; and while a client's request is being answered, the means to tell that client and to ask it.
+    #: Elsewhere a Caller, which has the principal alone.
+    mcp: Exchange | Caller
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-        # Not Django's own: there is one for each message, and what it would parse is empty.
-        self.__dict__.update(_BLANK)
+        super().__init__(scheme)
         self.__dict__.update(attributes)
         self.method = "POST"
         self.path = self.path_info = path
         self.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", **meta}
-        self._mcp_scheme = scheme
         self.user = AnonymousUser()
-        # The body was read by the transport.
-        self._read_started = True
-        self._body = b""
 
     @cached_property
     def GET(self) -> QueryDict:  # type: ignore[override]
@@ -90,20 +85,13 @@ class MCPRequest(HttpRequest):
     def FILES(self) -> MultiValueDict[str, Any]:  # type: ignore[override]
         return MultiValueDict()
 
-    @cached_property
-    def _messages(self) -> MessageList:
-        return MessageList(self)
-
-    def _get_scheme(self) -> str:
-        return self._mcp_scheme
-
     def for_principal(self, principal: Principal) -> MCPRequest:
         """The request as this principal's; what was found out for another one is forgotten."""
         for name in ("_mcp_rights", "_mcp_viewers"):
             self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
         self.auth = principal.auth
-        self.mcp = principal
+        self.mcp = Caller(principal)
         return self
 
     def copy(self) -> MCPRequest:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """``running_key`` → the cancellation of that request; gone with the request.
+    """``running_key``, or the key of a task → the cancellation of that request; gone with the request.
 
     Workers add to it while the loop reads it, and a WeakValueDictionary alone does not bear that.
     """

@@ -1,4 +1,4 @@
-"""What several commands are told in the same words: for which user, with which scopes, and of which site."""
+"""Arguments that several commands share: the user, the scopes and the site."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
-from mcp_django.exceptions import nearest
 from mcp_django.exchange import scopes
 from mcp_django.sites import MCPSite, all_sites
+from mcp_django.suggestions import nearest
 
 
 def find_user(username: str) -> Any:
@@ -20,7 +20,7 @@ def find_user(username: str) -> Any:
     except user_model.DoesNotExist:
         raise CommandError(f"There is no user {username!r}. Make one with: manage.py createsuperuser") from None
     if not user.is_active:
-        raise CommandError(f"The user {username!r} is inactive, and an agent would be refused.")
+        raise CommandError(f"The user {username!r} is inactive, so an agent would be refused.")
     return user
 
 
@@ -44,7 +44,7 @@ def find_site(name: str | None) -> MCPSite:
         return sites[name]
     served = [site for site in sites.values() if site.is_served] or list(sites.values())
     if len(served) > 1:
-        raise CommandError(f"--site: say which, of {', '.join(sorted(site.name for site in served))}.")
+        raise CommandError(f"--site: name one of {', '.join(sorted(site.name for site in served))}.")
     return served[0]
 
 

@@ -1,6 +1,7 @@
-"""The models, a module for each subject. Imports what stands below it: settings, scopes and validators of names.
+"""The models, one module for each subject.
 
-Nothing here asks who calls, or knows how a message looks.
+Imports conf, and for validators the names of scopes, the rules for names and the compiler of prompt templates. Nothing
+here authenticates anybody or knows how a message looks.
 """
 
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool

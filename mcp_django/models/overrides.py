@@ -1,4 +1,4 @@
-"""What administrators say of tools and prompts."""
+"""What administrators decided about tools and prompts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from mcp_django.models.validators import validate_name, validate_template
 
 
 class AdminOverride(models.Model):
-    """Something that agents are offered under a name, and on which administrators have a word."""
+    """What an administrator decided about something that agents are offered under a name."""
 
-    #: The list of the protocol that it stands in.
+    #: The protocol's list in which it stands.
     LIST: str
 
     site = models.CharField(_("site"), max_length=50, default="mcp", editable=False)
     name = models.CharField(_("name"), max_length=64, editable=False)
-    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("Off: it does not exist for any agent."))
+    enabled = models.BooleanField(_("enabled"), default=False, help_text=_("When off, no agent can see or use it."))
     groups = models.ManyToManyField(
         Group, blank=True, related_name="mcp_%(class)ss", verbose_name=_("groups"),
-        help_text=_("Only members of these groups may use it. Empty: everybody whose permissions suffice."),
+        help_text=_("Only members of these groups can use it. Without groups, everybody with the permissions can."),
     )  # fmt: skip
 
-    #: Whether it has groups, or had some that were deleted since; kept by a receiver.
+    #: Whether it has groups, or had groups that were deleted since. A receiver keeps it up to date.
     restricted = models.BooleanField(default=False, editable=False)
 
     class Meta:
@@ -36,14 +36,14 @@ class AdminOverride(models.Model):
 
 
 class Tool(AdminOverride):
-    """An administrator's word on one tool. A tool without a row is as its declaration says."""
+    """What an administrator decided about one tool. A tool without a row is as it was declared."""
 
     LIST = "tools"
 
     description = models.TextField(
         _("description"), blank=True,
-        help_text=_("What agents are told of the tool. Empty: its own description. Write nothing here that you would "
-                    "not say to the agent yourself: it is read as an instruction."),
+        help_text=_("What agents read about the tool. If empty, they read the declared description. Agents may follow "
+                    "this text as an instruction, so write nothing here that you would not tell them yourself."),
     )  # fmt: skip
 
     class Meta(AdminOverride.Meta):
@@ -52,30 +52,32 @@ class Tool(AdminOverride):
 
 
 class Prompt(AdminOverride):
-    """An administrator's word on a prompt that the project declares, or a prompt that an administrator wrote."""
+    """What an administrator decided about a declared prompt, or a prompt that an administrator wrote."""
 
     LIST = "prompts"
 
     site = models.CharField(_("site"), max_length=50, default="mcp")
     name = models.CharField(
         _("name"), max_length=64, validators=[validate_name],
-        help_text=_("What clients call it by: letters, digits, _ and -. Many show it as a command."),
+        help_text=_("Clients call the prompt by this name, and many show it as a command. Letters, digits, _ and -."),
     )  # fmt: skip
-    enabled = models.BooleanField(_("enabled"), default=True, help_text=_("Off: it does not exist for any agent."))
+    enabled = models.BooleanField(_("enabled"), default=True, help_text=_("When off, no agent can see or use it."))
     title = models.CharField(
-        _("title"), max_length=100, blank=True, help_text=_("What people read in a menu. Empty: its own title, if any.")
-    )
+        _("title"), max_length=100, blank=True,
+        help_text=_("What people read in a menu. If empty, they read the declared title, or else the name."),
+    )  # fmt: skip
     description = models.TextField(
         _("description"), blank=True, max_length=2_000,
-        help_text=_("What people and agents are told of the prompt. Empty: its own description. Agents may read it as "
-                    "an instruction."),
+        help_text=_("What people and agents read about the prompt. If empty, they read the declared description. "
+                    "Agents may follow this text as an instruction."),
     )  # fmt: skip
     text = models.TextField(
         _("text"), blank=True, max_length=20_000, validators=[validate_template],
-        help_text=_("What the agent is told, word by word, in the name of whoever picks the prompt: it is read as an "
-                    "instruction. {{ topic }} makes an argument that clients ask for. {% if topic %} … {% elif "
-                    "other %} … {% else %} … {% endif %} asks whether it was given. An argument must be given, unless "
-                    "each {{ topic }} stands inside of an {% if %} that names it, or says {{ topic|default:\"…\" }}."),
+        help_text=_("The agent receives this text word by word, in the name of the person who picks the prompt, and "
+                    "follows it as an instruction. {{ topic }} makes an argument that clients ask for. {% if topic %} "
+                    "… {% elif other %} … {% else %} … {% endif %} tests whether it was given. An argument is required "
+                    "unless each {{ topic }} stands inside an {% if %} that names it, or reads "
+                    "{{ topic|default:\"…\" }}."),
     )  # fmt: skip
 
     class Meta(AdminOverride.Meta):

@@ -1,4 +1,4 @@
-"""What legacy clients leave in the database, and what processes leave there for each other."""
+"""Sessions of legacy clients, and messages between processes that belong to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_django.conf import get_conf
 
 class SessionManager(models.Manager["Session"]):
     def open(self, *, site: str, principal_key: str, revision: str, client: Any) -> Session:
-        """A new session with an unguessable key of visible ASCII."""
+        """Create a session with an unguessable key of visible ASCII."""
         return self.create(
             key=secrets.token_urlsafe(32), site=site, principal_key=principal_key, revision=revision,
             client_info=client.info, client_capabilities=client.capabilities, expires_at=_session_end(),
@@ -30,7 +30,7 @@ def _session_end() -> datetime:
 
 
 class Session(models.Model):
-    """A legacy client's session over HTTP, kept where every process can find it."""
+    """A legacy client's session over HTTP, stored so that every process can serve it."""
 
     key = models.CharField(max_length=64, primary_key=True)
     site = models.CharField(max_length=50)
@@ -53,22 +53,22 @@ class Session(models.Model):
         return f"{self.client_info.get('name', 'client')} of {self.principal_key}"
 
     def renew(self) -> None:
-        """Put the end off, at most once in a hundredth of the session's life."""
+        """Extend the session, at most once in a hundredth of its life."""
         end = _session_end()
         if end - self.expires_at > timedelta(seconds=get_conf().SESSION_SECONDS / 100):
             self.expires_at = end
-            # Unless it was ended meanwhile.
+            # Only if it was not ended meanwhile.
             Session.objects.live().filter(pk=self.pk).update(expires_at=end)
 
 
 class WatchedResource(models.Model):
-    """A URI that a legacy session has subscribed to, as the client wrote it."""
+    """A URI that a legacy session subscribed to, as the client wrote it."""
 
     session = models.ForeignKey(Session, models.CASCADE, related_name="watched")
     uri = models.TextField()
     #: SHA-256 of the URI: a text cannot be unique on every database.
     uri_hash = models.CharField(max_length=64)
-    #: Of a live query: SHA-256 of its answer when it was subscribed to; empty once another one was told.
+    #: For a live query, the SHA-256 of its answer when it was subscribed to; empty once the client was told of another.
     digest = models.CharField(max_length=64, default="")
 
     class Meta:
@@ -81,12 +81,12 @@ class WatchedResource(models.Model):
 
 
 class OpenQuestion(models.Model):
-    """A request of ours to a legacy client, until its answer has been fetched by the process that waits for it."""
+    """A request of ours to a legacy client, kept until the process that waits for the answer has fetched it."""
 
     #: The id of the request.
     key = models.CharField(max_length=64, primary_key=True)
     session = models.ForeignKey(Session, models.CASCADE, related_name="questions")
-    #: The client's answer as JSON, which may have come to any process.
+    #: The client's answer as JSON. It may have come to any process.
     answer = models.TextField(null=True)
     expires_at = models.DateTimeField(db_index=True)
 
@@ -99,14 +99,14 @@ class OpenQuestion(models.Model):
 
 
 class CallStream(models.Model):
-    """The event stream of one request of a legacy session, kept so that a client who lost it can have the rest."""
+    """The event stream of one request of a legacy session, kept so that a client that lost it can read the rest."""
 
     key = models.CharField(max_length=32, primary_key=True)
     session = models.ForeignKey(Session, models.CASCADE, related_name="streams")
-    #: As JSON: a JSONField cannot hold every string that JSON can say.
+    #: As JSON, since a JSONField cannot hold every string that JSON allows.
     request_id = models.TextField()
     ended = models.BooleanField(default=False)
-    #: The process that answers puts it off; past it, that process is gone, and no answer will come.
+    #: The process that answers renews the lease. When the lease ends, that process is gone and no answer will come.
     lease_until = models.DateTimeField()
     expires_at = models.DateTimeField(db_index=True)
 
@@ -119,7 +119,7 @@ class CallStream(models.Model):
 
 
 class StreamEvent(models.Model):
-    """One event of such a stream; ``number`` counts from 1."""
+    """One event of a call's stream. ``number`` counts from 1."""
 
     stream = models.ForeignKey(CallStream, models.CASCADE, related_name="events")
     number = models.PositiveIntegerField()
@@ -136,12 +136,12 @@ class StreamEvent(models.Model):
 
 
 class SSEConnection(models.Model):
-    """An open stream of the transport HTTP+SSE, so that a message can be posted to any process."""
+    """An open stream of the transport HTTP+SSE. Its row lets the client post its messages to any process."""
 
     key = models.CharField(max_length=64, primary_key=True)
-    #: SHA-256 of whose it is.
+    #: SHA-256 of the owner.
     owner = models.CharField(max_length=64)
-    #: The process that holds it puts it off; past it, that process is gone.
+    #: The process that holds the stream renews the lease. When the lease ends, that process is gone.
     lease_until = models.DateTimeField(db_index=True)
 
     class Meta:
@@ -153,7 +153,7 @@ class SSEConnection(models.Model):
 
 
 class PostedMessage(models.Model):
-    """Something that came to one process and is for another: for the one that holds what the address names."""
+    """A message that came to one process and is meant for another: the one that holds what the address names."""
 
     address = models.CharField(max_length=100, db_index=True)
     body = models.TextField(blank=True)
@@ -169,7 +169,7 @@ class PostedMessage(models.Model):
 
 
 class ResultPart(models.Model):
-    """A part of a tool's result that was too long for one message, from the second on."""
+    """A part, from the second on, of a tool's result that was too long for one message."""
 
     key = models.CharField(max_length=32)
     number = models.PositiveIntegerField()

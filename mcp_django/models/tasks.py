@@ -1,4 +1,4 @@
-"""Tasks, and the questions that they ask."""
+"""Tasks, and the questions that tasks ask their clients."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class Task(models.Model):
 
     key = models.CharField(max_length=64, primary_key=True)
     site = models.CharField(max_length=50)
-    #: Whose it is. Without a user it is anonymous, and without a token it came with other credentials.
+    #: The owner. Without a user the task is anonymous; without a token its owner came with other credentials.
     principal_key = models.CharField(max_length=100)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
     token = models.ForeignKey(AccessToken, models.CASCADE, null=True, related_name="+")
     scopes = models.JSONField(default=list)
     tool = models.CharField(max_length=64)
     revision = models.CharField(max_length=10)
-    #: The params of the call, its request's origin, and what was answered before the task began. JSON, as all texts
-    #: here that come from clients: a JSONField cannot hold every string that JSON can say.
+    #: The params of the call, the origin of its request, and the answers given before the task began, each as JSON.
+    #: Texts that come from clients are no JSONField, since that cannot hold every string that JSON allows.
     params = models.TextField()
     origin = models.TextField()
     answers = models.TextField()
     state = models.CharField(max_length=9, choices=State.choices, default=State.QUEUED)
     message = models.TextField(blank=True)
-    #: The result, or the error, as JSON.
+    #: The result or the error, as JSON.
     outcome = models.TextField(blank=True)
-    #: Names the present run. Whoever runs it puts the lease off; past it, that process is gone.
+    #: Names the present run. The process that runs it renews the lease; when the lease ends, that process is gone.
     run = models.CharField(max_length=32, blank=True)
     lease_until = models.DateTimeField(null=True)
-    #: When it was last given to the workers, and how often since it last ran.
+    #: When the task was last given to the workers, and how often it was given to them since it last ran.
     queued_at = models.DateTimeField()
     tries = models.PositiveSmallIntegerField(default=0)
-    #: Rounds of questions so far.
+    #: How many rounds of questions there were.
     rounds = models.PositiveSmallIntegerField(default=0)
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
@@ -63,12 +63,12 @@ class TaskQuestion(models.Model):
     """A question of a task to its client."""
 
     task = models.ForeignKey(Task, models.CASCADE, related_name="questions")
-    #: What the client knows it by: never another question of the task.
+    #: The key by which the client knows the question. No other question of the task ever has it.
     key = models.CharField(max_length=200)
-    #: What its tool knows it by, and what names the question as it was asked.
+    #: The key by which the tool knows the question, and the digest of the question as it was asked.
     asked_as = models.TextField()
     digest = models.CharField(max_length=64)
-    #: Its method and params, and the client's answer, as JSON.
+    #: The method and params of the question, and the client's answer, as JSON.
     request = models.TextField()
     answer = models.TextField(null=True)
 

@@ -1,4 +1,4 @@
-"""Credentials: access tokens, the tickets that stand for them, and the nonces that were used."""
+"""Credentials: access tokens, tickets that stand for them, and used nonces."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.models.validators import default_scopes, validate_scopes
 
-#: ``last_used_at`` is written at most this often, so that reading does not become writing.
+#: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
 
 
 def digest(token: str) -> str:
-    """What is stored of a token: its SHA-256, as 64 hex digits."""
+    """The SHA-256 of a token as 64 hex digits, which is what the database stores."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -29,13 +29,13 @@ class AccessTokenManager(models.Manager["AccessToken"]):
     def create_token(
         self, *, user: Any, name: str = "", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
     ) -> tuple[AccessToken, str]:
-        """A new token and its plain text, which is nowhere stored and cannot be had again."""
+        """A new token and its plain text, which is not stored and cannot be shown again."""
         plain = f"mcp_{secrets.token_urlsafe(32)}"
         token = self.create(user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at)
         return token, plain
 
     def current(self) -> models.QuerySet[AccessToken]:
-        """Those that are neither revoked nor expired."""
+        """The tokens that are neither revoked nor expired."""
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True)
 
 
@@ -44,16 +44,16 @@ class AccessToken(models.Model):
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, models.CASCADE, related_name="mcp_tokens", verbose_name=_("user"),
-        help_text=_("The agent may do what this user may, within the scopes. Cannot be changed later."),
+        help_text=_("The agent may do what this user may do, within the scopes. It cannot be changed later."),
     )  # fmt: skip
     name = models.CharField(
-        _("name"), max_length=100, blank=True, help_text=_("What the token is for, as “Claude on my laptop”.")
+        _("name"), max_length=100, blank=True, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
     hash = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, help_text=_("Empty: never."))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, help_text=_("If empty: never."))
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
     objects = AccessTokenManager()
@@ -67,7 +67,7 @@ class AccessToken(models.Model):
         return self.name or f"token {self.pk}"
 
     def is_current(self) -> bool:
-        """Neither revoked nor expired, as far as this instance knows."""
+        """Whether it is neither revoked nor expired, as far as this instance knows."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > timezone.now())
 
     def is_valid(self) -> bool:
@@ -81,7 +81,7 @@ class AccessToken(models.Model):
 
     @classmethod
     def touch(cls, *tokens: AccessToken) -> None:
-        """Note that the tokens were used: for each one conditional UPDATE a minute at most, without signals."""
+        """Record that the tokens were used: at most one conditional UPDATE a minute for each, without signals."""
         now = timezone.now()
         due = [one for one in tokens if one.last_used_at is None or one.last_used_at <= now - _LAST_USED_EVERY]
         if not due:
@@ -93,7 +93,7 @@ class AccessToken(models.Model):
 
 
 class Ticket(models.Model):
-    """Stands for an access token in the URL of one socket: see ``access.tickets``."""
+    """Stands for an access token in the URL of one socket (see ``access.tickets``)."""
 
     hash = models.CharField(max_length=64, unique=True, editable=False)
     token = models.ForeignKey(AccessToken, models.CASCADE, related_name="tickets", verbose_name=_("token"))
@@ -108,7 +108,7 @@ class Ticket(models.Model):
 
 
 class UsedNonce(models.Model):
-    """Something that may be used once, and was."""
+    """A value that may be used once, and was (see ``access.nonces``)."""
 
     nonce = models.CharField(max_length=64, primary_key=True)
     expires_at = models.DateTimeField(db_index=True)

@@ -27,7 +27,7 @@ def validate_scopes(value: Any) -> None:
 
 def validate_name(value: str) -> None:
     if not NAME.fullmatch(value):
-        raise ValidationError(_("Write 1 to 64 letters, digits, _ and -: clients refuse anything else."))
+        raise ValidationError(_("Use 1 to 64 letters, digits, _ and -, since clients refuse other names."))
 
 
 def validate_template(value: str) -> None:

@@ -8,13 +8,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib.admin import ModelAdmin
-from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.options import Options
 from django.forms import ModelForm
-from django.forms.utils import pretty_name
 
+from mcp_django.compat.admin import excluded_by_form, names_in_fieldsets, title_of, title_of_display, value_in
 from mcp_django.options.row_hooks import hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
@@ -138,12 +137,9 @@ class ModelMCP:
         own = hasattr(type(self), name) and not hasattr(ModelMCP, name)
         owner: Any = self if own else admin
         function = getattr(owner, name, None) or getattr(self.model, name, None) if isinstance(item, str) else item
-        title: Any = label_for_field(item, self.model, owner)
-        if name.startswith("get_") and getattr(function, "__name__", "") == "_method":
-            # What Django makes for a field with choices has no name of its own.
-            title = pretty_name(name.removeprefix("get_").removesuffix("_display"))
+        title = title_of_display(function, name) or title_of(item, self.model, owner)
         order = getattr(getattr(function, "fget", function), "admin_order_field", None)
-        return name, str(title), lambda obj: lookup_field(item, obj, owner)[2], order
+        return name, title, lambda obj: value_in(item, obj, owner), order
 
     def get_exclude(self, request: HttpRequest) -> Sequence[str]:
         return self.exclude
@@ -215,28 +211,25 @@ def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
 @lru_cache(maxsize=1_000)
 def _columns_among(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the names that are columns of the model, each once."""
-    return tuple(dict.fromkeys(name for name in names if _is_column(opts.model, name)))
+    return tuple(dict.fromkeys(name for name in names if is_column(opts.model, name)))
 
 
 def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     if admin.fieldsets or admin.fields or admin.form is not ModelForm:
         # Django's own get_fieldsets. With an object, since what it asks may give the form for adding without one.
         fieldsets = admin.fieldsets or admin.get_fieldsets(request, admin.model())
-        names = [name for name in flatten_fieldsets(fieldsets) if isinstance(name, str)]
+        names = names_in_fieldsets(fieldsets)
         excluded = set(admin.get_exclude(request) or ())
     else:
         # What get_form would find, without building a form class for every request.
         names = [field.name for field in admin.opts.concrete_fields if field.editable and not field.primary_key]
         names += [name for name in admin.get_readonly_fields(request) if isinstance(name, str)]
-        excluded = {*(admin.get_exclude(request) or ()), *_declared_exclude(admin)}
+        excluded = {*(admin.get_exclude(request) or ()), *excluded_by_form(admin.form)}
     return [name for name in names if name not in excluded]
 
 
-def _declared_exclude(admin: ModelAdmin[Any]) -> Sequence[str]:
-    return getattr(getattr(admin.form, "_meta", None), "exclude", None) or ()
-
-
-def _is_column(model: type[models.Model], name: str) -> bool:
+def is_column(model: type[models.Model], name: str) -> bool:
+    """Whether the name is that of a field that a record may show: a column, or a relation that stands on the model."""
     try:
         field = model._meta.get_field(name)
     except FieldDoesNotExist:

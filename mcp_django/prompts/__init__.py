@@ -1,1 +1,4 @@
-"""What a person picks from a menu: prompts that a project declares, and prompts that an administrator writes."""
+"""The prompts that people pick from a menu: a project declares some, and administrators write others.
+
+Imports signatures, resources, completion, access and the rooms below them, and knows no tools, sites or transports.
+"""

@@ -1,4 +1,4 @@
-"""What every prompt is."""
+"""The base class of all prompts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mcp_django.completion import NOTHING, Completion
-from mcp_django.exceptions import FieldError, field_error, unknown_name
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.prompt_templates import Argument
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class BasePrompt(ABC):
-    """A prompt of a site. It is stateless: who picks it comes with each request."""
+    """A prompt of a site. It is stateless: each request brings its principal."""
 
     name: str
     title: str = ""
@@ -25,14 +26,14 @@ class BasePrompt(ABC):
 
     @abstractmethod
     def get_description(self) -> str:
-        """What people and agents are told of it."""
+        """The description that people and agents read."""
 
     def is_available(self, request: MCPRequest) -> bool:
-        """Whether the request's user may use it; scope and switch are asked elsewhere."""
+        """Whether the request's user may use the prompt. Scope and override are checked in ``access.permissions``."""
         return True
 
     def errors(self, arguments: Mapping[str, str]) -> list[FieldError]:
-        """The arguments that are not the prompt's, and those that are missing."""
+        """One error for each unknown argument and for each missing one."""
         names = [argument.name for argument in self.arguments]
         unknown = [
             field_error(f"arguments.{name[:100]}", unknown_name("argument", name, names), value)
@@ -50,9 +51,9 @@ class BasePrompt(ABC):
     def get_messages(self, exchange: Exchange, arguments: Mapping[str, str]) -> list[JSON]:
         """The messages, for arguments without ``errors``.
 
-        Raises InvalidArguments, ToolError, MCPError, or anything else, of which nobody is told.
+        Raises InvalidArguments, ToolError and MCPError, which the client reads, or anything else, which is only logged.
         """
 
     def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        """Suggestions for one of its arguments. Raises MCPError."""
+        """Suggestions for one of the prompt's arguments. Raises MCPError."""
         return NOTHING

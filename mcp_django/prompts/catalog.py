@@ -1,4 +1,4 @@
-"""The prompts of a site for one exchange: which there are, as administrators left them, and getting one."""
+"""The prompts of a site for one exchange: listing those that the principal may use, and getting one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 from django.core.exceptions import ValidationError
 
 from mcp_django.access import overrides
-from mcp_django.access.overrides import Switch
-from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import ALLOWED, decide
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.templates import TemplatePrompt
-from mcp_django.protocol.errors import InternalError, InvalidParams, MCPError, PromptRefused
+from mcp_django.protocol.errors import InternalError, InvalidParams, PromptRefused
+from mcp_django.signatures import InvalidArguments
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -27,19 +28,19 @@ logger = logging.getLogger("mcp_django")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A prompt that is there for the exchange's principal, with what an administrator calls it."""
+class AvailablePrompt:
+    """A prompt that the exchange's principal may use, with the texts that an administrator gave it."""
 
     prompt: BasePrompt
-    switch: Switch
+    override: Override
 
     @property
     def title(self) -> str:
-        return self.switch.title or self.prompt.title
+        return self.override.title or self.prompt.title
 
     @property
     def description(self) -> str:
-        return self.switch.description or self.prompt.get_description()
+        return self.override.description or self.prompt.get_description()
 
     def describe(self) -> JSON:
         """The prompt as prompts/list has it."""
@@ -72,40 +73,41 @@ class Entry:
         return {"description": self.description, "messages": messages}
 
 
-def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
-    """The prompts that the principal may use now; or would, if administrators had said that of them."""
-    rows = overrides.prompts.of(exchange) if said is None else said
+def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailablePrompt]:
+    """The prompts that the principal may use now, or could use if administrators had ``decided`` so."""
+    rows = overrides.prompts.of(exchange) if decided is None else decided
     names = dict.fromkeys([*exchange.site.prompts, *rows])
-    entries = (_entry(name, rows, exchange) for name in names)
-    return [entry for entry in entries if entry is not None]
+    found = (_available(name, rows, exchange) for name in names)
+    return [one for one in found if one is not None]
 
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
-    """The prompts as prompts/list has them; ``fresh`` if the switches are to be read anew."""
-    return [entry.describe() for entry in available(exchange, overrides.prompts.of(exchange, fresh=fresh))]
+    """The prompts as prompts/list has them. ``fresh`` reads the overrides anew."""
+    return [one.describe() for one in available(exchange, overrides.prompts.of(exchange, fresh=fresh))]
 
 
-def find(exchange: Exchange, name: str) -> Entry | None:
+def find(exchange: Exchange, name: str) -> AvailablePrompt | None:
     """The prompt of that name, if the principal may use it."""
-    return _entry(name, overrides.prompts.of(exchange), exchange)
+    return _available(name, overrides.prompts.of(exchange), exchange)
 
 
-def _entry(name: str, rows: Mapping[str, Switch], exchange: Exchange) -> Entry | None:
-    switch = rows.get(name) or Switch(enabled=True)
-    if READ not in exchange.principal.scopes or not switch.is_for(exchange.request):
+def _available(name: str, rows: Mapping[str, Override], exchange: Exchange) -> AvailablePrompt | None:
+    override = rows.get(name) or Override(enabled=True)
+    # A prompt that the project declares keeps its name, whatever an administrator wrote under it before.
+    declared = exchange.site.prompts.get(name)
+    hook = None if declared is None else declared.is_available
+    if decide(exchange.request, READ, override, hook, f"prompt {name}") is not ALLOWED:
         return None
-    # What the project declares keeps its name, whatever was written under it before.
-    prompt = exchange.site.prompts.get(name) or _written(name, switch)
-    if prompt is None or not ask(lambda: prompt.is_available(exchange.request), False, f"prompt {name}"):
-        return None
-    return Entry(prompt, switch)
+    prompt = declared or _written(name, override)
+    return None if prompt is None else AvailablePrompt(prompt, override)
 
 
-def _written(name: str, switch: Switch) -> BasePrompt | None:
-    if not switch.text:
+def _written(name: str, override: Override) -> BasePrompt | None:
+    """The prompt that an administrator wrote under the name, if it can be read."""
+    if not override.text:
         return None
     try:
-        return TemplatePrompt(name, switch)
+        return TemplatePrompt(name, override)
     except ValidationError:
         logger.exception("The template of the prompt %s cannot be read; the prompt is not offered", name)
         return None

@@ -1,4 +1,4 @@
-"""Functions of the project as prompts: texts in, messages out."""
+"""Functions of the project as prompts, which make messages out of texts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.completion import NOTHING, Completion, Function, among, asked
-from mcp_django.exceptions import InvalidArguments
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
 from mcp_django.resources.completers import complete_key
 from mcp_django.resources.policy import Rights
-from mcp_django.signatures import Signature, named
+from mcp_django.signatures import InvalidArguments, Signature, named
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ class FunctionPrompt(BasePrompt):
         self.permission = permission
         self._completers = dict(complete or {})
         self._signature = Signature(f"prompt {self.name}", function)
-        #: The values that are known of an argument, as somebody would type them.
+        #: The values of each argument that can be listed, as a person would type them.
         self._known: dict[str, list[str]] = {}
         self._schema = self._signature.arguments.model_json_schema(by_alias=False)
         fields = self._signature.arguments.model_fields
         self.arguments = [self._argument(name, field) for name, field in fields.items()]
         if unknown := sorted(self._completers.keys() - fields.keys()):
             raise ImproperlyConfigured(
-                f"complete= of the prompt {self.name} names {unknown[0]!r}, which it does not take."
+                f"complete= of the prompt {self.name} names {unknown[0]!r}, which is not an argument of it."
             )
 
     def _argument(self, name: str, field: FieldInfo) -> Argument:
@@ -69,21 +69,21 @@ class FunctionPrompt(BasePrompt):
         self._known[name], all_known = _known_values(hint)
         if wrong := next((value for value in self._known[name] if not _can_be_read(hint, value)), None):
             raise ImproperlyConfigured(
-                f"The argument {name} of the prompt {self.name} comes as text, and the text {wrong!r} is none of its "
-                "choices. Let them be texts, or an IntEnum."
+                f"The argument {name} of the prompt {self.name} comes as text, and its choice {wrong!r} cannot be read "
+                "from a text. Use choices that are texts, or an IntEnum."
             )
-        said = [field.description or ""]
+        texts = [field.description or ""]
         if all_known:
-            said.append(f"One of: {', '.join(self._known[name])}.")
+            texts.append(f"One of: {', '.join(self._known[name])}.")
         if not field.is_required() and (default := _default_of(field)):
-            said.append(f"Default: {default}.")
-        return Argument(name, field.is_required(), field.title or "", " ".join(part for part in said if part))
+            texts.append(f"Default: {default}.")
+        return Argument(name, field.is_required(), field.title or "", " ".join(text for text in texts if text))
 
     def get_description(self) -> str:
         return self._description
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def get_messages(self, exchange: Exchange, arguments: Mapping[str, str]) -> list[JSON]:
         return messages_of(self._signature.call(exchange.request, self._read(exchange, arguments)))
@@ -92,13 +92,13 @@ class FunctionPrompt(BasePrompt):
         try:
             return self._signature.parse(exchange, arguments, strings=True)
         except InvalidArguments as error:
-            # A form sends what was left blank, too.
+            # A form also sends the fields that were left blank.
             optional = {argument.name for argument in self.arguments if not argument.required}
             blank = {entry["field"].partition(".")[0] for entry in error.errors} & optional
-            said = {name: value for name, value in arguments.items() if value or name not in blank}
-            if len(said) == len(arguments):
+            filled = {name: value for name, value in arguments.items() if value or name not in blank}
+            if len(filled) == len(arguments):
                 raise
-        return self._read(exchange, said)
+        return self._read(exchange, filled)
 
     def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
         if name in self._completers:
@@ -112,7 +112,7 @@ class FunctionPrompt(BasePrompt):
 
 
 def _known_values(hint: Any) -> tuple[list[str], bool]:
-    """The values of an annotation that can be listed, and whether it has no others."""
+    """The values of an annotation that can be listed, and whether these are all of its values."""
     origin = get_origin(hint)
     if origin is Annotated:
         return _known_values(get_args(hint)[0])
@@ -137,7 +137,7 @@ def _can_be_read(hint: Any, value: str) -> bool:
 
 
 def _default_of(field: FieldInfo) -> str:
-    """The default as it would be typed; empty for none, and for one that is made anew each time."""
+    """The default as a person would type it. Empty where there is none, and where a factory makes it."""
     default = field.default.value if isinstance(field.default, Enum) else field.default
     if default is None or default is PydanticUndefined:
         return ""
@@ -149,7 +149,7 @@ def _typed(value: Any) -> str:
 
 
 def _can_be_text(root: JSON, schema: JSON) -> bool:
-    """Whether a text may be a value of the schema, or be read as one."""
+    """Whether a text can be a value of the schema, or be read as one."""
     if "$ref" in schema:
         return _can_be_text(root, root["$defs"][schema["$ref"].removeprefix("#/$defs/")])
     if "anyOf" in schema:

@@ -1,4 +1,4 @@
-"""The messages that a prompt is."""
+"""The messages of a prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Role = Literal["user", "assistant"]
 
 @dataclass(frozen=True)
 class PromptMessage:
-    """What one side says: a text, or a block of ``mcp_django.content``. Raises TypeError and ValueError."""
+    """One message: a text, or a block of ``mcp_django.content``. Raises TypeError and ValueError."""
 
     role: Role
     content: str | Block
@@ -30,7 +30,7 @@ class PromptMessage:
 
 
 def messages_of(returned: Any) -> list[JSON]:
-    """What a prompt's function returned, as the protocol has it: a text is said by the user. Raises TypeError."""
+    """The messages that a prompt's function returned. A text becomes a message of the user. Raises TypeError."""
     items = returned if isinstance(returned, list | tuple) else [returned]
     return [_message(item).to_json() for item in items]
 

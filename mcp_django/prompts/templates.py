@@ -1,7 +1,4 @@
-"""Prompts that administrators write: templates of a few tags and filters, with nothing in reach but the arguments.
-
-They are read by Django's template engine, but not rendered by it: what is written is counted while it is written.
-"""
+"""Prompts that administrators write as templates."""
 
 from __future__ import annotations
 
@@ -14,16 +11,16 @@ from mcp_django.prompts.messages import PromptMessage
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.access.overrides import Switch
+    from mcp_django.access.overrides import Override
     from mcp_django.exchange.exchange import Exchange
 
 
 class TemplatePrompt(BasePrompt):
-    """A row of the model Prompt that holds a template: one message of the user. Raises ValidationError."""
+    """A row of the model Prompt with a template, which becomes one message of the user. Raises ValidationError."""
 
-    def __init__(self, name: str, switch: Switch) -> None:
+    def __init__(self, name: str, override: Override) -> None:
         self.name = name
-        self._template = compile_template(switch.text)
+        self._template = compile_template(override.text)
         self.arguments = self._template.arguments
 
     def get_description(self) -> str:

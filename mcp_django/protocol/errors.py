@@ -1,6 +1,6 @@
-"""Everything that can go wrong with a message, each with its JSON-RPC code, its symbolic reason and its data.
+"""The errors with which the server itself answers, each with its JSON-RPC code, its symbolic reason and its data.
 
-``MCPError.to_json`` is the one place where an exception becomes an error object.
+What a project raises is in ``mcp_django.exceptions``. ``MCPError.to_json`` makes every error object.
 """
 
 from __future__ import annotations
@@ -12,40 +12,12 @@ from typing import Any
 from mcp_types import jsonrpc
 from pydantic import ValidationError
 
-from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
+from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
-from mcp_django.types import JSON
 
 _ECHOED_CHARS = 2_000
 #: Wrong values beyond which none of them is told.
 _MAX_LISTED = 1_000
-
-
-class MCPError(Exception):
-    """An error that is answered as a JSON-RPC error object."""
-
-    code: int = jsonrpc.INTERNAL_ERROR
-    reason: str = "INTERNAL_ERROR"
-    #: The HTTP status where it does not follow from the code and the era.
-    http_status: HTTPStatus | None = None
-
-    def __init__(self, message: str, **data: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.data = data
-
-    def code_in(self, era: Era) -> int:
-        return self.code
-
-    def status_in(self, era: Era) -> HTTPStatus:
-        return self.http_status or era.status_of(self.code_in(era))
-
-    def to_json(self, era: Era) -> JSON:
-        return {
-            "code": self.code_in(era),
-            "message": self.message,
-            "data": {"reason": self.reason, **self.data},
-        }
 
 
 class ParseError(MCPError):
@@ -168,30 +140,6 @@ class ResourceNotFound(MCPError):
 class HeaderMismatch(MCPError):
     code = jsonrpc.HEADER_MISMATCH
     reason = "HEADER_MISMATCH"
-
-
-class MissingCapability(MCPError):
-    """The client cannot do what the request needs, and did not say that it could. ``required`` is an object of
-    ClientCapabilities, as ``{"elicitation": {}}``."""
-
-    code = jsonrpc.MISSING_REQUIRED_CLIENT_CAPABILITY
-    reason = "MISSING_CLIENT_CAPABILITY"
-
-    def __init__(self, required: JSON, message: str = "") -> None:
-        names = ", ".join(_capability_names(required))
-        super().__init__(message or f"This needs a client with the capability {names}.", requiredCapabilities=required)
-
-    def code_in(self, era: Era) -> int:
-        # The code is a modern one, and legacy clients are told in-band.
-        return self.code if era.enveloped else jsonrpc.INTERNAL_ERROR
-
-
-def _capability_names(required: JSON, prefix: str = "") -> list[str]:
-    """``{"elicitation": {"url": {}}}`` as ``["elicitation.url"]``."""
-    names: list[str] = []
-    for name, value in required.items():
-        names += _capability_names(value, f"{prefix}{name}.") if value else [prefix + name]
-    return names
 
 
 class InvalidRequestState(InvalidParams):

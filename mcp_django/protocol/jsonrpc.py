@@ -10,7 +10,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from mcp_django.protocol.errors import InvalidRequest, MCPError, ParseError
+from mcp_django.exceptions import MCPError
+from mcp_django.protocol.errors import InvalidRequest, ParseError
 from mcp_django.protocol.revisions import Era
 from mcp_django.types import JSON
 

@@ -1,6 +1,7 @@
-"""Who is notified of a change: the hub of a process, its listeners, and what each of them may see.
+"""Decides which clients are notified of a change: the hub of a process, its listeners, and the checks of their rights.
 
-Imports sites, sessions, resources and what stands below them. It writes to no socket: transports do.
+It may import sites and everything below: sessions, tools, tasks, resources, access, models and events. It writes to no
+socket: the transports do.
 """
 
 from mcp_django.events.publisher import flush

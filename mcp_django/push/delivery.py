@@ -1,6 +1,6 @@
-"""Writing what was told: one task goes from connection to connection, and leaves behind whoever lets it wait.
+"""Delivery: one task writes to connection after connection, and another one goes on when a client makes it wait.
 
-Waking a task for each of thousands of sockets costs as much as writing its frame.
+Waking a task for each of thousands of sockets would cost as much as writing their frames.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Protocol
 _AT_ONCE = 100
 
 
-class Sink(Protocol):
+class Flushable(Protocol):
     """A connection with something to write."""
 
     async def flush(self) -> None:
-        """Write what is pending, and wait as long as that takes; raises nothing."""
+        """Write what is pending, however long that takes. It raises nothing."""
 
 
 class Delivery:
@@ -25,13 +25,13 @@ class Delivery:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: deque[Sink] = deque()
+        self._waiting: deque[Flushable] = deque()
         self._is_due = False
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def add(self, sink: Sink) -> None:
-        """Let the sink be flushed soon. On the loop."""
-        self._waiting.append(sink)
+    def add(self, connection: Flushable) -> None:
+        """Let the connection be flushed soon. On the loop."""
+        self._waiting.append(connection)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -40,7 +40,7 @@ class Delivery:
             self._loop.call_soon(self._begin)
 
     def _begin(self) -> None:
-        """Go on with the rest, once a turn of the loop: the task before has had its share, or waits for a client."""
+        """Start a task for the rest, once a turn of the loop: the last has done its share, or waits for a client."""
         self._is_due = False
         if self._waiting:
             task = self._loop.create_task(self._flush_some())

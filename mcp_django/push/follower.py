@@ -1,4 +1,4 @@
-"""Following the bus: what other processes tell, and what their numbers say was lost on the way."""
+"""The follower: receives the events of other processes, and finds by their numbers which events were lost."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from django.db import connections
 
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import ControlSet
 from mcp_django.push.visibility import ANY_DATABASE
 from mcp_django.types import JSON
 
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.1, 5.0
-#: How often subscribers are told to look for themselves while the bus is away.
+#: How often the hub resyncs while the bus is away.
 _AWAY_SECONDS = 30.0
-#: A publisher repeats its number at least this often; one that is quiet for longer is gone.
+#: A publisher repeats its number at least this often. One that is quiet for longer is gone.
 _REPEATED_WITHIN_SECONDS = 60.0
 #: Clocks of two machines differ by less.
 _CLOCK_SKEW_SECONDS = 5.0
@@ -32,71 +33,71 @@ _MANY_PUBLISHERS = 1_000
 
 
 class Follower:
-    """Hands a hub what the bus brings, and tells it to resync after a gap."""
+    """Hands the events of a bus to a hub, and lets the hub resync after a gap."""
 
     def __init__(self, hub: Hub, bus: Bus) -> None:
         self._hub = hub
         self._bus = bus
         self._since = time.time()
-        #: Publisher → the last number that was heard of it, and when.
-        self._heard: dict[str, tuple[int, float]] = {}
+        #: Publisher → the last number that was received from it, and when.
+        self._received: dict[str, tuple[int, float]] = {}
 
     async def follow(self) -> None:
-        """Receive for ever; after an error, join anew, and take it that something was missed."""
+        """Receive for ever. After an error, join again, and resync: events may have been missed."""
         pause, looked_at = _FIRST_PAUSE, time.monotonic()
         while True:
             try:
-                # What was told before, nobody here has heard: by a stream that is older, and while the bus was away.
+                # Once joined, the hub resyncs: streams may be open already, and it missed all earlier events.
                 async with aclosing(self._bus.subscribe(self._hub.resync)) as events:
                     async for event in events:
                         pause, looked_at = _FIRST_PAUSE, time.monotonic()
-                        self.hear(event)
+                        self.receive(event)
             except Exception:
                 logger.warning("The bus failed; joining it again", exc_info=pause == _FIRST_PAUSE)
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LAST_PAUSE)
-            # A bus that stays away tells nobody anything: now and then everybody looks.
+            # While the bus stays away no events come, so the hub resyncs now and then.
             if time.monotonic() - looked_at > _AWAY_SECONDS:
                 looked_at = time.monotonic()
                 self._hub.resync()
 
-    def hear(self, event: JSON) -> None:
-        """Take in one event; what its number says was lost, or it says itself, subscribers look for."""
+    def receive(self, event: JSON) -> None:
+        """Take in one event, and resync if its number, or the event itself, shows that others were lost."""
         lost = self._count(event) if "number" in event else int(event.get("lost", False))
         if lost:
-            logger.warning("%s or more events of another process were lost; subscribers look again", lost)
+            logger.warning("%s or more events of another process were lost; the hub resyncs", lost)
             self._hub.resync()
         if "changes" in event or "controls" in event:
             changes = Changes()
             for change in event.get("changes", ()):
-                # Another process may name a database otherwise, and whoever speaks on the bus may name any.
+                # Another process may have another name for a database, and a forged event may name anything.
                 alias = change["alias"] if change["alias"] in connections else ANY_DATABASE
                 changes.note(alias, change["label"], change["written"], change["deleted"])
-            self._hub.receive(changes, event.get("controls", ()))
+            self._hub.receive(changes, ControlSet.from_json(event.get("controls", [])))
 
     def _count(self, event: JSON) -> int:
-        """How many events of the event's publisher were lost before it; a bus that loses none numbers none."""
+        """The number of lost events of this publisher. A bus that loses no events does not number them."""
         carries = "changes" in event or "controls" in event
         expected = self._last_of(event) + carries
         self._keep(event["publisher"], event["number"])
         return max(0, int(event["number"]) - expected)
 
     def _last_of(self, event: JSON) -> int:
-        """The last number that should have been heard of the event's publisher."""
-        last = self._heard.get(event["publisher"])
+        """The last number that should have come from the event's publisher."""
+        last = self._received.get(event["publisher"])
         if last is not None:
             return last[0]
         started_meanwhile = event["started"] > self._since - _CLOCK_SKEW_SECONDS
         overdue = time.time() - self._since > _REPEATED_WITHIN_SECONDS
         if started_meanwhile or overdue:
             return 0
-        # It was there before this hub, and what it told then, nobody here had asked for.
+        # The publisher is older than this hub, which had no use for its earlier events.
         carries = "changes" in event or "controls" in event
         return int(event["number"]) - carries
 
     def _keep(self, publisher: str, number: int) -> None:
         now = time.time()
-        self._heard[publisher] = (number, now)
-        if len(self._heard) > _MANY_PUBLISHERS:
+        self._received[publisher] = (number, now)
+        if len(self._received) > _MANY_PUBLISHERS:
             limit = now - _REPEATED_WITHIN_SECONDS
-            self._heard = {name: heard for name, heard in self._heard.items() if heard[1] > limit}
+            self._received = {name: last for name, last in self._received.items() if last[1] > limit}

@@ -1,6 +1,6 @@
-"""The hub: one object per process and event loop that receives changes and tells those who watch.
+"""The hub: one object per process and event loop, which receives changes and notifies the listeners concerned.
 
-Permission is asked again at every event, once for each distinct principal, in the workers and never on the loop.
+Every event is checked against the rights of each distinct principal again: in the workers, and never on the loop.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_django.conf import get_conf
 from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.changes import Changes
-from mcp_django.events.transaction import ACCESS
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.push import task_watch, visibility
+from mcp_django.push import credentials, session_streams, task_watch, visibility
 from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
 from mcp_django.push.list_changes import ListWatch, concerns_lists
-from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.listeners import Listener
 from mcp_django.push.live_queries import LiveQueries
-from mcp_django.push.retries import Unanswered
-from mcp_django.push.waiters import Addresses
+from mcp_django.push.retries import Retries
+from mcp_django.push.subscriptions import Subscription
+from mcp_django.push.sweep import sweep
+from mcp_django.push.waiters import Waiters
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
@@ -38,19 +40,18 @@ logger = logging.getLogger("mcp_django")
 
 #: Principals that are checked in one call of a worker.
 _PRINCIPALS_PER_CALL = 100
-#: Such calls at a time: while one waits for the database another goes on, and most workers are left for requests.
+#: The number of such calls at a time: while one waits for the database another goes on, and most workers stay free for
+#: requests.
 _CHECKS_AT_ONCE = 2
 _STREAMS_PER_SESSION = 4
-#: The controls that tell of a task begin with it.
-_TASK = "task:"
 
 
 class Member(Protocol):
-    """Something open that ends when its principal may no longer be here: a stream, a socket."""
+    """Something open that ends when its principal's credentials end: a stream, a socket."""
 
     @property
     def is_counted(self) -> bool:
-        """Whether it is one of the streams that MAX_LISTENS bounds."""
+        """Whether it counts for MAX_LISTENS."""
 
     @property
     def principal(self) -> Principal: ...
@@ -61,14 +62,14 @@ class Member(Protocol):
 
     @property
     def session_key(self) -> str | None:
-        """The stored session with which it ends, if there is one."""
+        """The key of the stored session with which it ends, if there is one."""
 
     def close(self, *, going_away: bool = False) -> None:
-        """End it: because its principal may no longer be here, or because the process is ``going_away``."""
+        """End it: because its credentials have ended, or because the process is ``going_away``."""
 
 
 class Hub:
-    """The connections of this process that want to be told of changes."""
+    """The open streams and sockets of this process, and the index of what they watch."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -82,23 +83,23 @@ class Hub:
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
         self.lists = ListWatch()
         self.live = LiveQueries(self)
-        self.unanswered = Unanswered(self)
+        self.retries = Retries(self)
         #: Concrete label → subscription → its listener: an event costs by its matches.
         self._index: dict[str, dict[Subscription, Listener]] = defaultdict(dict)
         #: Key of a principal → bytes of the URIs that it watches.
         self._watched_bytes: Counter[str] = Counter()
         self._inbox = Changes()
-        self._controls: set[str] = set()
+        self._controls = ControlSet()
         self._inbox_lock = Lock()
         self._woken = asyncio.Event()
-        self.addresses = Addresses(loop)
+        self.waiters = Waiters(loop)
         self._tasks: set[asyncio.Task[None]] = set()
         self.delivery = Delivery(loop)
         self._bus = get_bus()
         self._start(self._work())
-        self._start(self._sweep())
+        self._start(sweep(self))
         self._start(self.lists.work())
-        self._start(self.unanswered.work())
+        self._start(self.retries.work())
         for work in self.live.works():
             self._start(work)
         if isinstance(self._bus, LocalBus):
@@ -106,7 +107,7 @@ class Hub:
         else:
             self._start(Follower(self, self._bus).follow())
 
-    # Who is here. On the loop.
+    # Members. On the loop.
 
     def add(self, listener: Listener) -> None:
         if self._closed:
@@ -119,13 +120,13 @@ class Hub:
         for subscription in listener.subscriptions.values():
             self._follow(subscription, listener)
         if listener.tasks:
-            # How they stand is told at once: they may have changed before anybody watched.
-            self.receive(Changes(), [_TASK + key for key in listener.tasks])
-        # A session's stream speaks once it watches what the session watches: see ``arrange``.
+            # Their state is sent at once: they may have changed before the stream opened.
+            self.receive(Changes(), [Control(ControlKind.TASK, key) for key in listener.tasks])
+        # A stream of a session is muted until it watches what the session watches: see ``arrange``.
         listener.muted = listener.session_key is not None
 
     def watch(self, listener: Listener, subscription: Subscription) -> None:
-        """Add a subscription to a listener that is here, and does not watch the URI yet."""
+        """Add a subscription to a listener that is open, and does not watch the URI yet."""
         if listener not in self._listeners or subscription.uri in listener.subscriptions:
             return
         listener.subscriptions[subscription.uri] = subscription
@@ -135,7 +136,7 @@ class Hub:
         subscription = listener.subscriptions.pop(uri, None)
         if subscription is not None:
             self._unfollow(subscription, listener)
-            listener.untell(uri)
+            listener.discard(uri)
 
     def remove(self, listener: Listener) -> None:
         self._listeners.pop(listener, None)
@@ -148,12 +149,12 @@ class Hub:
             if not self._by_session[listener.session_key]:
                 del self._by_session[listener.session_key]
             self.arrange(listener.session_key)
-            speaker = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
-            if speaker is not None:
-                speaker.take_over(listener)
+            active = next((other for other in self.listeners_of(listener.session_key) if not other.muted), None)
+            if active is not None:
+                active.take_over(listener)
 
     def has_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> bool:
-        """Whether its principal may watch these too: see MAX_WATCHED_BYTES."""
+        """Whether the listener's principal may watch these too: see MAX_WATCHED_BYTES."""
         more = sum(len(subscription.uri) for subscription in subscriptions)
         return not more or self._watched_bytes[listener.principal.key] + more <= get_conf().MAX_WATCHED_BYTES
 
@@ -198,47 +199,56 @@ class Hub:
         """How many listens and open questions the principal has in this process."""
         return sum(member.is_counted for member in self._by_principal.get(principal_key, ()))
 
+    def members(self) -> list[Member]:
+        return list(self._members)
+
+    def has(self, listener: Listener) -> bool:
+        return listener in self._listeners
+
+    def listeners(self) -> list[Listener]:
+        return list(self._listeners)
+
     @property
     def is_empty(self) -> bool:
         return not self._members
 
     def arrange(self, session_key: str) -> None:
-        """Each message of a session goes on one of its streams, the newest; of too many the oldest ends."""
+        """Send each message of a session on its newest stream only, and end the oldest of too many streams."""
         for position, listener in enumerate(reversed(self.listeners_of(session_key))):
             listener.muted = position > 0
             if position >= _STREAMS_PER_SESSION:
                 listener.close()
 
     def close(self) -> None:
-        """End every stream and every task of the hub; what comes later is ended at once."""
+        """End every stream and every task of the hub. A member that comes later is ended at once."""
         was_closed, self._closed = self._closed, True
         if isinstance(self._bus, LocalBus):
             self._bus.leave(self)
         for member in list(self._members):
             member.close(going_away=True)
-        # Servers ask more than once, and a second cancellation would break into the clearing up after the first.
-        # That a task is being cancelled is no sign of it: a timeout of its own does that too.
+        # Servers call this more than once, and a second cancellation would interrupt the clearing up after the first.
+        # ``task.cancelling()`` is no sign of the first one: a timeout inside the task sets it too.
         for task in () if was_closed else self._tasks:
             task.cancel()
 
-    # What happens. From any thread.
+    # Events. From any thread.
 
-    def receive(self, changes: Changes, controls: Iterable[str]) -> None:
-        """Take in changes; they are looked at on the loop, together with whatever comes meanwhile."""
+    def receive(self, changes: Changes, controls: Iterable[Control]) -> None:
+        """Take in an event. The loop handles it, together with the events that come meanwhile."""
         with self._inbox_lock:
             self._inbox.absorb(changes)
-            self._controls.update(controls)
+            self._controls.absorb(controls)
         # A loop that is closed has no listeners left.
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._woken.set)
 
     def resync(self) -> None:
-        """Something may have been missed: tell every subscription that may be concerned to look again."""
+        """Notify every subscription that may be concerned by an event that was missed."""
         missed = Changes()
         for label, subscriptions in self._index.items():
             if subscriptions and label:
                 missed.note(visibility.ANY_DATABASE, label, written=None)
-        self.receive(missed, [ACCESS])
+        self.receive(missed, [EVERYBODY])
 
     # The hub's own tasks.
 
@@ -253,30 +263,30 @@ class Hub:
             self._woken.clear()
             with self._inbox_lock:
                 changes, self._inbox = self._inbox, Changes()
-                controls, self._controls = self._controls, set()
+                controls, self._controls = self._controls, ControlSet()
             try:
                 await self._handle(changes, controls)
             except Exception:
-                logger.exception("An event could not be handled; subscribers are told to look again")
+                logger.exception("An event could not be handled; all subscribers concerned are notified")
                 await asyncio.sleep(1)
                 self.resync()
 
-    async def _handle(self, changes: Changes, controls: set[str]) -> None:
+    async def _handle(self, changes: Changes, controls: ControlSet) -> None:
         if any(concerns_lists(control) for control in controls):
-            visibility.forget()
-            self.lists.hear(controls)
+            credentials.forget()
+            self.lists.receive(controls)
         for control in sorted(controls):
-            await self._obey(control)
-        with contextlib.suppress(Overloaded):  # The sweep asks again.
-            await self._tell_tasks({item.removeprefix(_TASK) for item in controls if item.startswith(_TASK)})
-        self.live.hear((label for _, label in changes), controls)
-        groups: dict[Any, visibility.Group] = {}
+            await self._handle_control(control)
+        with contextlib.suppress(Overloaded):  # The sweep looks again.
+            await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
+        self.live.receive((label for _, label in changes), controls)
+        groups: dict[Any, visibility.EqualRights] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():
                 if visibility.concerns(subscription, change):
                     group = groups.get(listener.identity)
                     if group is None:
-                        group = groups[listener.identity] = visibility.Group(listener)
+                        group = groups[listener.identity] = visibility.EqualRights(listener)
                     group.subscriptions[subscription] = listener
         waiting = list(groups.values())
         batches = iter([waiting[i : i + _PRINCIPALS_PER_CALL] for i in range(0, len(waiting), _PRINCIPALS_PER_CALL)])
@@ -284,156 +294,65 @@ class Hub:
             for _ in range(min(_CHECKS_AT_ONCE, len(waiting))):
                 checks.create_task(self._check_all(batches, changes))
 
-    async def _check_all(self, batches: Iterator[list[visibility.Group]], changes: Changes) -> None:
+    async def _check_all(self, batches: Iterator[list[visibility.EqualRights]], changes: Changes) -> None:
         for batch in batches:
             await self._check(batch, changes)
 
-    async def _check(self, batch: list[visibility.Group], changes: Changes) -> None:
+    async def _check(self, batch: list[visibility.EqualRights], changes: Changes) -> None:
         while True:
             try:
-                found = await get_workers().run(visibility.told, batch, changes)
+                found = await get_workers().run(visibility.check, batch, changes)
                 break
             except Overloaded:
                 await asyncio.sleep(0.05)
         for group, checked in zip(batch, found, strict=True):
-            for subscription in checked.tell:
-                self.tell(subscription, group.subscriptions[subscription])
+            for subscription in checked.notify:
+                self.notify(subscription, group.subscriptions[subscription])
             if checked.later:
-                self.unanswered.put(group, checked, changes)
+                self.retries.put(group, checked, changes)
 
-    def tell(self, subscription: Subscription, listener: Listener) -> bool:
-        """Tell that what is watched has changed; False if no stream of its session speaks yet."""
+    def notify(self, subscription: Subscription, listener: Listener) -> bool:
+        """Notify a client that its resource has changed; False if all streams of its session are muted yet."""
         if self.holds(subscription, listener):
-            speaker = self._speaker(listener) if listener.muted else listener
-            speaker.tell_updated(subscription.uri)
-            return not speaker.muted
+            active = self._active(listener) if listener.muted else listener
+            active.notify_updated(subscription.uri)
+            return not active.muted
         return True
 
     def holds(self, subscription: Subscription, listener: Listener) -> bool:
-        """Whether the listener is here and watches by this subscription; it may have been given up meanwhile."""
+        """Whether the subscription is still open: its client may have given it up meanwhile."""
         return listener in self._listeners and listener.subscriptions.get(subscription.uri) is subscription
 
-    def _speaker(self, listener: Listener) -> Listener:
-        """Who is told in the listener's place: a newer stream of its session may have taken over meanwhile."""
+    def _active(self, listener: Listener) -> Listener:
+        """The stream of the listener's session that is not muted: a newer one may have taken over meanwhile."""
         if listener.session_key is None:
             return listener
         others = self.listeners_of(listener.session_key)
         return next((other for other in others if not other.muted), listener)
 
-    async def _obey(self, control: str) -> None:
-        """Do what another process, or the sweep, asks for a stored session."""
-        what, _, subject = control.partition(":")
-        if what == "wake":
-            self.addresses.wake(subject)
-        elif what in ("session", "missed"):
-            for listener in self.listeners_of(subject):
-                try:
-                    await self._reload(listener, missed=what == "missed")
-                except Overloaded:
-                    continue  # The sweep asks again.
-                except Exception:
-                    logger.exception("What a session watches could not be read; trying again")
-
-    async def _tell_tasks(self, keys: set[str]) -> None:
-        """Tell of the tasks what is new of them."""
-        if not keys:
+    async def _handle_control(self, control: Control) -> None:
+        """Wake what waits for the control, and reload the streams of a stored session that was changed."""
+        self.waiters.wake(control)
+        if control.kind not in (ControlKind.SESSION, ControlKind.STALE_SESSION):
             return
-        listeners = [listener for listener in self._listeners if not keys.isdisjoint(listener.tasks)]
-        for found in await get_workers().run(task_watch.news, listeners, keys) if listeners else ():
-            told = found.listener.tasks
-            if found.key not in told or found.listener not in self._listeners or found.is_older_than(told[found.key]):
-                continue
-            if found.is_last:
-                del told[found.key]
-            else:
-                told[found.key] = found.changed_at
-            if found.task is not None:
-                found.listener.tell_task(found.key, found.task)
-
-    async def _reload(self, listener: Listener, *, missed: bool) -> None:
-        """Let a session's stream watch what the session watches, or end it with the session.
-
-        ``missed``: nobody said so when it changed, so what is new is told once, for what came between.
-        """
-        wanted = await get_workers().run(visibility.session_uris, listener.session_key)
-        if wanted is None:
-            self._end(listener)
-            return
-        for uri in listener.subscriptions.keys() - wanted.keys():
-            self.unwatch(listener, uri)
-        new = wanted.keys() - listener.subscriptions.keys()
-        added = visibility.subscriptions(listener, {uri: wanted[uri] for uri in new})
-        if not self.has_room(listener, added):
-            # Its client opens another one, and is told why that cannot be.
-            self._end(listener)
-            return
-        # Indexed before they are looked at, so that no change falls between.
-        for subscription in added:
-            self.watch(listener, subscription)
-        if added:
+        for listener in self.listeners_of(control.key):
             try:
-                unseen, unknown = await get_workers().run(visibility.unseen, listener, added)
-            except BaseException:
-                # What was not looked at is not watched: the sweep finds it missing, and asks again.
-                for subscription in added:
-                    self.unwatch(listener, subscription.uri)
-                raise
-            # It was there when the session subscribed: that it has gone since is told once. Of a live query it is known
-            # whether its answer is another one.
-            for subscription in added if missed else unseen:
-                if not subscription.is_live:
-                    listener.tell_updated(subscription.uri)
-            if unknown:
-                self.look_later(listener, unknown, told=added if missed else unseen)
+                await session_streams.reload(self, listener, missed=control.kind is ControlKind.STALE_SESSION)
+            except Overloaded:
+                continue  # The sweep looks again.
+            except Exception:
+                logger.exception("The resources of a session could not be read; trying again")
 
-    def look_later(self, listener: Listener, unknown: list[Subscription], told: list[Subscription]) -> None:
-        """Find out what there is of the subscriptions as if all of it had changed."""
-        group, everything = visibility.Group(listener), Changes()
+    def look_later(self, listener: Listener, unknown: list[Subscription], notified: list[Subscription]) -> None:
+        """Check subscriptions in a retry, as if all of their rows had changed."""
+        group, everything = visibility.EqualRights(listener), Changes()
         for subscription in unknown:
             group.subscriptions[subscription] = listener
             everything.note(visibility.ANY_DATABASE, subscription.concrete, written=None)
-        self.unanswered.put(group, visibility.Checked(later=unknown), everything, told=told)
+        self.retries.put(group, visibility.Checked(later=unknown), everything, notified=notified)
 
-    async def _sweep(self) -> None:
-        """Compare what is open with the database: ended tokens, users and sessions end their streams."""
-        turn = 0
-        while True:
-            await asyncio.sleep(get_conf().SWEEP_SECONDS)
-            turn += 1
-            for work in (self.addresses.look, self._look_at_tasks, self._compare):
-                try:
-                    await work(turn)
-                except Overloaded:
-                    pass
-                except asyncio.CancelledError:
-                    # Of what was awaited, unless it is the sweep's own: without it no revoked token would end a stream.
-                    task = asyncio.current_task()
-                    if task is None or task.cancelling():
-                        raise
-                except Exception:
-                    logger.exception("What is open could not be compared with the database; trying again")
-
-    async def _compare(self, turn: int) -> None:
-        members = list(self._members)
-        if not members:
-            return
-        self.lists.sweep()
-        for listener in [listener for listener in self._listeners if listener.is_overdue()]:
-            self.remove(listener)
-            # Should its stream begin after all, it ends at once: it would never be told anything.
-            listener.close()
-        ended, sessions = await get_workers().run(visibility.ended, members, turn)
-        for member in ended:
-            self._end(member)
-        # Read again where everything is done in its order: what was read here may be older than what was told.
-        stale = [listener.session_key for listener, uris in sessions.items() if uris != set(listener.subscriptions)]
-        if stale:
-            self.receive(Changes(), [f"missed:{key}" for key in stale])
-
-    async def _look_at_tasks(self, turn: int) -> None:
-        await self._tell_tasks({key for listener in self._listeners for key in listener.tasks})
-
-    def _end(self, member: Member) -> None:
+    def end(self, member: Member) -> None:
+        """Close a member that may no longer be here."""
         self.leave(member)
         member.close()
 

@@ -1,7 +1,7 @@
-"""Whose lists have changed: the tools, the prompts, the resources with their templates, as a principal is given them.
+"""Notifies clients whose lists have changed: tools, prompts, and resources with their templates.
 
-Of each list a digest is kept, and compared when something happened that may have changed it: who is given the same list
-as before is told nothing. Listeners with equal rights are compared once for all of them, in the workers.
+A digest of each list is kept, and compared after anything that may have changed the list. A client whose list is the
+same as before is not notified. The lists of listeners with equal rights are compared once, in the workers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from django.utils import translation
 
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.db.outages import is_outage
-from mcp_django.events.transaction import ACCESS, ACCESS_OF
-from mcp_django.exchange.exchange import Exchange, NoConnection, looking
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.exceptions import MCPError
+from mcp_django.exchange.exchange import Exchange, NoConnection, inspection_exchange
 from mcp_django.prompts import catalog as prompts
-from mcp_django.protocol.errors import MCPError, Overloaded, RequestCancelled
+from mcp_django.protocol.errors import Overloaded, RequestCancelled
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.push.listeners import LISTS
-from mcp_django.push.prefetch import Together
-from mcp_django.push.visibility import current_request
+from mcp_django.push.prefetch import Prefetch, current_request
 from mcp_django.resources import catalog as resources
 from mcp_django.tools import catalog as tools
 from mcp_django.types import JSON
@@ -44,29 +44,33 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: How long the lists of an audience are not compared again, however much happens meanwhile.
+#: The lists of an audience are compared at most once in this time.
 _PAUSE_SECONDS = 0.5
 #: Audiences that are compared in one call of a worker.
 _AUDIENCES_PER_CALL = 10
-#: What no signal tells of is found by the sweep: it compares so many audiences, none of them more often than this.
+#: The sweep finds changes for which there is no signal: it compares this many audiences, each at most this often.
 _AUDIENCES_PER_SWEEP = 2
 _SWEPT_SECONDS = 10.0
 #: Pause after an error of the database.
 _AFTER_ERROR_SECONDS = 1.0
 
-#: In the place of a digest: the list could not be read, and whatever it turns out to be is told.
+#: In the place of a digest: the list could not be read, so its client is notified when it can be.
 _UNKNOWN = b""
-#: The list cannot be given, since a hook of the project fails.
+#: In the place of a digest: the list cannot be given, since a hook of the project fails.
 _FAILED = b"failed"
 
 
-def concerns_lists(control: str) -> bool:
-    """Whether something happened that may have changed lists, and what this process remembers of principals."""
-    return control == ACCESS or control in LISTS or control.startswith(ACCESS_OF)
+#: The kinds of controls after which lists, and what this process remembers of principals, may be out of date.
+_KINDS = frozenset({ControlKind.ACCESS, *map(ControlKind, LISTS)})
+
+
+def concerns_lists(control: Control) -> bool:
+    """Whether lists, and what this process remembers of principals, may be out of date."""
+    return control.kind in _KINDS
 
 
 class _Page(NamedTuple):
-    """One of the methods that give a list: its result, ``{key: [{name: …}]}``, and where that comes from."""
+    """One of the methods that give a list: the form of its result, ``{key: [{name: …}]}``, and the items."""
 
     method: str
     key: str
@@ -78,7 +82,7 @@ _PAGES: Mapping[str, tuple[_Page, ...]] = {
     "tools": (_Page("tools/list", "tools", "name", tools.listed),),
     "prompts": (_Page("prompts/list", "prompts", "name", prompts.listed),),
     "resources": (
-        # When their contents were changed is no change of the list.
+        # Undated: the time at which contents were changed is no change of the list.
         _Page("resources/list", "resources", "uri", partial(resources.resources, dated=False)),
         _Page("resources/templates/list", "resourceTemplates", "uriTemplate", resources.templates),
     ),
@@ -93,36 +97,36 @@ class Audience:
     def __init__(self, principal_key: str) -> None:
         self.principal_key = principal_key
         self.listeners: dict[Listener, None] = {}
-        #: Those of the LISTS that any of them was to be told of.
+        #: Those of the LISTS that any of them watches, or did.
         self.names: set[str] = set()
-        #: List → what it was when it was last looked at. Absent: not looked at yet, and no client has its answer.
+        #: List → its last digest. Absent: it was not read yet, and no client has its answer to the listen.
         self.digests: dict[str, bytes] = {}
         #: Lists that are to be compared.
         self.asked: set[str] = set()
         self.looked_at = time.monotonic()
         self.rests_until = 0.0
 
-    def tell(self, found: Mapping[str, bytes]) -> None:
-        """Remember the digests, and tell of those that are others than before."""
+    def compare(self, found: Mapping[str, bytes]) -> None:
+        """Remember the digests, and notify the listeners of those that differ from before."""
         for name, digest in found.items():
             known = self.digests.get(name)
             self.digests[name] = digest
             if known is not None and known != digest:
                 for listener in self.listeners:
-                    listener.tell_list_changed(name)
+                    listener.notify_list_changed(name)
 
 
 class ListWatch:
-    """The lists of those listeners of a hub that are told of them. On the hub's loop."""
+    """The lists that the listeners of a hub watch. On the hub's loop."""
 
     def __init__(self) -> None:
         self._audiences: dict[tuple[Any, ...], Audience] = {}
         self._of_principal: dict[str, dict[Audience, None]] = defaultdict(dict)
-        #: Audiences of which lists are to be compared, in the order in which they were asked for.
+        #: Audiences whose lists are to be compared, in the order in which that was asked for.
         self._asked: dict[Audience, None] = {}
         self._woken = asyncio.Event()
 
-    # Who is here.
+    # Audiences.
 
     def add(self, listener: Listener) -> None:
         if not listener.lists:
@@ -149,32 +153,31 @@ class ListWatch:
             del self._of_principal[audience.principal_key]
 
     def unknown(self, listener: Listener) -> frozenset[str]:
-        """Those of the listener's lists that are to be looked at before its client has its answer."""
+        """The listener's lists that must be read before its client gets its answer."""
         audience = self._audiences.get(_key(listener))
         return frozenset() if audience is None else listener.lists - audience.digests.keys()
 
     def remember(self, listener: Listener, digests: Mapping[str, bytes]) -> None:
-        """What they were; unless they were compared meanwhile, and what was found then is newer."""
+        """Keep first digests, except where a comparison has found newer ones meanwhile."""
         audience = self._audiences.get(_key(listener))
         if audience is not None:
             for name, digest in digests.items():
                 audience.digests.setdefault(name, digest)
 
-    # What may have changed.
+    # Events.
 
-    def hear(self, controls: Collection[str]) -> None:
-        """Compare what the controls speak of, for those whom they concern; what was remembered is forgotten already."""
-        if ACCESS in controls:
+    def receive(self, controls: ControlSet) -> None:
+        """Compare the lists that the controls concern. The caller has cleared the caches of principals already."""
+        if EVERYBODY in controls:
             self._ask(self._audiences.values(), LISTS)
             return
-        if named := [name for name in LISTS if name in controls]:
+        if named := [name for name in LISTS if Control(ControlKind(name)) in controls]:
             self._ask(self._audiences.values(), named)
-        for control in controls:
-            if control.startswith(ACCESS_OF):
-                self._ask(self._of_principal.get(f"user:{control.removeprefix(ACCESS_OF)}", ()), LISTS)
+        for key in controls.keys_of(ControlKind.ACCESS):
+            self._ask(self._of_principal.get(f"user:{key}", ()), LISTS)
 
     def sweep(self) -> None:
-        """Compare those that were not looked at for the longest time: some changes no signal tells of."""
+        """Compare the audiences that were not compared for the longest time: some changes send no signal."""
         limit = time.monotonic() - _SWEPT_SECONDS
         oldest = heapq.nsmallest(
             _AUDIENCES_PER_SWEEP, self._audiences.values(), key=lambda audience: audience.looked_at
@@ -191,7 +194,7 @@ class ListWatch:
     # Comparing.
 
     async def work(self) -> None:
-        """Compare what was asked for, for ever: at once, and then once in a while as long as more comes."""
+        """Compare lists as asked, for ever: at once, and with a pause while more changes come."""
         while True:
             now = time.monotonic()
             due = [audience for audience in self._asked if audience.rests_until <= now]
@@ -222,9 +225,9 @@ class ListWatch:
         for audience, (_, names), digests in zip(audiences, jobs, found, strict=True):
             if digests is not None:
                 audience.looked_at, audience.rests_until = now, now + _PAUSE_SECONDS
-                audience.tell(digests)
+                audience.compare(digests)
             elif audience.listeners:
-                # Nobody else waits for it: a database may be away that is this principal's alone.
+                # Only this audience waits: the database that is away may be used by this principal alone.
                 audience.looked_at, audience.rests_until = now, now + pause
                 self._ask([audience], names)
 
@@ -234,7 +237,7 @@ def _key(listener: Listener) -> tuple[Any, ...]:
 
 
 def in_turns(audiences: Iterable[Audience]) -> list[Audience]:
-    """The first one of each principal, then the second ones: nobody's many connections hold up all others."""
+    """The first audience of each principal, then the second ones: many connections of one delay no other principal."""
     seen: Counter[str] = Counter()
 
     def turn(audience: Audience) -> int:
@@ -248,36 +251,36 @@ def in_turns(audiences: Iterable[Audience]) -> list[Audience]:
 
 
 class _Memory(NoConnection):
-    """As of a connection that push reaches: the switches that were read a moment ago hold, until a control comes."""
+    """A connection that gets notifications, so that cached overrides may be used: a control would have cleared them."""
 
     push = True
 
 
 def first_look(listener: Listener, names: Collection[str]) -> dict[str, bytes]:
-    """Digests of what the lists are now; within the site's call context."""
+    """Digests of the present lists. Called within the site's call context."""
     found: dict[str, bytes] = {}
     try:
-        # Nothing that this process remembers: its client may ask for the list that all others are given already.
+        # Without cached overrides: by now all other clients may get a newer list.
         found = _digests(listener.site, current_request(listener), names, listener.revision, NoConnection())
     except MCPError:
         pass  # The credentials no longer hold; the sweep ends the stream.
     except Exception:
         if was_interrupted():
             raise RequestCancelled from None
-        # The stream is opened all the same: whatever the lists turn out to be is told.
-        logger.warning("Lists could not be read; their first change may be told without need", exc_info=True)
+        # The stream opens all the same: its client is notified once the lists can be read.
+        logger.warning("Lists could not be read; their clients may be notified without need", exc_info=True)
     return {name: found.get(name, _UNKNOWN) for name in names}
 
 
 def _look(jobs: list[tuple[Listener, set[str]]]) -> list[dict[str, bytes] | None]:
-    """For each listener digests of those of the lists that can be read; None where its database is away."""
-    together = Together([listener for listener, _ in jobs])
-    return [_look_again(listener, names, together) for listener, names in jobs]
+    """For each listener the digests of the lists that can be read; None where its database is away."""
+    prefetch = Prefetch([listener for listener, _ in jobs])
+    return [_look_again(listener, names, prefetch) for listener, names in jobs]
 
 
-def _look_again(listener: Listener, names: Collection[str], together: Together) -> dict[str, bytes] | None:
+def _look_again(listener: Listener, names: Collection[str], prefetch: Prefetch) -> dict[str, bytes] | None:
     try:
-        request = together.request_of(listener)
+        request = prefetch.request_of(listener)
         with listener.site.call_context(request):
             return _digests(listener.site, request, names, listener.revision, _Memory())
     except MCPError:
@@ -286,7 +289,7 @@ def _look_again(listener: Listener, names: Collection[str], together: Together) 
         if is_outage(error):
             logger.warning("Lists cannot be compared with what they were; trying again: %s", error)
             return None
-        logger.exception("Lists could not be compared with what they were; nobody is told")
+        logger.exception("Lists could not be compared with what they were; no client is notified")
         return {}
 
 
@@ -294,13 +297,14 @@ def _digests(
     site: MCPSite, request: MCPRequest, names: Collection[str], revision: str, connection: NoConnection
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
-    # Texts that are translated late are compared in one language.
+    # Lazily translated texts are compared in one language.
     with translation.override(settings.LANGUAGE_CODE):
         for name in [name for name in LISTS if name in names]:
             digest = hashlib.sha256()
             try:
                 for page in _PAGES[name]:
-                    digest.update(_written(page, looking(site, request, page.method, connection), revision))
+                    exchange = inspection_exchange(site, request, page.method, connection)
+                    digest.update(_written(page, exchange, revision))
             except MCPError:
                 continue  # It took too long; the sweep looks again.
             except BaseException as error:
@@ -314,6 +318,6 @@ def _digests(
 
 
 def _written(page: _Page, exchange: Exchange, revision: str) -> bytes:
-    """All that the method gives, in its order and as the revision knows it."""
+    """The items that the method gives, sorted, in the form of the revision."""
     items = sorted(page.items(exchange), key=lambda item: str(item[page.name]))
     return encode(project(page.method, {page.key: items}, revision))

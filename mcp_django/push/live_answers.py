@@ -1,4 +1,4 @@
-"""The answer of a live query: a digest of what ``resources/read`` gives, and the models that it was made of."""
+"""Answers of live queries: a digest of what ``resources/read`` gives, and the models that it was made of."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.db import connections, models
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import queries, uris
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class LiveAnswer:
-    """What a query gave, as far as it is remembered."""
+    """The part of a query's answer that is remembered."""
 
     digest: str
-    #: Labels of the concrete models whose changes may make it another one.
+    #: Labels of the concrete models whose changes may change the answer.
     labels: frozenset[str]
-    #: How long it took.
+    #: The time that it took.
     seconds: float
 
 
@@ -45,7 +45,7 @@ class Viewer:
     def __init__(self, site: MCPSite, request: MCPRequest) -> None:
         self._rights = Rights(site, request, from_primary=True)
         self._tables = list(_watched_tables(site))
-        #: What the queries that were asked for look at: see ``queries.followed``.
+        #: The models that each query looks at beside its own: see ``queries.followed``.
         self._followed: dict[uris.Target, Mapping[str, list[type[models.Model]]]] = {}
 
     @classmethod
@@ -57,19 +57,19 @@ class Viewer:
         return kept[site.name]
 
     def sees(self, target: uris.Target) -> bool:
-        """Whether the query can be asked, by this principal, and all that decides it is watched."""
+        """Whether this principal may make the query, and every model that it looks at is watched."""
         return self._rights.of_label(target.label) is not None and not self.errors(target)
 
     def errors(self, target: uris.Target) -> list[FieldError]:
-        """What is wrong with the query, by its parameters; asks nothing of the database."""
+        """The errors of the query by its parameters. It makes no database query."""
         model = self._rights.of_label(target.label)
         if model is None:
             return []
         try:
             followed = self._models_beside(model, target)
-        except InvalidQuestion as error:
+        except InvalidQuery as error:
             return queries.in_query(error)
-        message = f"looks at rows of other models, whose changes are not told here. Watch {model.label} without it."
+        message = f"looks at rows of other models, whose changes are not reported here. Watch {model.label} without it."
         return [
             field_error(place, message)
             for place, steps in followed.items()
@@ -77,23 +77,23 @@ class Viewer:
         ]
 
     def answer(self, target: uris.Target) -> LiveAnswer | None:
-        """The answer now; None where the model is not there. Raises InvalidQuestion and TooSlow."""
+        """The present answer; None if the principal may not see the model. Raises InvalidQuery and TooSlow."""
         model = self._rights.of_label(target.label)
         if model is None:
             return None
         begun, asked = time.monotonic(), _Words()
         with ExitStack() as listening:
-            # Whatever is asked on the way, by the project's hooks too, has a part in the answer.
+            # Every statement on the way has a part in the answer, also those of the project's hooks.
             for alias in connections:
                 listening.enter_context(connections[alias].execute_wrapper(asked))
             found = queries.answer(model, target)
         labels = {label for names, label in self._tables if names <= asked.words}
-        # Conditions that nothing can meet are not asked.
+        # Django executes no statement for conditions that nothing can meet, so models are added by name.
         named = (step for steps in self._models_beside(model, target).values() for step in steps)
         labels.update(_label(step) for step in (model.model, *named))
-        # The cursor of the next page holds the place of the last row, which is no part of the answer.
-        told = encode([found.values, found.notes, found.next_cursor is not None])
-        return LiveAnswer(hashlib.sha256(told).hexdigest(), frozenset(labels), time.monotonic() - begun)
+        # The cursor of the next page holds the position of the last row, which is no part of the answer.
+        answer = encode([found.values, found.notes, found.next_cursor is not None])
+        return LiveAnswer(hashlib.sha256(answer).hexdigest(), frozenset(labels), time.monotonic() - begun)
 
     def _models_beside(self, model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
         if target not in self._followed:
@@ -106,7 +106,7 @@ class Viewer:
 
 
 class _Words:
-    """The words of the statements that are executed, the names of tables among them."""
+    """Collects the words of executed statements, among which are the names of tables."""
 
     def __init__(self) -> None:
         self.words: set[str] = set()
@@ -118,12 +118,12 @@ class _Words:
 
 
 def _watched_tables(site: MCPSite) -> Iterator[tuple[set[str], str]]:
-    """The words of a table's name, and the label of the model whose changes are those of the table."""
+    """The words of each table's name, with the label of the model whose change a change of the table is."""
     for model_mcp in site.models.values():
         if not model_mcp.watch:
             continue
         label, opts = _label(model_mcp.model), model_mcp.model._meta
-        # The rows between of a many-to-many field are told as changes of both its ends.
+        # A change in the table between of a many-to-many field is reported as a change of both its ends.
         between: list[Any] = [field.remote_field.through for field in opts.many_to_many]
         for table in (opts.db_table, *(through._meta.db_table for through in between if through._meta.auto_created)):
             yield set(_WORD.findall(table)), label

@@ -1,4 +1,4 @@
-"""What the checks of an event ask once for many principals: their tokens, their permissions, the rows that all see."""
+"""What the checks of an event read once for many principals: tokens, permissions, and rows that everybody may see."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from django.contrib.auth import get_backends, get_user_model
-from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import router
 
 from mcp_django.access.authentication import authenticate_again, principals
+from mcp_django.compat import users
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -23,19 +23,16 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.push.listeners import Listener
 
-#: Label of a model, database and keys → those of the keys that are there for everybody who may view the model.
+#: The label of a model, a database and keys → those of the keys that everybody sees who may view the model.
 Visible = dict[tuple[str, str, frozenset[str]], set[str]]
 
 logger = logging.getLogger("mcp_django")
 
-#: What ModelBackend finds permissions by: where none of it is overridden, it may be done for many users at once.
-_FINDING = ("_get_permissions", "_get_user_permissions", "_get_group_permissions")
 
+class Prefetch:
+    """Reads the principals of many listeners at once, for the checks of one event. In a worker.
 
-class Together:
-    """The principals of some listeners, on their way through the checks of one event. In a worker.
-
-    What it cannot find out is asked of each principal in its turn, and so is what went wrong here.
+    A principal that cannot be read together with others, or for which that failed, is read when its turn comes.
     """
 
     def __init__(self, listeners: Collection[Listener] = ()) -> None:
@@ -46,20 +43,20 @@ class Together:
             try:
                 self._ask(listeners)
             except Exception:
-                logger.warning("Principals could not be read together; each is asked for", exc_info=True)
+                logger.warning("Principals could not be read together; each is read alone", exc_info=True)
 
     def request_of(self, listener: Listener) -> MCPRequest:
-        """A request of the listener's principal, as its credentials give it now. Raises MCPError."""
+        """A request of the listener's principal, whose credentials are read again. Raises MCPError."""
         request = listener.request.copy()
         principal = authenticate_again(listener.principal, request)
         found = self._permissions.get(principal.user.pk) if _is_plain(principal) else None
         if found is not None:
-            # Where ModelBackend keeps what it has found; a token's user is this request's own.
-            principal.user._user_perm_cache, principal.user._group_perm_cache = found  # type: ignore[union-attr]
+            # The user of a token belongs to this request alone.
+            users.keep_permissions(principal.user, *found)
         return request.for_principal(principal)
 
     def visible(self, listener: Listener) -> Visible | None:
-        """What was found for others, of models that show everybody every row; None where each has a context."""
+        """Rows found for other principals, of models that show every row; None where the site has a call context."""
         return None if listener.site.has_call_context else self._visible
 
     def _ask(self, listeners: Collection[Listener]) -> None:
@@ -69,19 +66,19 @@ class Together:
             self._permissions = _permissions({p.user.pk: p.user for p in known if _is_plain(p)}.values())
 
 
+def current_request(listener: Listener) -> MCPRequest:
+    """A request of one listener's principal, whose credentials are read again. Raises MCPError."""
+    return Prefetch().request_of(listener)
+
+
 def _is_plain(principal: Principal) -> bool:
-    """Whether permissions have to be looked up, for the user of a token of ours."""
+    """Whether this is the user of one of our tokens, and permissions have to be looked up."""
     return principal.token_id is not None and not getattr(principal.user, "is_superuser", False)
 
 
 def _finds_by_tables() -> bool:
-    """Whether permissions are what the tables of django.contrib.auth say, for every backend that looks there."""
-    return issubclass(get_user_model(), PermissionsMixin) and all(
-        getattr(type(backend), name) is getattr(ModelBackend, name)
-        for backend in get_backends()
-        if isinstance(backend, ModelBackend)
-        for name in _FINDING
-    )
+    """Whether every ModelBackend finds permissions in the tables of django.contrib.auth, in Django's own way."""
+    return issubclass(get_user_model(), PermissionsMixin) and users.finds_by_tables()
 
 
 def _permissions(users: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, tuple[set[str], set[str]]]:
@@ -109,6 +106,6 @@ def _names_by(permissions: QuerySet[Permission], holder: str) -> dict[Any, set[s
 
 
 def _query_name(field: str) -> str:
-    """What the users of a permission, or of a group, are called in a filter: a user model may say so."""
+    """The name in a filter of the users of a permission, or of a group. A user model may choose it."""
     related = cast("ManyToManyField[Any, Any]", get_user_model()._meta.get_field(field))
     return related.related_query_name()

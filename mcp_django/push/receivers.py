@@ -1,8 +1,6 @@
-"""What changed in a transaction, told once it is committed.
+"""Signal receivers on the watched models: they note the keys of changed rows in the transaction's change set.
 
-The receivers are connected per exposed model and note the key and nothing else. A change set belongs to one savepoint
-branch: it is itself the on_commit callback, and only a weak reference is kept beside it, so that a rollback, which
-drops the callback, forgets the set.
+They are connected for each exposed model, and note the key and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +17,7 @@ from django.db import models
 from django.db.backends.signals import connection_created
 from django.db.models.signals import m2m_changed, post_delete, post_save
 
+from mcp_django.compat.models import base_queryset_class, sets_by_base_manager
 from mcp_django.events.transaction import note
 from mcp_django.sites import all_sites
 
@@ -28,16 +27,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 Model = type[models.Model]
-#: What the rows of a model are rows of: the label of a watched model, and the attribute that holds the key there. None:
-#: the key cannot be told from the row.
+#: A watched model to which the rows of a sender belong: its label, and the attribute of a row that holds the key there.
+#: None: a row does not hold that key.
 Target = tuple[str, str | None]
 _CONNECT_SECONDS = 5.0
 
-#: What a relation may do at the delete of the row that it points to, without changing a row that stays.
+#: Values of on_delete that change no remaining row.
 _SETTING_NOTHING = (models.CASCADE, models.PROTECT, models.RESTRICT, models.DO_NOTHING)
-
-
-# Which models are watched.
 
 
 class Watch:
@@ -55,17 +51,17 @@ class Watch:
         self._let_go: dict[Model, set[str]] = {}
 
     def models(self) -> set[Model]:
-        """The concrete models that somebody may watch."""
+        """The concrete models that clients may watch."""
         return {model for site in all_sites() for model in _watched(site)}
 
     def prime(self) -> None:
-        """Wait for the first connection, request or save. None of these receivers outlives it."""
+        """Wait for the first database connection, request or save, and then disconnect these receivers."""
         for signal in (connection_created, request_started, post_save):
             signal.connect(self._on_life, dispatch_uid="mcp_django.watch")
 
     def _on_life(self, sender: Any, **kwargs: Any) -> None:
-        # Other threads wait, or what they save meanwhile would not be told: but not for ever, since one of them may be
-        # importing the URLconf that is needed here.
+        # Other threads wait, or their saves meanwhile would not be reported. They do not wait for ever, since one of
+        # them may be importing the URLconf that is needed here.
         if not apps.ready or not self._lock.acquire(timeout=_CONNECT_SECONDS):
             return
         nested = self._connecting
@@ -76,7 +72,7 @@ class Watch:
                 self._connecting = True
                 self._connect()
         except Exception:
-            logger.exception("The models to watch cannot be found yet; changes are not told")
+            logger.exception("The models to watch cannot be found yet; changes are not reported")
             return
         finally:
             self._connecting = nested
@@ -87,13 +83,13 @@ class Watch:
             self._saved(sender, **kwargs)
 
     def targets_of(self, model: Model) -> Sequence[Target]:
-        """What the model's rows are rows of; nothing where nobody may watch them."""
+        """The watched models to which the model's rows belong; empty where clients may watch none."""
         if not self._connected:
             self._on_life(model)
         return self._targets.get(model, ())
 
     def refresh(self, **kwargs: Any) -> None:
-        """Watch what is exposed now, after a registration."""
+        """Watch the models that are exposed now, after a registration."""
         if self._connected:
             self._disconnect()
             self._connect()
@@ -142,22 +138,22 @@ class Watch:
         if not action.startswith("post_"):
             return
         self._note_rows(type(instance), {key_of(instance, "pk")}, using)
-        # A cleared relation does not say whom it held.
+        # The signal of a cleared relation does not name the rows that it held.
         self._note_rows(model, None if pk_set is None else {str(key) for key in pk_set}, using)
 
     def _left_behind(self, sender: Model) -> set[str]:
-        """The watched models with a relation to the sender that a delete sets to something else: SET_NULL and the like.
+        """The watched models with a relation to the sender that a delete changes: SET_NULL and the like.
 
-        Which of their rows point to a deleted one, only the database could say.
+        Only the database knows which of their rows point to the deleted one.
         """
         labels: set[str] = set()
         for relation in sender._meta.get_fields(include_hidden=True):
             if not isinstance(relation, models.ManyToOneRel) or relation.on_delete in _SETTING_NOTHING:
                 continue
-            # Django sets it by the base manager, which may tell of it with the keys of the rows.
-            by_manager = getattr(relation.on_delete, "lazy_sub_objs", False)
-            base_manager: Any = relation.related_model._base_manager
-            if not (by_manager and getattr(base_manager._queryset_class, "tells_of_updates", False)):
+            # Django makes this change by the base manager, which may report it with the keys of the rows.
+            by_manager = sets_by_base_manager(relation.on_delete)
+            queryset_class = base_queryset_class(relation.related_model._base_manager)
+            if not (by_manager and getattr(queryset_class, "reports_updates", False)):
                 labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
         return labels
 
@@ -167,12 +163,12 @@ class Watch:
 
 
 def key_of(instance: models.Model, attribute: str) -> str:
-    """The key as the database spells it: it may have been assigned as other text, a UUID without hyphens, say."""
+    """The key as the database spells it. It may be assigned in another spelling, such as a UUID without hyphens."""
     return spelled_key(instance._meta.pk, getattr(instance, attribute))
 
 
 def spelled_key(field: models.Field[Any, Any], value: Any) -> str:
-    """The text of a key of this primary key."""
+    """The text of a value of this primary key."""
     try:
         return str(field.to_python(value))
     except ValidationError:
@@ -186,9 +182,9 @@ def _watched(site: MCPSite) -> Iterator[Model]:
 
 
 def _family(model: Model) -> Iterator[tuple[Model, str | None]]:
-    """The senders whose signals speak of the model's rows, each with the attribute that holds the row's key.
+    """The senders whose signals concern the model's rows, each with the attribute that holds the row's key.
 
-    A receiver on a model hears neither its proxies nor the children that multi-table inheritance gives it.
+    A receiver on a model gets no signals of its proxies, nor of its children by multi-table inheritance.
     """
     key = model._meta.pk.attname
     for candidate in apps.get_models(include_auto_created=True):

@@ -1,7 +1,8 @@
-"""Triggers that let PostgreSQL itself tell what changes: raw SQL, cascades, other programs, bulk operations.
+"""Triggers by which PostgreSQL itself reports changes: raw SQL, cascades, other programs, bulk operations.
 
-They speak on the channel, and in the words, of ``push.postgresql``, in the transaction that makes the change. A table
-has one for each kind of statement, which is given the models whose rows the table holds or connects.
+They notify the channel of ``events.postgresql``, with payloads of the same form, in the transaction that makes the
+change. A table has one trigger for each kind of statement. Its arguments are the models whose rows the table holds or
+connects.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from mcp_django.push.receivers import watch
 
 Model = type[models.Model]
 
-#: The rows that a statement has changed, by what it does.
+#: The kind of a statement → the clause that names the rows that it has changed.
 _ROWS = {
     "insert": "REFERENCING NEW TABLE AS new_rows",
     "update": "REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows",
     "delete": "REFERENCING OLD TABLE AS old_rows",
     "truncate": "",
 }
-#: Fields whose values the database casts to the text that str() makes of them.
+#: Fields whose values the database casts to the same text as str().
 _SPELT_ALIKE = (models.IntegerField, models.CharField, models.TextField, models.UUIDField)
 
-# Its arguments: the channel, the alias; then for each model its label, the column with the key (empty: none has it) and
-# "row", or "relation" for a table that connects rows. More than 1,000 rows, or 32 payloads, are told as "the model
-# changed", and so is an error: the statement is somebody else's, and must not fail.
+# The arguments are the channel and the alias, and for each model its label, the column with its key (empty: there is
+# none) and "row", or "relation" for a table that connects rows. More than 1,000 rows, or 32 payloads, become "the model
+# changed". So does an error: the statement is not ours, and must not fail.
 _BODY = """
 DECLARE
   event constant text := '{"changes":[{"alias":%s,"label":%s,"written":%s,"deleted":%s}]}';
@@ -135,7 +136,7 @@ class Triggers:
 
     #: Its name in SQL.
     table: str
-    #: What the function is told: the channel, the alias and the models.
+    #: The arguments of the function: the channel, the alias and the models.
     arguments: tuple[str, ...]
 
     def create(self) -> str:
@@ -143,7 +144,7 @@ class Triggers:
         arguments = ", ".join(_literal(argument) for argument in self.arguments)
         return "\n".join(
             f"CREATE OR REPLACE TRIGGER {_name(event)} AFTER {event.upper()} ON {self.table} {rows} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {_name('tell')}({arguments});"
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {_name('notify')}({arguments});"
             for event, rows in _ROWS.items()
         )
 
@@ -152,7 +153,7 @@ class Triggers:
 
 
 def wanted() -> list[Triggers]:
-    """The triggers of every table whose rows somebody may watch, as the models declare it."""
+    """The triggers of every table whose rows clients may watch, as the models declare it."""
     conf = get_conf()
     targets: defaultdict[str, list[str]] = defaultdict(list)
     for model in sorted(watch.models(), key=lambda model: model._meta.label_lower):
@@ -163,7 +164,7 @@ def wanted() -> list[Triggers]:
 
 
 def _sources(model: Model) -> Iterator[tuple[str, str, str]]:
-    """The tables whose rows speak of the model's: each with the column that holds its key, and how they do."""
+    """The tables whose changes concern the model: each with the column that holds its key, and "row" or "relation"."""
     lineage = list(_lineage(model))
     for owner in (model, *model._meta.get_parent_list()):
         if _is_here(owner):
@@ -180,7 +181,7 @@ def _sources(model: Model) -> Iterator[tuple[str, str, str]]:
 
 
 def _lineage(model: Model) -> Iterator[Model]:
-    """The model, and those of its parents whose rows have the same key."""
+    """The model and its parents whose rows have the same key."""
     yield model
     key: Any = model._meta.pk
     if getattr(key.remote_field, "parent_link", False):
@@ -188,7 +189,7 @@ def _lineage(model: Model) -> Iterator[Model]:
 
 
 def _spelt(field: Any) -> str:
-    """The column of a key, or nothing where the database does not spell the key as Django does."""
+    """The column of a key, or empty where the database does not spell the key as Django does."""
     source = field
     while source.remote_field is not None:
         source = source.target_field
@@ -204,7 +205,7 @@ def _is_here(model: Model) -> bool:
 
 
 def _table(model: Model) -> str:
-    """The table's name in SQL. Django, too, takes one in quotes as it is: ``"schema"."table"``."""
+    """The table's name in SQL. As in Django, a name in quotes is used as it is: ``"schema"."table"``."""
     name = model._meta.db_table
     return name if name.startswith('"') and name.endswith('"') else _identifier(name)
 
@@ -224,18 +225,18 @@ def _name(part: str) -> str:
 
 def create_function() -> str:
     return (
-        f"CREATE OR REPLACE FUNCTION {_name('tell')}() RETURNS trigger LANGUAGE plpgsql "
+        f"CREATE OR REPLACE FUNCTION {_name('notify')}() RETURNS trigger LANGUAGE plpgsql "
         f"SET search_path = pg_catalog, pg_temp AS $mcp_django${_BODY}$mcp_django$;"
     )
 
 
 def drop_function() -> str:
     """The statement that removes the function, with every trigger that calls it."""
-    return f"DROP FUNCTION IF EXISTS {_name('tell')}() CASCADE;"
+    return f"DROP FUNCTION IF EXISTS {_name('notify')}() CASCADE;"
 
 
 def create_all() -> str:
-    """The statements that make everything anew, in whatever database they are run; what is no table there has none."""
+    """The statements that make everything anew in any database. Names that are no tables there get no triggers."""
     body = "\n".join(_create_if_table(triggers) for triggers in wanted())
     return f"{drop_function()}\n{create_function()}\nDO {_literal(f'BEGIN {body} END')};"
 
@@ -245,30 +246,30 @@ def _create_if_table(triggers: Triggers) -> str:
     return f"IF EXISTS ({found}) THEN\n{triggers.create()}\nEND IF;"
 
 
-# What is there.
+# The triggers in a database.
 
 
 @dataclass(frozen=True)
 class State:
     """How the triggers in a database differ from those that are wanted."""
 
-    #: Whether the function that all of them call is there, and of this version.
+    #: Whether the function that all triggers call exists, and is of this version.
     is_installed: bool
     is_current: bool
-    #: Those that are missing, switched off, or say something else.
+    #: The triggers that are missing, switched off, or different.
     stale: list[Triggers]
-    #: Those of tables that nobody watches any more.
+    #: The triggers of tables that clients can no longer watch.
     left_over: list[Triggers]
-    #: What can have none: views, foreign tables, and tables that are not there.
+    #: Names that can have no trigger: views, foreign tables, and tables that do not exist.
     impossible: list[str]
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, in words."""
+        """A sentence for each difference."""
         return [
-            *([] if self.is_current else [f"The function {_name('tell')} is of another version."]),
-            *(f"{triggers.table} does not tell what changes, or not as it should." for triggers in self.stale),
-            *(f"{triggers.table} tells what nobody can watch any more." for triggers in self.left_over),
+            *([] if self.is_current else [f"The function {_name('notify')} is of another version."]),
+            *(f"{triggers.table} does not report its changes, or not as it should." for triggers in self.stale),
+            *(f"{triggers.table} reports changes that no client can watch any more." for triggers in self.left_over),
         ]
 
 
@@ -277,7 +278,7 @@ def state(connection: BaseDatabaseWrapper) -> State:
     there, tables = _installed(connection)
     stale, impossible = [], []
     with connection.cursor() as cursor:
-        cursor.execute("SELECT prosrc FROM pg_proc WHERE oid = to_regproc(%s)", [_name("tell")])
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE oid = to_regproc(%s)", [_name("notify")])
         body = cursor.fetchone()
         for triggers in wanted():
             cursor.execute(_FIND_TABLE, [triggers.table])
@@ -306,11 +307,11 @@ _Stored = dict[str, tuple[bytes, bool]]
 
 
 def _installed(connection: BaseDatabaseWrapper) -> tuple[dict[int, _Stored], dict[int, str]]:
-    """The triggers of each table, and its name in SQL."""
+    """Table → its triggers, and table → its name in SQL."""
     there: defaultdict[int, _Stored] = defaultdict(dict)
     tables: dict[int, str] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_FIND_TRIGGERS, [_name("tell")])
+        cursor.execute(_FIND_TRIGGERS, [_name("notify")])
         for table, written, name, arguments, is_on in cursor.fetchall():
             there[table][name] = (bytes(arguments), is_on)
             tables[table] = written

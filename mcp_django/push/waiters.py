@@ -1,6 +1,6 @@
-"""What a process waits for that may come to any process: answers, cancellations, and what follows on stored streams.
+"""What a process waits for that any process may bring: answers, messages, cancellations, events of stored streams.
 
-The bus tells of it where there is one, and the sweep finds it in the database where there is none.
+A control wakes what waits for it. Where no bus carries controls, the sweep finds in the database what they report.
 """
 
 from __future__ import annotations
@@ -10,22 +10,17 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Protocol
 
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.running import RUNNING
 from mcp_django.sessions import mailbox, questions, streams
 from mcp_django.workers import get_workers
 
-#: The addresses of requests that are to be cancelled begin with it.
-_CANCEL = "cancel:"
-#: The addresses of questions to users begin with it.
-_QUESTION = "question:"
-#: The addresses of stored streams that go on.
-_STREAM = "stream:"
 #: Sweeps between two renewals of the leases of stored streams.
 _LEASE_TURNS = 5
 
 
 class Writer(Protocol):
-    """What stores a stream, while it writes to the client that has asked."""
+    """Stores a stream, and writes it to the client that sent the request."""
 
     def detach(self) -> None:
         """Write to this client no more."""
@@ -41,72 +36,80 @@ class Reader(Protocol):
         """End it."""
 
 
-class Addresses:
-    """The addresses that a hub listens to. On its loop."""
+class Waiters:
+    """The controls that parts of this process wait for. On the hub's loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._expected: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._expected: dict[Control, set[asyncio.Event]] = defaultdict(set)
         #: Stored streams that this process writes, and those that it reads.
         self.stored_streams: dict[str, Writer] = {}
         self._readers: dict[str, Reader] = {}
-        #: The sweep in which the leases of the former were renewed.
+        #: The sweep in which the leases of the streams that this process writes were renewed.
         self._renewed_in = 0
 
-    def expect(self, address: str) -> asyncio.Event:
-        """Set when something came for the address, to whatever process; until ``unexpect``."""
+    def expect(self, control: Control) -> asyncio.Event:
+        """An event that is set when the control comes, whichever process it comes from; until ``unexpect``."""
         event = asyncio.Event()
-        self._expected[address].add(event)
+        self._expected[control].add(event)
         return event
 
-    def unexpect(self, address: str, event: asyncio.Event) -> None:
-        self._expected[address].discard(event)
-        if not self._expected[address]:
-            del self._expected[address]
+    def unexpect(self, control: Control, event: asyncio.Event) -> None:
+        self._expected[control].discard(event)
+        if not self._expected[control]:
+            del self._expected[control]
 
     def begin_reading(self, stream: str, reader: Reader) -> asyncio.Event:
-        """Tell of a stored stream the newest reader alone. The event is set when there is more to read."""
+        """Make this the only reader of a stored stream. The event is set when there is more to read."""
         writer, older = self.stored_streams.get(stream), self._readers.get(stream)
         self._readers[stream] = reader
-        # Whoever comes back has lost the connection that was there before, or does not want it any more.
+        # A client that comes back has lost its earlier connection, or does not want it any more.
         if writer is not None:
             writer.detach()
         if older is not None:
             older.close()
-        return self.expect(_STREAM + stream)
+        return self.expect(Control(ControlKind.STREAM, stream))
 
     def end_reading(self, stream: str, reader: Reader, event: asyncio.Event) -> None:
-        self.unexpect(_STREAM + stream, event)
+        self.unexpect(Control(ControlKind.STREAM, stream), event)
         if self._readers.get(stream) is reader:
             del self._readers[stream]
 
-    def wake(self, address: str) -> None:
-        """Something came for the address."""
-        running = RUNNING.get(address.removeprefix(_CANCEL)) if address.startswith(_CANCEL) else None
-        # The sweep finds what was posted for as long as it is kept.
-        if running is not None and not running.cancelled:
-            running.cancel()
-            # Not awaited: it takes its time, and everybody else's events wait behind this one.
-            self._loop.run_in_executor(None, running.queries.interrupt)
-        for event in self._expected.get(address, ()):
+    def wake(self, control: Control) -> None:
+        """Wake everything that waits for the control."""
+        if control.kind is ControlKind.CANCEL:
+            self._cancel(control.key)
+        for event in self._expected.get(control, ()):
             event.set()
 
+    def _cancel(self, key: str) -> None:
+        running = RUNNING.get(key)
+        # The sweep finds a message for as long as it is kept, so the request may be cancelled already.
+        if running is not None and not running.cancelled:
+            running.cancel()
+            # Not awaited: an interrupt takes its time, and the events of all others wait behind this one.
+            self._loop.run_in_executor(None, running.queries.interrupt)
+
     async def look(self, turn: int) -> None:
-        """Ask the database for what no bus tells of, and tell it which streams this process still writes."""
-        # First, and again in the next sweep if it fails: a stream without a lease is taken for lost.
+        """Find in the database what no bus reports, and renew the leases of the streams that this process writes."""
+        # The leases come first, and again in the next sweep if this fails: a stream without a lease counts as lost.
         if self.stored_streams and turn - self._renewed_in >= _LEASE_TURNS:
             await get_workers().run(streams.renew, list(self.stored_streams))
             self._renewed_in = turn
-        addresses = [*self._expected, *(_CANCEL + key for key in RUNNING)]
-        for address in await get_workers().run(_arrived, addresses) if addresses else ():
-            self.wake(address)
+        controls = [*self._expected, *(Control(ControlKind.CANCEL, key) for key in RUNNING)]
+        for control in await get_workers().run(_arrived, controls) if controls else ():
+            self.wake(control)
         read = {stream: reader.number for stream, reader in self._readers.items()}
         for stream in await get_workers().run(streams.with_news, read) if read else ():
-            self.wake(_STREAM + stream)
+            self.wake(Control(ControlKind.STREAM, stream))
 
 
-def _arrived(addresses: Collection[str]) -> list[str]:
-    """Those of the addresses for which something came that the bus may not have told of."""
-    asked = {address.removeprefix(_QUESTION) for address in addresses if address.startswith(_QUESTION)}
-    found = [_QUESTION + question_id for question_id in questions.answered(asked)] if asked else []
-    return [*found, *mailbox.arrived(addresses)]
+def _arrived(controls: Collection[Control]) -> list[Control]:
+    """Those of the controls that are due by what the database holds. For stored streams see ``streams.with_news``."""
+    asked = {control.key for control in controls if control.kind is ControlKind.QUESTION}
+    answered = questions.answered(asked) if asked else ()
+    mailed = [control for control in controls if control.kind in (ControlKind.MAIL, ControlKind.CANCEL)]
+    return [
+        *(Control(ControlKind.QUESTION, question_id) for question_id in answered),
+        *(mailbox.arrived(mailed) if mailed else ()),
+    ]

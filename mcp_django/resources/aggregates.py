@@ -14,13 +14,13 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.exceptions import unknown_name
 from mcp_django.hooks import ask
 from mcp_django.resources import filters
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.values import within_bytes, write_rows
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 #: What a tool's schema lets through.
@@ -32,7 +32,7 @@ HAVING_LOOKUPS = ("exact", "gt", "gte", "lt", "lte", "isnull")
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AggregateQuery:
     """What an agent asks of the rows of one model together."""
 
     group_by: Sequence[str] = ()
@@ -53,24 +53,24 @@ class Table:
 
 
 class _Plan:
-    """A question that can be asked: its columns, each with the alias that it has in the query."""
+    """A query that can be asked: its columns, each with the alias that it has in the query."""
 
-    def __init__(self, rights: ModelRights, question: Question) -> None:
+    def __init__(self, rights: ModelRights, query: AggregateQuery) -> None:
         if rights.model_mcp.checks_objects:
             # What is said of all rows would tell of those that only a look at each one hides.
             message = f"the permission is asked of each row of {rights.label}: use find_records and count its rows."
-            raise InvalidQuestion.one("model", message, rights.label)
+            raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self.smallest = smallest_group(rights)
-        names = dict.fromkeys(question.group_by)
+        names = dict.fromkeys(query.group_by)
         self.groups: dict[str, Group] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
         #: Those that are asked for first, then those of ``having`` and ``order_by``.
         self.measures: dict[str, Measure] = {}
-        for name in question.measures:
+        for name in query.measures:
             self._measure(name, "measures")
         self.shown = [*self.groups, *self.measures]
-        self.having = self._having(question.having)
-        self.orders = self._orders(question.order_by)
+        self.having = self._having(query.having)
+        self.orders = self._orders(query.order_by)
         self._check_joins()
 
     @property
@@ -90,14 +90,14 @@ class _Plan:
         measure = measure_of(self.rights, name, where)
         if measure.tells_one_value and self.smallest > 1:
             message = f"min and max tell of single rows, and no fewer than {self.smallest} may be told of here."
-            raise InvalidQuestion.one(where, message, name)
+            raise InvalidQuery.one(where, message, name)
         alias = f"_mcp_m{len(self.measures)}"
         self.measures[alias] = measure
         return alias
 
     def _having(self, asked: Mapping[str, Any]) -> Q:
         if asked and not self.groups:
-            raise InvalidQuestion.one("having", "is a condition on groups: give group_by too.")
+            raise InvalidQuery.one("having", "is a condition on groups: give group_by too.")
         condition = Q()
         for name, value in asked.items():
             where = f"having.{name[:100]}"
@@ -110,7 +110,7 @@ class _Plan:
             try:
                 read = is_null or self.measures[alias].read(lookup, value)
             except ValidationError as error:
-                raise InvalidQuestion.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
+                raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
             condition &= Q((f"{alias}__{lookup}", read))
         return condition
 
@@ -133,7 +133,7 @@ class _Plan:
                 return alias
         if name != "count" and ":" not in name:
             allowed = [column.name for column in self.outputs]
-            raise InvalidQuestion.one("order_by", unknown_name("column to order by", name, allowed), name)
+            raise InvalidQuery.one("order_by", unknown_name("column to order by", name, allowed), name)
         return self._measure(name, "order_by")
 
     def _check_joins(self) -> None:
@@ -141,7 +141,7 @@ class _Plan:
         followed = {tuple(step.name for step in column.via) for column in columns if column is not None and column.via}
         limit = get_conf().MAX_RELATIONS
         if len(followed) > limit:
-            raise InvalidQuestion.one("measures", f"follow more than {limit} relations (MAX_RELATIONS).")
+            raise InvalidQuery.one("measures", f"follow more than {limit} relations (MAX_RELATIONS).")
 
 
 def smallest_group(rights: ModelRights) -> int:
@@ -152,34 +152,34 @@ def smallest_group(rights: ModelRights) -> int:
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 
-def check(rights: ModelRights, question: Question) -> None:
-    """Raises InvalidQuestion where the question cannot be asked; asks nothing of the database."""
-    _Plan(rights, question)
-    _matching(rights, question)
+def check(rights: ModelRights, query: AggregateQuery) -> None:
+    """Raises InvalidQuery where the query cannot be asked; asks nothing of the database."""
+    _Plan(rights, query)
+    _matching(rights, query)
 
 
-def aggregate(rights: ModelRights, question: Question) -> Table:
-    """The table of a question. Raises InvalidQuestion and TooSlow."""
-    plan = _Plan(rights, question)
-    queryset = _matching(rights, question)
-    limit = min(question.limit or sys.maxsize, get_conf().MAX_GROUPS)
+def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
+    """The table of a query. Raises InvalidQuery and TooSlow."""
+    plan = _Plan(rights, query)
+    queryset = _matching(rights, query)
+    limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
     try:
         found = _groups(plan, queryset, limit + 1) if plan.groups else _total(plan, queryset)
     except (DataError, OperationalError) as error:
         if isinstance(error, OperationalError) and "integer overflow" not in str(error):
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
-        raise InvalidQuestion.one("measures", message) from None
+        raise InvalidQuery.one("measures", message) from None
     return _table(plan, found, limit)
 
 
-def _matching(rights: ModelRights, question: Question) -> models.QuerySet[Any]:
+def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any]:
     """The rows that meet the conditions."""
     queryset = rights.bare_rows()
-    if question.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, question.filter))
-    if question.search:
-        queryset = queryset.filter(filters.search(rights, question.search))
+    if query.filter:
+        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+    if query.search:
+        queryset = queryset.filter(filters.search(rights, query.search))
     return queryset
 
 
@@ -213,7 +213,7 @@ def _table(plan: _Plan, found: Sequence[Any], limit: int) -> Table:
         notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters.")
     if len(found) > limit:
         more = "Ask for a higher limit, or narrow" if limit < conf.MAX_GROUPS else "Narrow"
-        notes.append(f"There are more groups than these {limit}. {more} the question with filter or having.")
+        notes.append(f"There are more groups than these {limit}. {more} the query with filter or having.")
     kept = within_bytes(rows)
     if kept < len(rows):
         size = conf.page_bytes // 3

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
 
+from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import ToolError
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
-from mcp_django.protocol.errors import (
-    InternalError,
-    LimitExceeded,
-    MCPError,
-    ResourceNotFound,
-    ResourceRefused,
-)
+from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import annotating, files, function, parts, queries, rows, uris
 from mcp_django.resources import templates as model_templates
-from mcp_django.resources.filters import InvalidQuestion
-from mcp_django.resources.function import PlainResource
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.function import FunctionResource
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_schema
 from mcp_django.resources.templates import MIME_TYPE
@@ -48,7 +41,7 @@ def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
     with translation.override(settings.LANGUAGE_CODE):
         collections = [_describe_collection(model, dated=dated) for model in rights.models()]
     declared = available(exchange.site, exchange.request)
-    plain_ones = [item for item in declared if isinstance(item, PlainResource)]
+    plain_ones = [item for item in declared if isinstance(item, FunctionResource)]
     return collections + [item.describe(exchange.request, dated=dated) for item in plain_ones]
 
 
@@ -72,7 +65,7 @@ def templates(exchange: Exchange) -> list[JSON]:
             }
         )
     declared = available(exchange.site, exchange.request)
-    return described + [template.describe() for template in declared if isinstance(template, PlainTemplate)]
+    return described + [template.describe() for template in declared if isinstance(template, FunctionTemplate)]
 
 
 def read(exchange: Exchange, uri: str) -> JSON | None:
@@ -88,21 +81,19 @@ def read(exchange: Exchange, uri: str) -> JSON | None:
     return contents
 
 
-def available(site: MCPSite, request: MCPRequest) -> list[PlainResource | PlainTemplate]:
+def available(site: MCPSite, request: MCPRequest) -> list[FunctionResource | FunctionTemplate]:
     """The declared resources and templates that the request's principal may read."""
     return [resource for resource in site.resources.values() if _may_read(resource, request)]
 
 
-def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> PlainResource | PlainTemplate | None:
+def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
     """What is declared for the URI, if the request's principal may read it."""
     resource = site.find_resource(uri)
     return resource if resource is not None and _may_read(resource, request) else None
 
 
-def _may_read(resource: PlainResource | PlainTemplate, request: MCPRequest) -> bool:
-    if READ not in request.mcp.scopes:
-        return False
-    return ask(partial(resource.is_available, request), False, f"resource {resource.uri}")
+def _may_read(resource: FunctionResource | FunctionTemplate, request: MCPRequest) -> bool:
+    return decide(request, READ, None, resource.is_available, f"resource {resource.uri}") is ALLOWED
 
 
 def _read_plain(exchange: Exchange, uri: str) -> JSON | None:
@@ -136,7 +127,7 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         return None if record is None else function.contents(uri, MIME_TYPE, record.values)
     try:
         return function.contents(uri, MIME_TYPE, _answer(model, target))
-    except InvalidQuestion as error:
+    except InvalidQuery as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 
 

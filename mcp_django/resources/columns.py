@@ -1,4 +1,4 @@
-"""What a question may name: columns of a model and of those that it points to, its relations, and what is computed.
+"""What a query may name: columns of a model and of those that it points to, its relations, and what is computed.
 
 A hidden row that a relation leads to reads as null, and no condition can find it: whatever is said of a related row is
 said of the rows that the principal may see, never of the joined table (``ModelRights.rows``).
@@ -46,7 +46,7 @@ COMPUTED = Kind("computed", {}, (), refuse, lambda value: value, orderable=False
 class Column:
     """A readable field of a model, or of one that its foreign keys lead to."""
 
-    #: As a question names it: ``name``, ``origin__name``.
+    #: As a query names it: ``name``, ``origin__name``.
     name: str
     field: AnyField
     kind: Kind
@@ -271,5 +271,5 @@ class Computed:
         return html.unescape(strip_tags(value)) if hasattr(value, "__html__") else DATA.write(value)
 
 
-#: What a question may ask to read.
+#: What a query may ask to read.
 Output = Column | RelatedCount | RelatedList | Computed

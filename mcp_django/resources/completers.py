@@ -13,11 +13,12 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 from django.db.models import Q
 
+from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
 from mcp_django.db import reading
 from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
@@ -53,12 +54,12 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
     plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
-    if isinstance(plain, PlainTemplate):
+    if isinstance(plain, FunctionTemplate):
         return {name: _of_variable(exchange, plain, name) for name in plain.variables}
     return None if plain is None else {}
 
 
-def _of_variable(exchange: Exchange, template: PlainTemplate, name: str) -> Completer:
+def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
     function = template.complete.get(name)
     if function is None:
         return nothing
@@ -134,7 +135,7 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
     if search and typed.strip() and model.searchable:
-        with suppress(filters.InvalidQuestion):  # It is too long to be one.
+        with suppress(filters.InvalidQuery):  # It is too long to be one.
             conditions.append(filters.search(model, typed))
     found: dict[str, None] = {}
     complete = True
@@ -184,7 +185,7 @@ def _beginnings(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
 def _integers(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     sign, digits = (-1, typed[1:]) if typed.startswith("-") else (1, typed)
     connection = connections[model.rows().db]
-    bounds = connection.ops.integer_field_range(column_of(column.field).get_internal_type())
+    bounds = integer_range(connection, column_of(column.field).get_internal_type())
     lowest, highest = (bounds[0] or 0, bounds[1] or 0) if any(bounds) else (-_MAX_INTEGER, _MAX_INTEGER)
     limit = highest if sign > 0 else -lowest
     if typed == "-":
@@ -207,7 +208,7 @@ def _uuids(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     if not _HEX.fullmatch(digits):
         return
     connection = connections[model.rows().db]
-    if connection.vendor == "mysql" and connection.features.has_native_uuid_field:
+    if connection.vendor == "mysql" and has_uuid_type(connection):
         # MariaDB sorts them by other bytes than they begin with.
         text = str(uuid.UUID(digits.ljust(32, "0")))
         yield column.condition("startswith", text[: len(digits) + sum(len(digits) > at for at in (8, 12, 16, 20))])

@@ -15,10 +15,11 @@ from django.db import models
 from django.db.models import Q, lookups
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import FieldError, field_error, unknown_name
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
 from mcp_django.resources.policy import ModelRights, SearchField, split_path
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 MAX_SEARCH_CHARS = 200
@@ -40,15 +41,15 @@ _PART_COMPARISONS = ("gt", "gte", "lt", "lte")
 _MAX_ERRORS = 20
 
 
-class InvalidQuestion(Exception):
-    """A question that cannot be asked, with what is wrong in it and what would be right."""
+class InvalidQuery(Exception):
+    """A query that cannot be answered, with what is wrong in it and what would be right."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(error["message"] for error in errors))
         self.errors = list(errors)
 
     @classmethod
-    def one(cls, field: str, message: str, received: Any = None) -> InvalidQuestion:
+    def one(cls, field: str, message: str, received: Any = None) -> InvalidQuery:
         return cls([field_error(field, message, received)])
 
 
@@ -69,7 +70,7 @@ class Order:
 
 
 def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
-    """What is asked to be read, or all columns; the primary key always first. Raises InvalidQuestion."""
+    """What is asked to be read, or all columns; the primary key always first. Raises InvalidQuery."""
     if not names:
         return list(rights.columns.values())
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
@@ -78,14 +79,14 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
             chosen.setdefault(name, _output(rights, name))
     limit = get_conf().MAX_RELATIONS
     if len({path for output in chosen.values() for path in _relations_of(output)}) > limit:
-        raise InvalidQuestion.one("fields", f"follow more than {limit} relations (MAX_RELATIONS).")
+        raise InvalidQuery.one("fields", f"follow more than {limit} relations (MAX_RELATIONS).")
     return list(chosen.values())
 
 
 def _relations_of(output: Output) -> Iterator[str]:
     """The paths of the relations that must be followed to read it."""
     if isinstance(output, RelatedCount | RelatedList):
-        # Each list is a question of its own, for each row.
+        # Each list takes a query of its own, for each row.
         yield output.name
     elif isinstance(output, Column):
         yield from ("__".join(step.name for step in output.via[: count + 1]) for count in range(len(output.via)))
@@ -105,7 +106,7 @@ def _output(rights: ModelRights, name: str) -> Output:
         inner = relation.related.column(rest or "pk", get_conf().MAX_RELATION_DEPTH - 1)
         if inner is not None and not inner.kind.linked:
             return RelatedList(name, relation, inner)
-    raise InvalidQuestion.one("fields", unknown_path("field", rights, name, readable(rights)), name)
+    raise InvalidQuery.one("fields", unknown_path("field", rights, name, readable(rights)), name)
 
 
 def readable(rights: ModelRights) -> list[str]:
@@ -127,13 +128,13 @@ def unknown_path(what: str, rights: ModelRights, path: str, allowed: Sequence[st
 
 
 def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
-    """The order of rows, which always ends with the primary key. Raises InvalidQuestion for a name of the agent's.
+    """The order of rows, which always ends with the primary key. Raises InvalidQuery for a name of the agent's.
 
     Without names the model's own order holds, less what the rights hide: a cursor carries the values of its columns.
     """
     if names:
         if len(names) > MAX_ORDERS:
-            raise InvalidQuestion.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
+            raise InvalidQuery.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
         orders = [_order(rights, name) for name in names]
     else:
         orders = [found for item in rights.ordering if (found := _declared_order(rights, item)) is not None]
@@ -158,7 +159,7 @@ def _order(rights: ModelRights, name: str) -> Order:
         column, descending = computed.order, descending != computed.descending
     if column is None or not column.can_order:
         allowed = [*rights.orderable, *(name for name, computed in rights.computed.items() if computed.order)]
-        raise InvalidQuestion.one("order_by", unknown_path("field to order by", rights, bare, allowed), name)
+        raise InvalidQuery.one("order_by", unknown_path("field to order by", rights, bare, allowed), name)
     return Order(column, descending)
 
 
@@ -180,16 +181,16 @@ def _declared_order(rights: ModelRights, item: Any) -> Order | None:
 
 
 def search(rights: ModelRights, text: str) -> Q:
-    """Every word of the text in any of the search fields, as the admin's search box. Raises InvalidQuestion."""
+    """Every word of the text in any of the search fields, as the admin's search box. Raises InvalidQuery."""
     if not rights.searchable:
-        raise InvalidQuestion.one("search", f"{rights.label} has no search fields. Use filter.", text)
+        raise InvalidQuery.one("search", f"{rights.label} has no search fields. Use filter.", text)
     if len(text) > MAX_SEARCH_CHARS:
-        raise InvalidQuestion.one("search", f"must not be longer than {MAX_SEARCH_CHARS} characters", text)
+        raise InvalidQuery.one("search", f"must not be longer than {MAX_SEARCH_CHARS} characters", text)
     words = text.split()
     if len(words) > get_conf().MAX_FILTER_CONDITIONS:
-        raise InvalidQuestion.one("search", f"at most {get_conf().MAX_FILTER_CONDITIONS} words.", text)
+        raise InvalidQuery.one("search", f"at most {get_conf().MAX_FILTER_CONDITIONS} words.", text)
     if "\x00" in text:
-        raise InvalidQuestion.one("search", "must not hold null characters", text)
+        raise InvalidQuery.one("search", "must not hold null characters", text)
     condition = Q()
     for word in words:
         anywhere = Q(("pk__in", []))
@@ -214,12 +215,12 @@ def filter_condition(rights: ModelRights, asked: JSON) -> Q:
     """The condition of a filter: ``{"field__lookup": value}``, all of them, with ``any``, ``all`` and ``not``.
 
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
-    related row must meet whole. Raises InvalidQuestion, which names every condition that is wrong.
+    related row must meet whole. Raises InvalidQuery, which names every condition that is wrong.
     """
     reader = _FilterReader()
     condition = reader.read(asked, "filter", _Place(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH))
     if reader.errors:
-        raise InvalidQuestion(reader.errors)
+        raise InvalidQuery(reader.errors)
     return condition
 
 
@@ -283,7 +284,7 @@ class _FilterReader:
 
     def read(self, asked: Any, where: str, place: _Place) -> Q:
         if place.depth > self.conf.MAX_FILTER_DEPTH:
-            raise InvalidQuestion.one(where, f"nested more than {self.conf.MAX_FILTER_DEPTH} deep (MAX_FILTER_DEPTH).")
+            raise InvalidQuery.one(where, f"nested more than {self.conf.MAX_FILTER_DEPTH} deep (MAX_FILTER_DEPTH).")
         if not isinstance(asked, dict):
             return self._wrong(where, 'must be an object, as {"name__icontains": "x"}', asked)
         if place.depth and not asked:
@@ -366,14 +367,14 @@ class _FilterReader:
         return self._wrong(where, unknown_name(f"lookup or field of {name}", lookup, allowed), value)
 
     def _follow(self, name: str, model: ModelRights, where: str, place: _Place) -> _Place:
-        """The place at the other end of a relation. Raises InvalidQuestion where that is too far, or one too many."""
+        """The place at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
         self.relations += 1
         if place.reach <= 0:
             limit = self.conf.MAX_RELATION_DEPTH
-            raise InvalidQuestion.one(where, f"follows relations more than {limit} deep (MAX_RELATION_DEPTH).")
+            raise InvalidQuery.one(where, f"follows relations more than {limit} deep (MAX_RELATION_DEPTH).")
         if self.relations > self.conf.MAX_RELATIONS:
             limit = self.conf.MAX_RELATIONS
-            raise InvalidQuestion.one(where, f"more than {limit} conditions on related rows (MAX_RELATIONS).")
+            raise InvalidQuery.one(where, f"more than {limit} conditions on related rows (MAX_RELATIONS).")
         return place.beyond(name, model)
 
     def _asks_for_null(self, path: str, value: Any, model: ModelRights) -> str:
@@ -411,10 +412,10 @@ class _FilterReader:
         self.conditions += 1
         if self.conditions > self.conf.MAX_FILTER_CONDITIONS:
             limit = self.conf.MAX_FILTER_CONDITIONS
-            raise InvalidQuestion.one(where, f"more than {limit} conditions (MAX_FILTER_CONDITIONS).")
+            raise InvalidQuery.one(where, f"more than {limit} conditions (MAX_FILTER_CONDITIONS).")
 
     def _wrong(self, where: str, message: str, received: Any) -> Q:
         self.errors.append(field_error(where, message, received))
         if len(self.errors) >= _MAX_ERRORS:
-            raise InvalidQuestion(self.errors)
+            raise InvalidQuery(self.errors)
         return Q()

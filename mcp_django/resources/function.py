@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.content import write_annotations
 from mcp_django.hooks import ask
 from mcp_django.types import JSON
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class PlainResource:
+class FunctionResource:
     """One URI whose contents a function of the request gives: text, bytes, or anything that JSON can say."""
 
     uri: str
@@ -42,7 +43,7 @@ class PlainResource:
         check_annotations(self.uri, self.annotations)
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def describe(self, request: MCPRequest, *, dated: bool = True) -> JSON:
         described: JSON = {"uri": self.uri, "name": self.name, "mimeType": self.mime_type}

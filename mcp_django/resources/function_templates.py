@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.completion import Function
 from mcp_django.content import write_annotations
 from mcp_django.resources.function import check_annotations, contents
@@ -34,7 +35,7 @@ _ALWAYS_ENCODED = frozenset("/?#{}")
 
 
 @dataclass(frozen=True)
-class PlainTemplate:
+class FunctionTemplate:
     """URIs whose contents a function of the request and of their variables gives: ``f(request, id)``.
 
     A value is decoded once, and never ``.``, ``..`` or empty, nor does it hold null characters; in a ``file:`` URI it
@@ -121,7 +122,7 @@ class PlainTemplate:
             return None
         return dict(zip(self.variables, values, strict=True))
 
-    def overlaps(self, other: PlainTemplate) -> bool:
+    def overlaps(self, other: FunctionTemplate) -> bool:
         """Whether some URI is one of both."""
         mine, theirs = self._tokens, other._tokens
         seen, waiting = set(), [(0, 0)]
@@ -151,7 +152,7 @@ class PlainTemplate:
         return tokens
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def describe(self) -> JSON:
         described: JSON = {"uriTemplate": self.uri, "name": self.name, "mimeType": self.mime_type}

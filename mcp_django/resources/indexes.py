@@ -9,11 +9,10 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.expressions import OrderBy
 
+from mcp_django.compat.models import is_sorted
+
 #: One place of an order or of an index: the name of a column, or an expression; and whether it is descending.
 Term = tuple[Any, bool]
-
-#: Suffixes of the classes of index that are sorted: hash, GIN, GiST and BRIN indexes answer no order.
-_SORTED = frozenset({"idx", "btree"})
 
 
 def is_indexed(model: type[models.Model], names: Sequence[str]) -> bool:
@@ -94,9 +93,8 @@ def _indexes(model: type[models.Model]) -> Iterator[list[Term]]:
             if field.db_index or field.unique:
                 yield [(field.name, False)]
         for index in opts.indexes:
-            if index.suffix in _SORTED and _is_whole(index):
-                names = [f"-{name}" if order else name for name, order in index.fields_orders]
-                yield _terms(owner, [*names, *index.expressions])
+            if is_sorted(index) and _is_whole(index):
+                yield _terms(owner, [*index.fields, *index.expressions])
         for constraint in opts.constraints:
             if isinstance(constraint, models.UniqueConstraint) and _is_whole(constraint):
                 yield _terms(owner, [*constraint.fields, *constraint.expressions])

@@ -1,6 +1,6 @@
 """Keyset pagination: a page starts after the values of the last row, so that the last page costs what the first costs.
 
-A cursor is the values of the order's columns in the last row, signed, and bound to the principal and the question. The
+A cursor is the values of the order's columns in the last row, signed, and bound to the principal and the query. The
 condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a, …)`` answers on all databases,
 and nulls are their own query, in the place where the database sorts them.
 """
@@ -17,7 +17,8 @@ from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import Q
 
-from mcp_django.resources.filters import InvalidQuestion, Order
+from mcp_django.compat.connections import sorts_nulls_last
+from mcp_django.resources.filters import InvalidQuery, Order
 from mcp_django.resources.kinds import column_of
 
 _SALT = "mcp_django.resources.keyset"
@@ -28,8 +29,8 @@ MAX_CURSOR_CHARS = 2_000
 _SHORT_CHARS = 100
 
 
-def question_digest(*parts: Any) -> str:
-    """Names a question: equal questions have equal digests."""
+def query_digest(*parts: Any) -> str:
+    """Names a query: equal queries have equal digests."""
     from mcp_django.protocol.jsonrpc import encode
 
     return hashlib.sha256(encode(parts)).hexdigest()[:24]
@@ -47,16 +48,16 @@ def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str |
 
 
 def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
-    """The values that a page starts after. Raises InvalidQuestion for a cursor that is not of this question."""
+    """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
     try:
         signed_digest, signed_key, values = signing.Signer(salt=_SALT).unsign_object(cursor)
         if (signed_digest, signed_key) != (digest, principal_key) or len(values) != len(orders):
             raise ValueError
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
     except (signing.BadSignature, ValueError, TypeError, ValidationError):
-        raise InvalidQuestion.one(
+        raise InvalidQuery.one(
             "cursor",
-            "not a cursor of this question: use next_cursor of the previous page and leave every other argument as it "
+            "not a cursor of this query: use next_cursor of the previous page and leave every other argument as it "
             "was, or leave the cursor out to start again.",
             cursor,
         ) from None
@@ -78,7 +79,7 @@ def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> It
     order, value, last = orders[0], after[0], len(orders) == 1
     path = order.column.path
     nullable = order.column.nullable
-    nulls_last = connections[alias].features.nulls_order_largest != order.descending
+    nulls_last = sorts_nulls_last(connections[alias]) != order.descending
     if value is None:
         if not last:
             for rest in segments(orders[1:], after[1:], alias=alias):

@@ -23,6 +23,7 @@ from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
 
+from mcp_django.compat.connections import integer_range
 from mcp_django.conf import get_conf
 from mcp_django.resources.patterns import read_pattern
 from mcp_django.types import AnyField
@@ -51,7 +52,7 @@ _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 #: Deeper JSON than this is more than the encoder takes.
 MAX_JSON_DEPTH = 100
 
-#: Longer values are no question that a person would ask, and too long for a pattern on SQLite.
+#: Longer values are nothing that a person would search for, and too long for a pattern on SQLite.
 _MAX_TEXT_CHARS = 10_000
 
 _MAX_DURATION = datetime.timedelta(days=100_000_000)
@@ -106,7 +107,7 @@ def _read_integer(field: AnyField, value: Any) -> int:
     if isinstance(value, str) and not _INTEGER.fullmatch(value.strip()):
         raise ValidationError("must be an integer")
     number = int(value)
-    low, high = connections["default"].ops.integer_field_range(column_of(field).get_internal_type())
+    low, high = integer_range(connections["default"], column_of(field).get_internal_type())
     if (low is not None and number < low) or (high is not None and number > high) or abs(number) > 2**63 - 1:
         raise ValidationError("is out of range")
     return number

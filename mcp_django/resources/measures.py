@@ -17,9 +17,8 @@ from django.db import models
 from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, functions
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
-from mcp_django.exceptions import unknown_name
 from mcp_django.resources.columns import Column
-from mcp_django.resources.filters import InvalidQuestion, unknown_path
+from mcp_django.resources.filters import InvalidQuery, unknown_path
 from mcp_django.resources.kinds import (
     BOOLEAN,
     DATE,
@@ -34,6 +33,7 @@ from mcp_django.resources.kinds import (
     column_of,
 )
 from mcp_django.resources.policy import ModelRights
+from mcp_django.suggestions import unknown_name
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)
@@ -125,9 +125,9 @@ class _Deviation(_Float, StdDev):
     """The standard deviation of all values of a group; SQLite's, which Python computes, fails on nulls."""
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
-        copy = self.copy()
-        copy.filter = IsNull(self.get_source_expressions()[0], False)
-        return copy.as_sql(compiler, connection, **context)
+        value = self.get_source_expressions()[0]
+        # Made anew, since Django wraps the filter when it is given, from 6.0 on.
+        return type(self)(value, filter=IsNull(value, False)).as_sql(compiler, connection, **context)
 
 
 def _sum(value: Any, column: Column) -> Any:
@@ -248,21 +248,21 @@ class Measure:
 
 
 def group_of(rights: ModelRights, name: str) -> Group:
-    """What a name of ``group_by`` means. Raises InvalidQuestion."""
+    """What a name of ``group_by`` means. Raises InvalidQuery."""
     column, part = rights.column_and_lookup(name)
     if column is None:
         text = _no_column("field to group by", rights, name, _groupable(rights))
-        raise InvalidQuestion.one("group_by", text, name)
+        raise InvalidQuery.one("group_by", text, name)
     if not column.kind.orderable:
         message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."
-        raise InvalidQuestion.one("group_by", f"{message} {_allowed(_groupable(rights))}", name)
+        raise InvalidQuery.one("group_by", f"{message} {_allowed(_groupable(rights))}", name)
     if not part:
         return Group(name, column)
     parts = [key for key, item in PARTS.items() if column.kind in item.kinds]
     if part not in parts:
         what = f"part of {column.name}"
         text = unknown_name(what, part, parts) if column.related is None else unknown_path("field", rights, name, ())
-        raise InvalidQuestion.one("group_by", text, name)
+        raise InvalidQuery.one("group_by", text, name)
     return Group(name, column, PARTS[part])
 
 
@@ -272,28 +272,28 @@ def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]
     if relation is None:
         return unknown_path(what, rights, path, allowed)
     label = relation.related.label
-    instead = f"Name its rows in filter, one question after the other, or ask {label} itself."
+    instead = f"Name its rows in filter, one call after the other, or ask {label} itself."
     if not relation.field.many_to_many:
         instead = f"Ask {label} itself, grouped by {relation.field.name}."
     return f"{relation.name} leads to many rows of {label}, so that a row would count more than once. {instead}"
 
 
 def measure_of(rights: ModelRights, name: str, where: str) -> Measure:
-    """What a measure means that stands in the argument ``where``. Raises InvalidQuestion."""
+    """What a measure means that stands in the argument ``where``. Raises InvalidQuery."""
     if name == "count":
         return Measure(name)
     key, _, path = name.partition(":")
     function = FUNCTIONS.get(key)
     if function is None or not path:
         allowed = ["count", *(f"{item}:field" for item in FUNCTIONS)]
-        raise InvalidQuestion.one(where, unknown_name("measure", name, allowed), name)
+        raise InvalidQuery.one(where, unknown_name("measure", name, allowed), name)
     column = rights.column(path)
     own = [item.name for item in rights.columns.values() if function.takes(item)]
     if column is None:
-        raise InvalidQuestion.one(where, _no_column(f"field for {key}", rights, path, own), name)
+        raise InvalidQuery.one(where, _no_column(f"field for {key}", rights, path, own), name)
     if not function.takes(column):
         what = "keys" if function.is_arithmetic and _is_key(column) else f"{column.kind.name} values"
-        raise InvalidQuestion.one(where, f"{key} takes no {what}. {_allowed(own)}", name)
+        raise InvalidQuery.one(where, f"{key} takes no {what}. {_allowed(own)}", name)
     return Measure(name, function, column)
 
 

@@ -16,6 +16,8 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 from django.db.models import Q
 
+from mcp_django.access.permissions import ALLOWED, decide
+from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import ask
@@ -292,10 +294,7 @@ class ModelRights:
     def bare_rows(self) -> models.QuerySet[Any]:
         """The same rows without what ``get_queryset`` adds to them: an aggregate would count rows that it joins."""
         rows = self.rows()
-        query = rows.query
-        # What a condition on a foreign key's own column needs of the other table is no join in the end.
-        tables = [alias for alias in query.alias_map if query.alias_refcount[alias]]
-        if len(tables) <= 1 and not (query.annotations or query.distinct or query.extra or query.group_by):
+        if queries.has_one_table(rows):
             return rows
         return self.model._base_manager.using(rows.db).filter(pk__in=rows.values("pk"))
 
@@ -322,18 +321,18 @@ class ModelRights:
         queryset: models.QuerySet[Any] = self._ask("get_queryset", _REFUSED)
         if queryset is _REFUSED:
             return self.model._default_manager.none()
-        if queryset.query.is_sliced or queryset.query.combinator:
+        if queries.is_sliced_or_combined(queryset):
             logger.error(
                 "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",
                 self.model_mcp,
             )
             return self.model._default_manager.none()
-        if self.rights.from_primary and queryset._db is None:  # type: ignore[attr-defined]
+        if self.rights.from_primary and not queries.names_database(queryset):
             queryset = queryset.using(router.db_for_write(self.model))
-        if _picks(queryset):
+        if queries.picks_rows(queryset):
             # Its own order says which row of each group it is.
             return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
-        if _doubles(queryset):
+        if queries.may_double_rows(queryset):
             return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
         return queryset
 
@@ -342,7 +341,7 @@ class ModelRights:
         """Whether the principal may see some rows and not others."""
         if self.model_mcp.checks_objects:
             return True
-        return not (shows_every_row(self.model_mcp) or is_unscoped(self._queryset))
+        return not (shows_every_row(self.model_mcp) or queries.has_every_row(self._queryset))
 
 
 class Rights:
@@ -383,11 +382,13 @@ class Rights:
 
     def _look_up(self, label: str) -> ModelRights | None:
         model_mcp = self.site.models.get(label)
-        if model_mcp is None or READ not in self.request.mcp.scopes:
+        if model_mcp is None:
             return None
-        allowed = ask(lambda: model_mcp.has_view_permission(self.request), False, model_mcp, "has_view_permission")
+        hook = model_mcp.has_view_permission
+        if decide(self.request, READ, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
+            return None
         found = ModelRights(self, model_mcp)
-        return found if allowed and found.has_readable_key else None
+        return found if found.has_readable_key else None
 
 
 @lru_cache(maxsize=10_000)
@@ -419,26 +420,3 @@ def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]
 def _is_parent_link(field: models.ForeignKey[Any, Any]) -> bool:
     """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
     return bool(getattr(field.remote_field, "parent_link", False))
-
-
-def _doubles(queryset: models.QuerySet[Any]) -> bool:
-    """Whether the queryset may hold a row more than once, since it joins the many rows that a row has."""
-    query = queryset.query
-    joins = (getattr(join, "join_field", None) for join in query.alias_map.values())
-    return not (query.distinct or query.group_by) and any(
-        getattr(join, "one_to_many", False) or getattr(join, "many_to_many", False) for join in joins
-    )
-
-
-def _picks(queryset: models.QuerySet[Any]) -> bool:
-    """Whether a row is in the queryset or not by the others of its group: a condition more would let others in."""
-    query = queryset.query
-    return bool(query.distinct_fields) or query.where.contains_over_clause
-
-
-def is_unscoped(queryset: models.QuerySet[Any]) -> bool:
-    """Whether the queryset holds every row of its table."""
-    query = queryset.query
-    return not (
-        query.where or query.is_sliced or query.distinct or query.combinator or query.extra or query.is_empty()
-    ) and (all(join.join_type is None for join in query.alias_map.values() if hasattr(join, "join_type")))

@@ -13,11 +13,11 @@ from django.db import models
 
 from mcp_django.exceptions import FieldError
 from mcp_django.resources import aggregates, rows, templates, uris
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights, split_path
 from mcp_django.types import JSON
 
-Query = Sequence[tuple[str, str]]
+Parameters = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,25 +33,25 @@ class Answer:
 
 
 def answer(model: ModelRights, target: uris.Target) -> Answer:
-    """The answer to the query of a collection or an aggregate. Raises InvalidQuestion and TooSlow."""
+    """The answer to the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
     if target.kind == "aggregate":
-        table = aggregates.aggregate(model, aggregate_question(target.query))
+        table = aggregates.aggregate(model, aggregate_query(target.query))
         return Answer({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
-    page = rows.find(model, question(target.query))
+    page = rows.find(model, record_query(target.query))
     values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
     if page.total is not None:
         values["total"] = page.total
     return Answer(values, page.notes, page.next_cursor)
 
 
-def question(query: Query) -> rows.Question:
-    """The question of a collection's query: all of its conditions must hold. Raises InvalidQuestion."""
+def record_query(query: Parameters) -> rows.RecordQuery:
+    """What a collection is asked by the query of its URI: all of its conditions must hold. Raises InvalidQuery."""
     values = _values(query)
     total = values.pop("total", "false")
     if total not in ("true", "false"):
         message = "must be true or false. A field of that name is compared by total__exact."
-        raise InvalidQuestion.one("total", message, total)
-    return rows.Question(
+        raise InvalidQuery.one("total", message, total)
+    return rows.RecordQuery(
         limit=_limit(values),
         cursor=values.pop("cursor", None),
         total=total == "true",
@@ -62,16 +62,16 @@ def question(query: Query) -> rows.Question:
     )
 
 
-def aggregate_question(query: Query) -> aggregates.Question:
-    """The question of an aggregate's query, within the limits that aggregate_records has. Raises InvalidQuestion."""
+def aggregate_query(query: Parameters) -> aggregates.AggregateQuery:
+    """The same of an aggregate, within the limits of aggregate_records. Raises InvalidQuery."""
     values = _values(query)
     for name in ("cursor", "fields", "having", "total"):
         if name in values:
             instead = "Write having.count__gte=10. " if name == "having" else "groups have none: leave it out. "
             message = f"{instead}A field of that name is compared by {name}__exact."
-            raise InvalidQuestion.one(name, message, values[name])
+            raise InvalidQuery.one(name, message, values[name])
     conditions = {name: values.pop(name) for name in list(values) if name.startswith(uris.HAVING)}
-    asked = aggregates.Question(
+    asked = aggregates.AggregateQuery(
         group_by=_names(values, "group_by"),
         measures=_names(values, "measures") or ("count",),
         having={name.removeprefix(uris.HAVING): value for name, value in conditions.items()},
@@ -87,22 +87,22 @@ def aggregate_question(query: Query) -> aggregates.Question:
         ("order_by", asked.order_by, aggregates.MAX_GROUP_BY),
     ):
         if len(given) > most:
-            raise InvalidQuestion.one(name, f"at most {most}.", len(given))
+            raise InvalidQuery.one(name, f"at most {most}.", len(given))
     return asked
 
 
-def in_query(error: InvalidQuestion) -> list[FieldError]:
-    """What is wrong with a question that a URI asks, by the parameters of its query."""
+def in_query(error: InvalidQuery) -> list[FieldError]:
+    """What is wrong with the query of a URI, by its parameters."""
     return [{**wrong, "field": wrong["field"].removeprefix("filter.")} for wrong in error.errors]
 
 
 def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
     """The other models whose rows a query looks at by name, by the parameters that lead there.
 
-    Raises InvalidQuestion where the query cannot be asked; asks nothing of the database.
+    Raises InvalidQuery where the query cannot be asked; asks nothing of the database.
     """
     if target.kind == "aggregate":
-        asked = aggregate_question(target.query)
+        asked = aggregate_query(target.query)
         aggregates.check(model, asked)
         paths = {
             "group_by": list(asked.group_by),
@@ -112,7 +112,7 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
         }
         search, conditions = asked.search, asked.filter
     else:
-        found = question(target.query)
+        found = record_query(target.query)
         rows.check(model, found)
         paths = {"fields": list(found.fields), "order_by": list(found.order_by)}
         search, conditions = found.search, found.filter
@@ -144,23 +144,23 @@ def _steps(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
         yield model.model
 
 
-def _values(query: Query) -> dict[str, str]:
+def _values(query: Parameters) -> dict[str, str]:
     """The parameters by name, each of which may stand once."""
     values: dict[str, str] = {}
     for name, value in query:
         if name in values:
-            raise InvalidQuestion.one(name, "stands twice in the query; for several values there is __in.", value)
+            raise InvalidQuery.one(name, "stands twice in the query; for several values there is __in.", value)
         values[name] = value
     if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
         message = "cannot be said in a URI: find_records takes it in its filter."
-        raise InvalidQuestion.one(grouped[0], message, values[grouped[0]])
+        raise InvalidQuery.one(grouped[0], message, values[grouped[0]])
     return values
 
 
 def _limit(values: dict[str, str]) -> int:
     limit = values.pop("limit", "")
     if limit and not (limit.isascii() and limit.isdigit() and int(limit[:9]) > 0):
-        raise InvalidQuestion.one("limit", "must be a positive integer", limit)
+        raise InvalidQuery.one("limit", "must be a positive integer", limit)
     return int(limit[:9] or 0)
 
 

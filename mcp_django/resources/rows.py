@@ -1,4 +1,4 @@
-"""Reading rows: a page of a question, or one record, as columns and JSON values."""
+"""Reading rows: a page of a query, or one record, as columns and JSON values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import ask
 from mcp_django.resources import filters, keyset
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.selecting import values_list
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
@@ -25,7 +25,7 @@ _MAX_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RecordQuery:
     """What an agent asks of one model."""
 
     filter: JSON = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A question that can be asked: what it reads, in which order, from which rows, after which one."""
+    """A query that can be asked: what it reads, in which order, from which rows, after which one."""
 
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
@@ -67,24 +67,23 @@ class _Plan:
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
     after: list[Any] | None
-    #: Its digest names the question in a cursor.
-    identity: tuple[Any, ...]
+    digest: str
 
     def place_of(self, row: Sequence[Any]) -> list[Any]:
         """The row's values of the order, after which the next row comes."""
         return [row[self.names.index(order.column.path)] for order in self.orders]
 
 
-def check(rights: ModelRights, question: Question) -> None:
-    """Raises InvalidQuestion where the question cannot be asked; asks nothing of the database."""
-    _plan(rights, question)
+def check(rights: ModelRights, query: RecordQuery) -> None:
+    """Raises InvalidQuery where the query cannot be asked; asks nothing of the database."""
+    _plan(rights, query)
 
 
-def find(rights: ModelRights, question: Question) -> Page:
-    """One page of rows. Raises InvalidQuestion."""
+def find(rights: ModelRights, query: RecordQuery) -> Page:
+    """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
-    plan = _plan(rights, question)
-    limit = min(question.limit or conf.DEFAULT_ROWS, conf.MAX_ROWS)
+    plan = _plan(rights, query)
+    limit = min(query.limit or conf.DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
     notes: list[str] = []
     raw = _with_related(rights, plan.outputs, found, notes)
@@ -95,18 +94,18 @@ def find(rights: ModelRights, question: Question) -> Page:
         notes.append(f"{what} were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
     if kept < len(rows):
         notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
-    if question.limit > conf.MAX_ROWS:
+    if query.limit > conf.MAX_ROWS:
         notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
         cursor = keyset.make_cursor(
-            plan.place_of(found[kept - 1]), keyset.question_digest(*plan.identity), rights.rights.request.mcp.key
+            plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.principal.key
         )
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
         notes.append("None of the rows that were looked at may be shown. Narrow the filter to look at others.")
-    total = _count(rights, plan, notes) if question.total else None
+    total = _count(rights, plan, notes) if query.total else None
     return Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
 
 
@@ -128,22 +127,22 @@ def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
     return total
 
 
-def _plan(rights: ModelRights, question: Question) -> _Plan:
-    orders = filters.order(rights, question.order_by)
+def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
+    orders = filters.order(rights, query.order_by)
     queryset = rights.rows()
-    if question.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, question.filter))
-    if question.search:
-        queryset = queryset.filter(filters.search(rights, question.search))
-    names = [order.name for order in orders]
-    identity = (rights.label, question.filter, question.search, names, rights.rights.site.name)
+    if query.filter:
+        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+    if query.search:
+        queryset = queryset.filter(filters.search(rights, query.search))
+    digest = keyset.query_digest(
+        rights.label, query.filter, query.search, [order.name for order in orders], rights.rights.site.name
+    )
     after = None
-    if question.cursor is not None:
-        digest = keyset.question_digest(*identity)
-        after = keyset.read_cursor(question.cursor, orders, digest, rights.rights.request.mcp.key)
+    if query.cursor is not None:
+        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    outputs = filters.outputs(rights, question.fields)
-    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
+    outputs = filters.outputs(rights, query.fields)
+    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
 
 
 def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -222,7 +221,7 @@ def _with_related(
 
 
 def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
-    """A question for each row: each is answered by an index, whatever the number of related rows is."""
+    """A query for each row: each is answered by an index, whatever the number of related rows is."""
     relation, limit, cut = output.relation, get_conf().MAX_RELATED, False
     columns = [output.column]
     owners = {row[0]: row[0] for row in rows}
@@ -250,7 +249,7 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
 
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
-    """One record, or None if there is none that the principal may see. Raises InvalidQuestion for a wrong field."""
+    """One record, or None if there is none that the principal may see. Raises InvalidQuery for a wrong field."""
     read = _by_values(rights, fields) if rights.serializer_class is None else partial(_by_serializer, rights, fields)
     try:
         value = rights.primary_key.kind.read(rights.primary_key.field, key)

@@ -21,7 +21,6 @@ from typing import Any, TypeGuard
 
 from django.db import models
 from django.db.models import Manager, Q, QuerySet
-from django.db.models.query import ModelIterable
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from rest_framework import fields as drf
@@ -29,15 +28,16 @@ from rest_framework import relations, serializers
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
+from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.exceptions import unknown_name
 from mcp_django.resources import kinds, rows, uris
 from mcp_django.resources.columns import Column, Relation
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.sources import Lead, follow
 from mcp_django.secrets import is_secret_name
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 AnySerializer = serializers.Serializer[Any]
@@ -83,11 +83,11 @@ class RecordSerializer:
         self._restrict(self.serializer, rights)
 
     def values(self, instance: models.Model, fields: Sequence[str] = ()) -> JSON:
-        """The record as JSON values: whole, or those of its ``fields``. Raises InvalidQuestion."""
+        """The record as JSON values: whole, or those of its ``fields``. Raises InvalidQuery."""
         for name in fields:
             if name not in self.serializer.fields:
                 allowed = list(self.serializer.fields)
-                raise InvalidQuestion.one("fields", unknown_name("field", name, allowed), name)
+                raise InvalidQuery.one("fields", unknown_name("field", name, allowed), name)
         if fields and not is_own(self.serializer, "to_representation"):
             for name in set(self.serializer.fields) - set(fields):
                 del self.serializer.fields[name]
@@ -197,7 +197,7 @@ class RecordSerializer:
             return value if self._may_see(value, rights) else None
         if isinstance(value, Manager):
             value = value.all()
-        if isinstance(value, QuerySet) and issubclass(value._iterable_class, ModelIterable):
+        if isinstance(value, QuerySet) and gives_instances(value):
             return self._shown_rows(value, rights or self.rights.rights.of_model(value.model), field)
         if isinstance(field, _LISTS) and not isinstance(value, _KNOWN):
             value = _begun(value)
@@ -211,7 +211,7 @@ class RecordSerializer:
         if rights is None:
             return []
         looks = (get_conf().MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
-        if rights.model_mcp.checks_objects or queryset.query.is_sliced or queryset.query.combinator:
+        if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
             queryset = queryset.filter(pk__in=rights.rows().using(queryset.db).values("pk"))

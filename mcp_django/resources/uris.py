@@ -48,7 +48,7 @@ class Target:
 
     @property
     def is_query(self) -> bool:
-        """Whether it is the answer to a question, and not all rows of a model."""
+        """Whether it is the answer to a query, and not all rows of a model."""
         return bool(self.query)
 
 

@@ -17,6 +17,7 @@ from django.utils import timezone, translation
 from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import LOG_LEVELS, Cancellation, Exchange, LogLevel, NoConnection
 from mcp_django.exchange.questions import InputRequired
 from mcp_django.exchange.running import RUNNING
@@ -26,7 +27,6 @@ from mcp_django.protocol.errors import (
     Forbidden,
     InternalError,
     LimitExceeded,
-    MCPError,
     RequestCancelled,
     TaskRefused,
     TaskTimedOut,
@@ -215,7 +215,7 @@ class Lookout:
         return get_conf().TASK_LEASE_SECONDS / 3
 
     def __enter__(self) -> Lookout:
-        RUNNING[store.subject(self._task.key)] = self._cancellation
+        RUNNING[self._task.key] = self._cancellation
         self._thread.start()
         return self
 

@@ -9,11 +9,12 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.completion import Completer
-from mcp_django.exceptions import field_error, unknown_name
+from mcp_django.exceptions import field_error
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
 from mcp_django.resources import completers
+from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
 
 

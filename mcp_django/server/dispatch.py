@@ -13,13 +13,14 @@ from mcp_types.methods import validate_client_request
 from pydantic import ValidationError
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
+from mcp_django.exchange.requests import Caller
 from mcp_django.protocol.errors import (
     InternalError,
     InvalidParams,
     LimitExceeded,
-    MCPError,
     MethodNotFound,
     PushUnavailable,
     RequestCancelled,
@@ -172,7 +173,7 @@ def _legacy_questions(exchange: Exchange, asked: InputRequired) -> Asked:
 def run(exchange: Exchange, method: Method) -> JSON | Listen:
     """The handler's result. Raises what it raises, and InputRequired."""
     request = exchange.request
-    request.exchange = exchange
+    request.mcp = exchange
     try:
         # The context outside: what it undoes when it is left must be undone for a cancelled request too.
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
@@ -180,7 +181,8 @@ def run(exchange: Exchange, method: Method) -> JSON | Listen:
                 raise RequestCancelled
             return method.handler(exchange)
     finally:
-        del request.exchange
+        # Exchange and request would keep each other until garbage is collected.
+        request.mcp = Caller(exchange.principal)
 
 
 def shape(exchange: Exchange, method: Method, result: JSON) -> JSON:

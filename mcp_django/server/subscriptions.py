@@ -14,7 +14,8 @@ from mcp_django.protocol.jsonrpc import (
     notification_message,
     result_message,
 )
-from mcp_django.push.listeners import LISTS, Listener, watch
+from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.subscriptions import watch
 from mcp_django.server.tasks import watched
 from mcp_django.types import JSON
 

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel, StrictStr
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import field_error
+from mcp_django.exceptions import MissingCapability, field_error
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.protocol.errors import InvalidParams, MissingCapability
+from mcp_django.protocol.errors import InvalidParams
 from mcp_django.protocol.extensions import TASKS_CAPABILITY
 from mcp_django.tasks import answers, store
 from mcp_django.tasks.framework import is_offered

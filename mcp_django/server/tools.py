@@ -6,8 +6,9 @@ A list is read anew, by whatever process: who was told that it has changed is gi
 from __future__ import annotations
 
 from mcp_django.access.authentication import renew_principal
+from mcp_django.exceptions import MissingCapability
 from mcp_django.exchange.exchange import Exchange, RequestHeaders
-from mcp_django.protocol.errors import MissingCapability, ToolNotFound
+from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
 from mcp_django.tools import catalog
 from mcp_django.tools.mirrored import find_mismatch

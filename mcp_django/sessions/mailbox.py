@@ -1,4 +1,8 @@
-"""Messages from one process to another by way of the database: the bus tells of them, or the sweep finds them."""
+"""Messages from one process to another by way of the database.
+
+A control reports each message to the process that waits for it. Where no bus reaches that process, its sweep finds the
+message.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +13,42 @@ from django.db import router
 from django.utils import timezone
 
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import Control
 from mcp_django.events.transaction import note_control
 from mcp_django.models import PostedMessage
 
-#: Nobody holds the address of a message that was not taken by then.
+#: A message that was not taken by then has no recipient any more.
 _KEPT = timedelta(seconds=60)
 
 
-def put(address: str, body: str = "") -> None:
-    """Leave a message for whoever holds ``address``."""
+def put(control: Control, body: str = "") -> None:
+    """Leave a message for the process that waits for the control."""
     now = timezone.now()
     clear_away(PostedMessage.objects.filter(created_at__lte=now - _KEPT))
-    PostedMessage.objects.create(address=address, body=body, created_at=now)
-    note_control(router.db_for_write(PostedMessage), f"wake:{address}")
+    PostedMessage.objects.create(address=_address(control), body=body, created_at=now)
+    note_control(router.db_for_write(PostedMessage), control.kind, control.key)
 
 
-def waiting(address: str) -> int:
-    """How many messages wait for the address."""
-    return PostedMessage.objects.filter(address=address, created_at__gt=timezone.now() - _KEPT).count()
+def waiting(control: Control) -> int:
+    """The number of messages that were left and not taken yet."""
+    return PostedMessage.objects.filter(address=_address(control), created_at__gt=timezone.now() - _KEPT).count()
 
 
-def arrived(addresses: Collection[str]) -> set[str]:
-    """Those of the addresses for which there is something."""
+def arrived(controls: Collection[Control]) -> list[Control]:
+    """Those of the controls for which there is a message."""
+    addresses = {_address(control): control for control in controls}
     since = timezone.now() - _KEPT
     found = PostedMessage.objects.filter(address__in=addresses, created_at__gt=since)
-    return set(found.values_list("address", flat=True))
+    return [addresses[address] for address in set(found.values_list("address", flat=True))]
 
 
-def take(address: str) -> list[str]:
-    """What was left for the address, in its order; nobody else gets it."""
-    rows = PostedMessage.objects.filter(address=address).order_by("pk").values_list("pk", "body")
-    # Whoever deletes a message has it. In no transaction: SQLite lets none write that has read before.
+def take(control: Control) -> list[str]:
+    """The messages that were left, in their order. Each message is given to one caller only."""
+    rows = PostedMessage.objects.filter(address=_address(control)).order_by("pk").values_list("pk", "body")
+    # Deleting a message claims it: only one caller can. There is no transaction here, since SQLite refuses to write in
+    # one that has read before.
     return [body for key, body in list(rows) if PostedMessage.objects.filter(pk=key).delete()[0]]
+
+
+def _address(control: Control) -> str:
+    return f"{control.kind}:{control.key}"

@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.models import SSEConnection
 from mcp_django.sessions import mailbox
@@ -16,9 +17,9 @@ from mcp_django.sessions import mailbox
 _LEASE = timedelta(seconds=60)
 
 
-def address_of(key: str) -> str:
-    """The address at which the process that holds a stream waits for messages."""
-    return f"sse:{key}"
+def mail_of(key: str) -> Control:
+    """The control by which the process that holds a stream learns of messages to it."""
+    return Control(ControlKind.MAIL, key)
 
 
 def open_stream(owner: str) -> str:
@@ -38,9 +39,9 @@ def is_open(key: str, owner: str) -> bool:
 
 def post(key: str, body: str) -> bool:
     """Leave a message for the process that holds the stream. False: MAX_IN_FLIGHT messages wait there already."""
-    if mailbox.waiting(address_of(key)) >= get_conf().MAX_IN_FLIGHT:
+    if mailbox.waiting(mail_of(key)) >= get_conf().MAX_IN_FLIGHT:
         return False
-    mailbox.put(address_of(key), body)
+    mailbox.put(mail_of(key), body)
     # Before the client goes on.
     flush()
     return True
@@ -50,7 +51,7 @@ def renew_and_take(key: str) -> list[str] | None:
     """The messages that were posted to other processes; None where the stream was taken for dead."""
     if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
         return None
-    return mailbox.take(address_of(key))
+    return mailbox.take(mail_of(key))
 
 
 def forget(key: str) -> None:

@@ -1,4 +1,4 @@
-"""A legacy session over HTTP, kept in the database so that every process can serve it."""
+"""Sessions of legacy clients over HTTP, kept in the database so that every process can serve them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.events.transaction import note_control
 from mcp_django.exchange.running import RUNNING, running_key
@@ -24,7 +25,7 @@ from mcp_django.sessions import mailbox
 
 if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
-    from mcp_django.push.listeners import Subscription
+    from mcp_django.push.subscriptions import Subscription
     from mcp_django.sites import MCPSite
 
 
@@ -32,7 +33,7 @@ _MAX_CLIENT_BYTES = 4_000
 
 
 class StoredSession:
-    """The session as the protocol knows it, over its row."""
+    """A session of the protocol, on top of its row."""
 
     def __init__(self, row: Session) -> None:
         self.key = row.key
@@ -43,7 +44,7 @@ class StoredSession:
 
     @classmethod
     def open(cls, site: MCPSite, principal: Principal, revision: str, client: Client) -> StoredSession:
-        """A new session; those that have ended since are cleared away."""
+        """Open a new session, and clear away those that have expired."""
         clear_away(Session.objects.filter(expires_at__lte=timezone.now()))
         row = Session.objects.open(
             site=site.name, principal_key=principal.key, revision=revision, client=_bounded(client)
@@ -58,7 +59,7 @@ class StoredSession:
     def find(cls, site: MCPSite, principal: Principal, key: str) -> StoredSession:
         """The principal's session of that key. Raises SessionNotFound, for another's session too."""
         if not key.isprintable():
-            raise SessionNotFound  # PostgreSQL takes no null character, not even to look for it.
+            raise SessionNotFound  # PostgreSQL accepts no null character, not even in a condition.
         row = Session.objects.live().filter(pk=key[:64], site=site.name, principal_key=principal.key).first()
         if row is None or row.key != key:
             raise SessionNotFound
@@ -67,7 +68,7 @@ class StoredSession:
 
     def end(self) -> None:
         _end([self.key])
-        self._tell()
+        self._report()
 
     def set_log_level(self, level: str) -> None:
         self.log_level = level
@@ -89,28 +90,28 @@ class StoredSession:
                     digest=subscription.digest or "",
                 )
         except IntegrityError:
-            return  # Watched already, or the session has ended meanwhile.
-        self._tell()
+            return  # It is watched already, or the session has ended meanwhile.
+        self._report()
 
     def unsubscribe(self, uri: str) -> None:
         WatchedResource.objects.filter(session=self.key, uri_hash=_digest(uri)).delete()
-        self._tell()
+        self._report()
 
     def cancel(self, request_id: object) -> None:
-        """Stop a request of the session, wherever it is being answered; an unknown one is no fault."""
+        """Stop a request of the session, whichever process answers it. An unknown request is no error."""
         if not is_request_id(request_id):
             return
         key = running_key(self.key, cast("int | str", request_id))
         running = RUNNING.get(key)
         if running is None:
-            mailbox.put(f"cancel:{key}")
+            mailbox.put(Control(ControlKind.CANCEL, key))
         elif not running.cancelled:
             running.cancel()
             running.queries.interrupt()
 
-    def _tell(self) -> None:
-        """Let the process that holds the session's stream know, before the client gets its answer."""
-        note_control(self._alias, f"session:{self.key}")
+    def _report(self) -> None:
+        """Report the change to the process that holds the session's stream, before the client gets its answer."""
+        note_control(self._alias, ControlKind.SESSION, self.key)
         flush()
 
     @property
@@ -119,9 +120,9 @@ class StoredSession:
 
 
 def forget_answers(watched: Iterable[tuple[str, str]]) -> None:
-    """Sessions, each with the URI of a live query: another answer is told, so that the one that is kept holds no more.
+    """Clear the stored digests of live queries whose clients are about to be notified: (session, URI).
 
-    A stream that broke may have lost it: on the next one they are told once to look.
+    A stream that breaks may lose the notification. Without a digest, the client is notified once on its next stream.
     """
     sessions: dict[str, set[str]] = defaultdict(set)
     for session, uri in watched:
@@ -131,18 +132,18 @@ def forget_answers(watched: Iterable[tuple[str, str]]) -> None:
 
 
 def _end(keys: Collection[str]) -> None:
-    """End sessions, and clear them away; where one of their requests is in the way, the next new session does."""
+    """End sessions and delete their rows. If a request of theirs prevents that, the next new session deletes them."""
     sessions = Session.objects.filter(pk__in=keys)
     if not clear_away(sessions):
         sessions.update(expires_at=timezone.now())
 
 
 def _bounded(client: Client) -> Client:
-    """What is kept of what a client says of itself: names, and no more than fits a row."""
+    """A client's description of itself, cut to names if it is too large for a row."""
     # PostgreSQL's JSON holds no null character.
-    said = encode([client.info, client.capabilities]).replace(rb"\u0000", rb"\ufffd")
-    info, capabilities = from_json(said)
-    if len(said) <= _MAX_CLIENT_BYTES:
+    stored = encode([client.info, client.capabilities]).replace(rb"\u0000", rb"\ufffd")
+    info, capabilities = from_json(stored)
+    if len(stored) <= _MAX_CLIENT_BYTES:
         return Client(info, capabilities)
     names = list(capabilities)[:20]
     return Client(

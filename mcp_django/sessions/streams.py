@@ -1,7 +1,7 @@
-"""The stored events of a legacy request's stream, so that a client who lost its connection can have the rest.
+"""Stored events of a legacy request's stream, so that a client that lost its connection can get the rest.
 
-Any process can give the rest (2025-11-25 basic/transports#resumability-and-redelivery). An event id names its stream
-and its number in it; it is no credential: the session is looked up for the principal first.
+Any process can give the rest (2025-11-25 basic/transports#resumability-and-redelivery). An event id consists of the key
+of its stream and its number. It is no credential: the session is looked up for the principal first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, StreamEvent
 from mcp_django.protocol.errors import SessionNotFound
@@ -27,17 +28,17 @@ from mcp_django.protocol.jsonrpc import encode
 if TYPE_CHECKING:
     from mcp_django.sessions.store import StoredSession
 
-#: Streams of one session that are kept after their end.
+#: The number of ended streams that are kept for one session.
 _MAX_STREAMS = 50
 
 
 def _lease() -> timedelta:
-    """How long a process may be silent about a stream of its own."""
+    """The time after which a stream counts as lost if its process does not renew it."""
     return timedelta(seconds=max(30.0, 10 * get_conf().SWEEP_SECONDS))
 
 
 def open_stream(session_key: str, request_id: int | str) -> str:
-    """The key of a new stream, empty if its session has ended; those whose time is over are cleared away."""
+    """The key of a new stream, empty if its session has ended. Expired streams are cleared away."""
     now = timezone.now()
     kept = timedelta(seconds=get_conf().STREAM_SECONDS)
     clear_away(CallStream.objects.filter(Q(expires_at__lte=now) | Q(lease_until__lte=now - kept, ended=False)))
@@ -56,33 +57,33 @@ def open_stream(session_key: str, request_id: int | str) -> str:
     return stream.key
 
 
-def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, tell: bool) -> bool:
-    """Store events from number ``first`` on; False if the stream is gone. ``tell`` whoever gives them to the client."""
+def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, report: bool) -> bool:
+    """Store events from number ``first`` on; False if the stream is gone. ``report``: wake the reader."""
     alias = router.db_for_write(CallStream)
     now = timezone.now()
     state: dict[str, Any] = {"lease_until": now + _lease()}
     if ended:
         state |= {"ended": True, "expires_at": now + timedelta(seconds=get_conf().STREAM_SECONDS)}
     with transaction.atomic(using=alias):
-        # Written first: SQLite refuses at once what has read before it writes while another writes, and waits for what
-        # begins with writing.
+        # The transaction begins with a write, for which SQLite waits. While another one writes, SQLite refuses at once
+        # the write of a transaction that has read before.
         if not CallStream.objects.filter(pk=key).update(**state):
             return False
         StreamEvent.objects.bulk_create(
             StreamEvent(stream_id=key, number=number, body=body) for number, body in enumerate(bodies, first)
         )
-    if tell:
-        note_control(alias, f"wake:stream:{key}")
+    if report:
+        note_control(alias, ControlKind.STREAM, key)
     return True
 
 
 def renew(keys: Sequence[str]) -> None:
-    """This process still answers the requests of these streams."""
+    """Renew the leases of streams whose requests this process still answers."""
     CallStream.objects.filter(pk__in=keys).update(lease_until=timezone.now() + _lease())
 
 
 def drop(key: str) -> None:
-    """The stream cannot be resumed any more."""
+    """Delete a stream: it cannot be resumed any more."""
     CallStream.objects.filter(pk=key).delete()
 
 
@@ -92,7 +93,7 @@ def event_id(key: str, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What follows an event of a stream. ``lost``: no more will, since the process that answered is gone."""
+    """The events after a given one of a stream. ``lost``: no more will come, since the answering process is gone."""
 
     events: list[tuple[int, str]]
     ended: bool
@@ -119,18 +120,18 @@ def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:
 
 
 def rest(key: str, number: int) -> Rest | None:
-    """What follows event ``number``; None if the stream is gone."""
+    """The events after ``number``; None if the stream is gone."""
     stream = CallStream.objects.filter(pk=key).first()
     if stream is None:
         return None
-    # Read after the stream: what ended before this has its events there.
+    # Read after the stream: all events of a stream that has ended are there by now.
     events = list(StreamEvent.objects.filter(stream=key, number__gt=number).values_list("number", "body"))
     return Rest(events, stream.ended, stream.lease_until < timezone.now(), from_json(stream.request_id))
 
 
 def with_news(read: Mapping[str, int]) -> list[str]:
-    """Those of the streams of which there is more to tell than the number up to which each was read."""
+    """The streams that have more than was read: stream → the number of the last event read."""
     rows = CallStream.objects.filter(pk__in=read, ended=False, lease_until__gt=timezone.now())
     last = dict(rows.annotate(last=Max("events__number")).values_list("pk", "last"))
-    # One that has ended, or is gone, is not among them.
+    # A stream that has ended, or is gone, is not in ``last``.
     return [key for key, number in read.items() if key not in last or (last[key] or 0) > number]

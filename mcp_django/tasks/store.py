@@ -15,10 +15,12 @@ from django.utils import timezone
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
+from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task, TaskQuestion
-from mcp_django.protocol.errors import LimitExceeded, MCPError, TaskNotFound, WorkerLost
+from mcp_django.protocol.errors import LimitExceeded, TaskNotFound, WorkerLost
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.revisions import MODERN
 from mcp_django.tasks.callers import origin_of
@@ -45,11 +47,6 @@ _NOT_KEPT = frozenset({"inputResponses", "requestState", "task"})
 
 def alias() -> str:
     return router.db_for_write(Task)
-
-
-def subject(key: str) -> str:
-    """What names a task on the bus."""
-    return f"task:{key}"
 
 
 # Where a task begins.
@@ -247,10 +244,10 @@ def cancel(task: Task) -> None:
     ended = {"state": Task.State.CANCELLED, "lease_until": None, "message": "Cancelled by the client."}
     if not _change(task.key, {"state__in": _OPEN}, **ended, expires_at=_end()):
         return
-    running = RUNNING.get(subject(task.key))
+    running = RUNNING.get(task.key)
     if running is None:
         # Where no hub hears of it, the run sees it for itself.
-        note_control(alias(), f"wake:cancel:{subject(task.key)}")
+        note_control(alias(), ControlKind.CANCEL, task.key)
     else:
         running.cancel()
         running.queries.interrupt()
@@ -260,7 +257,7 @@ def _change(key: str, where: JSON, **fields: Any) -> bool:
     """Change the task if it is still as ``where`` says, and tell whoever watches it; whether it was."""
     if not Task.objects.filter(pk=key, **where).update(updated_at=timezone.now(), **fields):
         return False
-    note_control(alias(), subject(key))
+    note_control(alias(), ControlKind.TASK, key)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Admin actions as tools: run through the ModelAdmin, on its queryset, if its permission check allows."""
+"""Admin actions as tools. They run through the ModelAdmin, on its queryset, if its permission checks allow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from asgiref.sync import async_to_sync
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.messages import get_messages
 from django.core.exceptions import DisallowedHost, PermissionDenied, ValidationError
 from django.db import models, router, transaction
 from django.http import HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
@@ -19,6 +20,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, reverse
 
+from mcp_django.compat.requests import close_resources, freeze
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.json_schema.schema import Schema
@@ -42,9 +44,9 @@ _ATTACHMENT = re.compile(r'filename="?([^";]+)')
 
 
 def action(*, read_only: bool = False, destructive: bool = True, idempotent: bool = False) -> Callable[[F], F]:
-    """Says of an admin action what it does to the data, as the outermost decorator.
+    """Declare what an admin action does to the data. This must be the outermost decorator.
 
-    Nothing can be read from the function itself, so an action that says nothing counts as destructive.
+    The function itself does not show it, so an action without this decorator counts as destructive.
     """
 
     def decorate(function: F) -> F:
@@ -57,7 +59,7 @@ def action(*, read_only: bool = False, destructive: bool = True, idempotent: boo
 
 
 def tool_name(*parts: str) -> str:
-    """``app_model_action`` within ``^[a-zA-Z0-9_-]{1,64}$``; what had to be changed or cut ends in a hash of it."""
+    """``app_model_action`` within ``^[a-zA-Z0-9_-]{1,64}$``. A name that had to be changed or cut ends in its hash."""
     whole = "_".join(parts)
     safe = _NAME_UNSAFE.sub("_", whole)
     if safe == whole and len(safe) <= _MAX_NAME:
@@ -67,18 +69,23 @@ def tool_name(*parts: str) -> str:
 
 
 def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
-    """A tool for each action that the ModelAdmin itself declares; those of the whole AdminSite are none."""
+    """A tool for each action that the ModelAdmin itself declares. Actions of the whole AdminSite are not tools."""
     admin = model_mcp.model_admin
     for declared in (admin.actions or []) if admin is not None else []:
         found = admin.get_action(declared) if admin is not None else None
         if found is not None:
-            yield AdminActionTool(model_mcp, *found)
+            yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
+    """The function, name and label of an action: a tuple up to Django 6.0, and also later where a project makes it."""
+    return found if isinstance(found, tuple) else (found.func, found.name, found.plural_description)
 
 
 class AdminActionTool(BaseTool):
-    """One action of a ModelAdmin, called with the primary keys of the rows to act on."""
+    """One action of a ModelAdmin. Agents call it with the primary keys of the rows to act on."""
 
-    # Which actions change data cannot be known, so each waits for an administrator to switch it on.
+    # We cannot know which actions change data, so an administrator must switch each of them on.
     enabled_by_default = False
     on_failure = "Nothing was changed. The server's log has the details."
 
@@ -87,7 +94,7 @@ class AdminActionTool(BaseTool):
         self.action_name = action_name
         self.name = tool_name(model_mcp.opts.app_label, model_mcp.opts.model_name or "", action_name)
         self.annotations = getattr(function, "mcp_annotations", Annotations())
-        #: Of these the user needs one, as the ModelAdmin checks them. See ``is_available``.
+        #: The user needs one of these, as the ModelAdmin checks them (see ``is_available``).
         self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
         self._label = description
 
@@ -107,7 +114,7 @@ class AdminActionTool(BaseTool):
 
     @property
     def _schema(self) -> Schema:
-        # One type a schema: some model interfaces drop a tool that gives two.
+        # One type in each schema, since some model interfaces drop a tool whose schema has two.
         key: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
         if isinstance(self.model_mcp.opts.pk, models.CharField):
             key = {"type": "string"}
@@ -123,7 +130,7 @@ class AdminActionTool(BaseTool):
         )
 
     def is_available(self, request: MCPRequest) -> bool:
-        """As the changelist offers it; an action that names no permission is for who may change the model."""
+        """As the changelist offers it. An action that names no permission needs the change permission of the model."""
         admin = self._admin
         if Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label) is None:
             return False
@@ -133,9 +140,9 @@ class AdminActionTool(BaseTool):
         return hasattr(function, "allowed_permissions") or admin.has_change_permission(request)
 
     def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
-        """The action as the changelist would run it for this user: ``get_actions`` may take it away or replace it."""
+        """The action as the changelist would run it for this user, since ``get_actions`` may remove or replace it."""
         actions: dict[str, Any] = self._admin.get_actions(request)
-        return actions[self.action_name][0] if self.action_name in actions else None
+        return _as_tuple(actions[self.action_name])[0] if self.action_name in actions else None
 
     @property
     def _admin(self) -> ModelAdmin[Any]:
@@ -155,7 +162,7 @@ class AdminActionTool(BaseTool):
         request.POST = _posted(self.action_name, arguments["ids"])
         response: Any = None
         try:
-            # All or nothing: an action that fails half-way must not leave half of its work behind.
+            # An action that fails half-way must not leave half of its work behind.
             with transaction.atomic(using=router.db_for_write(self.model_mcp.model)):
                 response = function(admin, request, queryset)
                 content = self._content(request, response)
@@ -164,14 +171,14 @@ class AdminActionTool(BaseTool):
             raise ToolError(f"{detail} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):
-                _close(response)
-        said = request._messages.texts()
-        if said:
-            content.insert(0, text_block("\n".join(said)))
+                close_resources(response)
+        messages = [str(message.message) for message in get_messages(request)]
+        if messages:
+            content.insert(0, text_block("\n".join(messages)))
         return {"content": content or [text_block("Done.")], "isError": False}
 
     def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
-        """The rows to act on. Raises ToolError if one id is not among the ModelAdmin's rows: then none is acted on."""
+        """The rows to act on. Raises ToolError before anything is changed if one id is not among the rows."""
         primary_key = self.model_mcp.opts.pk
         kind = kind_of(primary_key, named=True)
         keys: dict[Any, Any] = {}
@@ -190,7 +197,7 @@ class AdminActionTool(BaseTool):
             errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
             raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
         if len(found) != len(set(found)):
-            # A join in get_queryset doubled rows; the action must meet each of them once.
+            # A join in get_queryset doubled rows. The action must see each of them once.
             return self.model_mcp.model._base_manager.using(queryset.db).filter(pk__in=found)
         return queryset
 
@@ -200,18 +207,18 @@ class AdminActionTool(BaseTool):
         )
 
     def _content(self, request: MCPRequest, response: Any) -> list[JSON]:
-        """What the action returned, as content blocks. Raises ToolError for a page that a person must see."""
+        """The action's response as content blocks. Raises ToolError for a page that a person must see."""
         if response is None:
             return []
         if _is_page(response):
             raise ToolError(
-                "This action asks a person to go on in a page of the admin; nothing was changed. "
+                "A person must finish this action on a page of the admin. Nothing was changed. "
                 f"Open {self._changelist(request)} and run it there."
             )
         return [self._file(response)]
 
     def _changelist(self, request: MCPRequest) -> str:
-        """Where a person finds the action."""
+        """The URL of the page where a person can run the action."""
         opts = self.model_mcp.opts
         try:
             site_name = self.model_mcp.site.admin_site.name
@@ -242,15 +249,8 @@ class AdminActionTool(BaseTool):
         return {"type": "resource", "resource": resource}
 
 
-def _close(response: HttpResponseBase) -> None:
-    """End what the response holds open, without the end of a request, which would close this thread's connections."""
-    closers: list[Callable[[], None]] = response._resource_closers  # type: ignore[attr-defined]
-    for closer in closers:
-        closer()
-
-
 def _is_page(response: Any) -> bool:
-    """Whether the action wants a person: a page to fill in, or one to go to."""
+    """Whether the action answered with a page for a person, or with a redirect to one."""
     if isinstance(response, TemplateResponse | HttpResponseRedirect) or not isinstance(response, HttpResponseBase):
         return True
     is_file = "Content-Disposition" in response.headers
@@ -258,7 +258,7 @@ def _is_page(response: Any) -> bool:
 
 
 def _chunks(response: HttpResponseBase, limit: int) -> Iterable[bytes]:
-    """The body in pieces; of an asynchronous one, no more than a piece beyond the limit is drawn."""
+    """The body in pieces. An asynchronous body is read no further than one piece beyond the limit."""
     if isinstance(response, HttpResponse):
         return [response.content]
     if not isinstance(response, StreamingHttpResponse):
@@ -279,9 +279,9 @@ def _chunks(response: HttpResponseBase, limit: int) -> Iterable[bytes]:
 
 
 def _posted(action_name: str, ids: list[Any]) -> Any:
-    """The form data that the changelist would have posted, for actions that read it."""
+    """The form data that the changelist would have posted, which some actions read."""
     posted = QueryDict(mutable=True)
     posted["action"] = action_name
     posted.setlist(ACTION_CHECKBOX_NAME, [str(key) for key in ids])
-    posted._mutable = False
+    freeze(posted)
     return posted

@@ -1,4 +1,4 @@
-"""aggregate_records: what an agent may know of many rows together, in one small table."""
+"""aggregate_records: counts and other measures over many rows, in one small table."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class AggregateRecords(QueryTool):
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         table = aggregates.aggregate(
             self._model(rights, arguments["model"]),
-            aggregates.Question(
+            aggregates.AggregateQuery(
                 group_by=arguments.get("group_by", ()),
                 measures=arguments.get("measures", ("count",)),
                 filter=arguments.get("filter", {}),

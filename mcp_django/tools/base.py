@@ -1,4 +1,4 @@
-"""What every tool is."""
+"""The base class of all tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What a tool does to the world. All four are always sent: clients take a missing one for the worst."""
+    """What a tool does to the world. All four are always sent, since clients assume the worst of a missing one."""
 
     read_only: bool = False
     destructive: bool = True
@@ -34,24 +34,24 @@ class Annotations:
         }
 
 
-#: Whether a call of a tool may become a task. True: before its first line, where the client knows tasks. "required":
-#: never otherwise. "later": where the tool itself says so, by ``exchange.as_task()``.
+#: Whether a call of a tool may become a task. True: before the tool's first line, where the client knows tasks.
+#: "required": as True, and without tasks the call is refused. "later": when the tool calls ``exchange.as_task()``.
 TaskMode = bool | Literal["later", "required"]
 
 
 class BaseTool(ABC):
-    """A tool of a site. It is stateless: who calls comes with each request."""
+    """A tool of a site. It is stateless: each request brings its principal."""
 
     name: str
     title: str = ""
     annotations = Annotations()
     #: The arguments that an HTTP client repeats in headers.
     mirrored: tuple[Mirrored, ...] = ()
-    #: Whether the tool exists where no administrator has said anything of it.
+    #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
-    #: A tool that sets it calls ``exchange.as_task()``.
+    #: See ``TaskMode``. A tool that sets it calls ``exchange.as_task()``.
     task: TaskMode = False
-    #: What the agent is told where the tool failed with an error whose text was not written for it.
+    #: What the agent is told when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."
 
     @cached_property
@@ -61,24 +61,24 @@ class BaseTool(ABC):
 
     @abstractmethod
     def get_description(self, request: MCPRequest | None) -> str:
-        """What the agent is told; without a request, what an administrator is told."""
+        """The description that agents read, or without a request the one that administrators read."""
 
     @abstractmethod
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        """JSON Schema of the arguments, an object."""
+        """JSON Schema of the arguments, which are an object."""
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         """JSON Schema of the structured content, where the tool has one.
 
-        It says that the content is always an object (``"type": "object"``), or never one: older clients know objects
-        alone, and by that are given the others under ``result``.
+        It must say that the content is always an object (``"type": "object"``) or that it is never one. Older clients
+        know only objects, so anything else is sent to them under ``result``.
         """
         return None
 
     @abstractmethod
     def is_available(self, request: MCPRequest) -> bool:
-        """Whether the request's user may use it; its scope and its switch are asked elsewhere."""
+        """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
 
     @abstractmethod
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        """The CallToolResult. Raises ToolError, or anything else, which the agent is told of without its text."""
+        """The CallToolResult. Raises ToolError, or anything else, which the agent learns of without its text."""

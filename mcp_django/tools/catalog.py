@@ -1,4 +1,4 @@
-"""The tools of a site for one exchange: which there are, as administrators left them, and calling one."""
+"""The tools of a site for one exchange: listing those that the principal may call, and calling one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from django.utils import translation
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
-from mcp_django.access.overrides import Switch
-from mcp_django.exceptions import ToolError
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import ALLOWED, decide, has_scope
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS
-from mcp_django.hooks import ask
-from mcp_django.protocol.errors import MCPError, TooSlow
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result
@@ -32,10 +32,11 @@ logger = logging.getLogger("mcp_django")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A tool that is there for the exchange's principal, with what an administrator calls it."""
+class AvailableTool:
+    """A tool that the exchange's principal may call, with the description that an administrator gave it."""
 
     tool: BaseTool
+    #: Empty: the tool's own description.
     description: str
 
     def describe(self, request: MCPRequest) -> JSON:
@@ -55,48 +56,51 @@ class Entry:
         return described
 
 
-def available(exchange: Exchange, said: Mapping[str, Switch] | None = None) -> list[Entry]:
-    """The tools that the principal may call now; or would, if administrators had said that of them."""
-    rows = overrides.tools.of(exchange) if said is None else said
-    entries = (_entry(tool, rows, exchange) for tool in exchange.site.tools.values())
-    return [entry for entry in entries if entry is not None]
+def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
+    """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
+    rows = overrides.tools.of(exchange) if decided is None else decided
+    found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
+    return [one for one in found if one is not None]
 
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
-    """The tools as tools/list has them; ``fresh`` if the switches are to be read anew."""
+    """The tools as tools/list has them. ``fresh`` reads the overrides anew."""
     rows = overrides.tools.of(exchange, fresh=fresh)
-    return [entry.describe(exchange.request) for entry in available(exchange, rows)]
+    return [one.describe(exchange.request) for one in available(exchange, rows)]
 
 
 def find(exchange: Exchange, name: str) -> BaseTool | None:
     """The tool of that name, if the principal may call it.
 
-    For a tool that may write, the token, its user and the switch are read anew, whatever was read a moment ago.
+    For a tool that may write, the token, its user and the override are read anew, even if they were read a moment ago.
     """
     tool = exchange.site.tools.get(name)
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    if fresh and ACTIONS in exchange.principal.scopes:
+    if fresh and has_scope(exchange.principal, ACTIONS):
         renew_principal(exchange)
-    entry = _entry(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
-    return None if entry is None else entry.tool
+    found = _available(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
+    return None if found is None else found.tool
 
 
 def mirrored(exchange: Exchange, name: object) -> tuple[Mirrored, ...]:
-    """The arguments of a tool that HTTP clients repeat in headers; of every tool, so that only a fault costs more."""
+    """The arguments of a tool that HTTP clients repeat in headers.
+
+    Whether the principal may call the tool is not asked: only a fault in the headers is worth that cost.
+    """
     tool = exchange.site.tools.get(name) if isinstance(name, str) else None
     return () if tool is None else tool.mirrored
 
 
 def exists(exchange: Exchange, name: str) -> bool:
-    """Whether the tool is there for the principal; asked outside of a handler."""
+    """Whether the principal may call the tool. For callers outside of a handler."""
     with exchange.site.call_context(exchange.request):
         return find(exchange, name) is not None
 
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
-    """Run the tool. What fails in it is told to the agent, without the text of errors that nobody wrote for it."""
+    """Run the tool. The agent is told that it failed, but only ToolError carries a text that was written for agents."""
     try:
         return tool.run(exchange, arguments)
     except ToolError as error:
@@ -112,13 +116,11 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
         return error_result(f"{tool.name} failed. {tool.on_failure}")
 
 
-def _entry(tool: BaseTool, rows: Mapping[str, Switch], exchange: Exchange) -> Entry | None:
-    switch = rows.get(tool.name) or Switch(tool.enabled_by_default)
-    request = exchange.request
-    if tool.scope not in exchange.principal.scopes or not switch.is_for(request):
-        return None
-    if not ask(lambda: tool.is_available(request), False, f"tool {tool.name}"):
+def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
+    override = rows.get(tool.name) or Override(tool.enabled_by_default)
+    decision = decide(exchange.request, tool.scope, override, tool.is_available, f"tool {tool.name}")
+    if decision is not ALLOWED:
         return None
     if tool.task == "required" and not can_run(exchange.site):
         return None
-    return Entry(tool, switch.description)
+    return AvailableTool(tool, override.description)

@@ -1,4 +1,4 @@
-"""describe_models: what an agent may ask of which model, and how."""
+"""describe_models: the models that an agent may read, and how to query each of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _line(model: ModelRights) -> str:
 
 
 def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
-    """The tools that act on rows of the model, as far as the principal may call them now."""
+    """The names of the tools that act on rows of the model and that the principal may call now."""
     return [
         entry.tool.name
         for entry in catalog.available(exchange)
@@ -75,9 +75,9 @@ def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
 
 
 def _examples(model: ModelRights) -> list[JSON]:
-    """Two calls that can be made as they stand."""
+    """Two calls that work as they are written."""
     found: JSON = {"model": model.label}
-    # Choices say most.
+    # A condition on a field with choices shows most.
     columns = sorted(model.filterable.values(), key=lambda column: not column.field.flatchoices)
     condition = next((example for column in columns if (example := _condition(column))), None)
     if condition is not None:
@@ -96,7 +96,7 @@ def _examples(model: ModelRights) -> list[JSON]:
 
 
 def _condition(column: Column) -> JSON | None:
-    """A condition on the column that is worth asking."""
+    """A useful condition on the column."""
     if choices := [value for value, _ in column.field.flatchoices or () if value not in (None, "")]:
         return {column.name: column.kind.write(choices[0])}
     lookup, value = _SAMPLES.get(column.kind, ("", None))
@@ -104,7 +104,7 @@ def _condition(column: Column) -> JSON | None:
 
 
 def _groups(model: ModelRights) -> JSON:
-    """Rows counted by a field of few values, if there is one."""
+    """Count rows by a field with few values, if there is one."""
     columns = model.columns.values()
     few = [column.name for column in columns if column.field.flatchoices or column.kind is BOOLEAN or column.related]
     return {"group_by": few[:1]} if few else {}

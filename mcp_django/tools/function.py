@@ -1,4 +1,4 @@
-"""Functions of the project as tools: typed arguments in, a typed result out."""
+"""Functions of the project as tools, with typed arguments and a typed result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
+from mcp_django.access.permissions import has_permission
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import InvalidArguments, ToolError
+from mcp_django.exceptions import ToolError
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.signatures import Signature, call, named
+from mcp_django.signatures import InvalidArguments, Signature, call, named
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
 from mcp_django.tools.results import may_be_longer
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 class FunctionTool(BaseTool):
     """A function ``f(request, **arguments)`` whose annotations are the schema and whose docstring is the description.
 
-    An argument annotated with a model takes a primary key, and the function receives the instance, looked up in the
-    rows that the principal may see. With an ``input_schema`` the function is ``f(request, arguments)`` and is given the
+    An argument annotated with a model takes a primary key, and the function receives the instance, looked up among the
+    rows that the principal may see. With an ``input_schema`` the function is ``f(request, arguments)`` and receives the
     arguments as they came. Raises ImproperlyConfigured where the function cannot be a tool.
     """
 
@@ -55,7 +56,7 @@ class FunctionTool(BaseTool):
             raise ImproperlyConfigured(f"task of the tool {self.name} must be True, False, 'later' or 'required'.")
         self.task = task
         what = f"tool {self.name}"
-        #: None where the arguments have a ready schema, and are not read from annotations.
+        #: None where an ``input_schema`` was given, so that no annotations are read.
         self._signature = Signature(what, function) if input_schema is None else None
         try:
             if self._signature is not None:
@@ -80,7 +81,7 @@ class FunctionTool(BaseTool):
         return self._returns.schema.schema if self._returns.schema else None
 
     def is_available(self, request: MCPRequest) -> bool:
-        return not self.permission or request.user.has_perm(self.permission)
+        return has_permission(request, self.permission)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         if errors := self._input.errors(arguments):
@@ -97,10 +98,10 @@ class FunctionTool(BaseTool):
         return result
 
     def _values(self, exchange: Exchange, arguments: JSON) -> JSON:
-        """What the function is called with, beside the request. Raises InvalidArguments."""
+        """The arguments of the function, apart from the request. Raises InvalidArguments."""
         if self._signature is not None:
             return self._signature.parse(exchange, arguments)
-        # A copy: a function that changes it must not change what the next round of questions is held against.
+        # A copy, since a function that changes it must not change what the next round of questions is compared with.
         return {self._parameter: deepcopy(arguments)}
 
 

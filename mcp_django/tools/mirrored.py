@@ -1,7 +1,7 @@
 """Arguments that an HTTP client repeats in headers, for gateways that do not read bodies (x-mcp-header).
 
 Source: 2026-07-28 basic/transports/streamable-http#custom-headers-from-tool-parameters. A client drops a tool whose
-schema breaks a rule of that page, so it is refused here when it is declared.
+schema breaks a rule of that page, so we refuse such a schema when the tool is declared.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ KEYWORD = "x-mcp-header"
 #: The range in which every client's integers are exact.
 MAX_INTEGER = 2**53 - 1
 
-# A token (RFC 9110 §5.6.2) without the underscore: servers and proxies drop headers that have one, since it could pose
-# as a hyphen.
+# A token (RFC 9110 §5.6.2) without the underscore: servers and proxies drop headers with one, since it could be
+# mistaken for a hyphen.
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,100}")
 _TYPES = frozenset({"string", "integer", "boolean"})
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
@@ -35,13 +35,13 @@ _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 @dataclass(frozen=True, slots=True)
 class Mirrored:
-    """One such argument: where it stands in the arguments, and in which header."""
+    """One such argument: its path in the arguments, and its header."""
 
     path: tuple[str, ...]
     header: str
 
     def value_in(self, arguments: Any) -> Any:
-        """Its value; None where it is absent or null, which are the same here."""
+        """The argument's value. None where it is absent or null, which mean the same here."""
         value = arguments
         for key in self.path:
             value = value.get(key) if isinstance(value, dict) else None
@@ -74,7 +74,7 @@ def mirrored_in(schema: JSON, owner: str) -> tuple[Mirrored, ...]:
 
 
 def _properties(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], JSON]]:
-    """What is reached from the root through ``properties`` alone, with its path."""
+    """The nodes that are reached from the root through ``properties`` alone, each with its path."""
     if not isinstance(schema, dict):
         return
     for name, node in schema.get("properties", {}).items():
@@ -85,12 +85,14 @@ def _properties(schema: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str,
 
 def _problem(name: Any, node: JSON) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        return f"is {name!r:.120}; it must be 1 to 100 letters, digits and hyphens (proxies drop what has underscores)"
+        return (
+            f"is {name!r:.120}; it must be 1 to 100 letters, digits and hyphens (proxies drop names with underscores)"
+        )
     if not isinstance(node.get("type"), str) or node["type"] not in _TYPES:
         return f"needs the type string, integer or boolean alone, and the type is {node.get('type')!r}"
     bounds = [node.get(key) for key in ("minimum", "maximum", "const", "default")] + node.get("enum", [])
     if node["type"] == "integer" and any(isinstance(it, int) and abs(it) > MAX_INTEGER for it in bounds):
-        return "allows integers beyond ±(2^53-1), which not every client can say exactly"
+        return "allows integers beyond ±(2^53-1), which some clients cannot write exactly"
     return ""
 
 

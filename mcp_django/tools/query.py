@@ -1,4 +1,4 @@
-"""The query tools: they serve every model, so that the list of tools does not grow with it. Here: find and get."""
+"""The query tools, which serve every model, so that more models mean no more tools. Here are find and get."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import ToolError, field_error, unknown_name
+from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
-from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuestion
+from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.suggestions import unknown_name
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
 from mcp_django.types import JSON
@@ -22,16 +23,16 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-#: One type a schema: some model interfaces drop a tool that gives two.
+#: One type in each schema, since some model interfaces drop a tool whose schema has two.
 _KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
 
-#: Fields, and paths to those of related rows.
+#: Names of fields, and paths to fields of related rows.
 NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 FIELDS = "What to return; all plain fields if left out."
 
 
 def table_schema(**extra: JSON) -> JSON:
-    """The schema of the structured content of ``table_result``, with what else is told beside the notes."""
+    """The schema of the structured content of ``table_result``, with the members of ``extra`` beside the notes."""
     texts: JSON = {"type": "array", "items": {"type": "string"}}
     rows: JSON = {"type": "array", "items": {"type": "array"}}
     return {
@@ -55,12 +56,12 @@ class QueryTool(BaseTool):
         return any(rights.of_label(label) is not None for label in self.site.models)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        # The models are named where the agent reads them; that a name is right is checked with a better answer.
+        # The names are listed for the agent to read. ``_model`` checks the name, and answers an error better.
         labels = [model.label for model in self._rights(request).models()]
         return self.arguments({"type": "string", "enum": labels, "description": "The model."}).schema
 
     def arguments(self, model: JSON) -> Schema:
-        """The schema of the arguments, with ``model`` in the place of the model's name."""
+        """The schema of the arguments, with ``model`` as the schema of the model's name."""
         raise NotImplementedError
 
     def __init__(self, site: Any) -> None:
@@ -74,21 +75,21 @@ class QueryTool(BaseTool):
         if errors := self._checked.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:
-            # Verbose names and help texts in the project's language, whatever the thread's is.
+            # Verbose names and help texts are in the project's language, whatever the thread's language is.
             with translation.override(settings.LANGUAGE_CODE):
                 return self.answer(exchange, self._rights(exchange.request), arguments)
-        except InvalidQuestion as error:
+        except InvalidQuery as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        """The CallToolResult. Raises InvalidQuestion, TooSlow and ToolError."""
+        """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
         raise NotImplementedError
 
     def _model(self, rights: Rights, label: str) -> ModelRights:
         found = rights.of_label(label.lower())
         if found is None:
             labels = [model.label for model in rights.models()]
-            raise InvalidQuestion.one("model", unknown_name("model", label, labels), label)
+            raise InvalidQuery.one("model", unknown_name("model", label, labels), label)
         return found
 
 
@@ -133,7 +134,7 @@ class FindRecords(QueryTool):
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         page = rows.find(
             self._model(rights, arguments["model"]),
-            rows.Question(
+            rows.RecordQuery(
                 filter=arguments.get("filter", {}),
                 search=arguments.get("search", ""),
                 order_by=arguments.get("order_by", ()),

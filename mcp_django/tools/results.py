@@ -1,4 +1,4 @@
-"""Results of tools, and the error that a tool raises to tell the agent what to do otherwise."""
+"""The results of tools, as text, tables and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mcp_django.exceptions import FieldError
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
-#: What the text of a table may be.
+#: The formats of a table's text.
 FORMATS = ("json", "csv")
 
 _QUOTED_IN_CSV = re.compile(r'[",\r\n]|^$')
@@ -35,16 +35,16 @@ def structured_result(value: JSON, text: str | None = None) -> JSON:
 
 
 def may_be_longer(result: JSON, limit: int) -> bool:
-    """Whether the result may have more bytes than that as JSON, seen without writing it."""
+    """Whether the result may take more than ``limit`` bytes as JSON, found out without writing it."""
     texts = [block["text"] for block in result["content"] if block.keys() == {"type", "text"}]
     if len(texts) < len(result["content"]):
         return True
-    # A character has six bytes at most, also where it is written once more as structured content.
+    # A character takes at most six bytes, and may be written a second time as structured content.
     return 2 * 6 * sum(map(len, texts)) + 100 * (1 + len(texts)) > limit
 
 
 def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: JSON, format: str = "json") -> JSON:
-    """Columns and rows, and what else is told. As CSV the text is the table, and a second block tells the rest."""
+    """Columns, rows and ``extra``. As CSV, the first text is the table and a second one holds ``extra``."""
     value: JSON = {"columns": columns, "rows": rows, **extra}
     if format == "json":
         return structured_result(value)
@@ -53,9 +53,9 @@ def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: J
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> str:
-    """CSV (RFC 4180). Nothing between two commas is null, ``""`` is an empty text, and lists and objects are JSON.
+    """CSV (RFC 4180). An empty field is null, ``""`` is an empty text, and lists and objects are JSON.
 
-    Values stay as they are, also those that a spreadsheet would take for formulas: a model reads them.
+    Values that a spreadsheet would take for formulas are not changed, since a model reads them.
     """
     return "".join(",".join(_csv_field(value) for value in row) + "\r\n" for row in rows)
 
@@ -68,6 +68,6 @@ def _csv_field(value: Any) -> str:
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:
-    """An ``isError`` result; wrong arguments are listed as JSON, as in the ``data`` of a protocol error."""
+    """An ``isError`` result. Wrong arguments are listed as JSON, like the ``data`` of a protocol error."""
     text = encode({"error": message, "errors": list(errors)}).decode() if errors else message
     return {"content": [text_block(text)], "isError": True}

@@ -1,4 +1,4 @@
-"""What a function tool returns, by its annotation: text, content blocks, or a value with a schema."""
+"""The result of a function tool, by its return annotation: text, content blocks, or a value with a schema."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", 
 
 
 class Returns:
-    """The return annotation of the tool ``owner``, which raises ImproperlyConfigured where it cannot be one.
+    """The return annotation of the tool ``owner``. Raises ImproperlyConfigured where the annotation cannot be used.
 
-    No annotation, ``Any``, None and str promise nothing: the result is text, or the content blocks that came. Content
-    blocks, alone or in a list with str among them, have no schema either. Anything else is a value of a schema.
+    No annotation, ``Any``, None and str promise nothing: the result is text, or the returned content blocks. Content
+    blocks, alone or in a list that may hold str too, have no schema either. Any other annotation gives a schema.
 
-    The value is given as it is where its schema says that it is always an object, or never one. What may be either
-    stands under ``result`` in every revision: for clients that know objects alone the others are put there too, and by
-    the value itself it must be clear which of them it is (``protocol.projection``).
+    A value whose schema says that it is always an object, or never one, is sent as it is. A value that may be either is
+    sent under ``result`` in every revision. Clients that know only objects receive other values under ``result`` too:
+    the value itself must show which of the two it is (``protocol.projection``).
     """
 
     def __init__(self, annotation: Any, owner: str) -> None:
@@ -92,7 +92,7 @@ def _promises_content(annotation: Any, owner: str) -> bool:
 
 
 def _options(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union, or the one thing that the annotation is."""
+    """The members of a union, or the annotation itself."""
     if get_origin(annotation) is Annotated:
         return _options(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -111,7 +111,7 @@ def _is_block(annotation: Any) -> bool:
 
 
 def _types(schema: JSON) -> set[str] | None:
-    """The types of JSON that a schema lets through, as far as it says; None where it does not."""
+    """The JSON types that a schema allows, or None where it does not say."""
     if isinstance(schema.get("type"), str):
         return {schema["type"]}
     if isinstance(schema.get("type"), list):

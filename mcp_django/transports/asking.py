@@ -8,9 +8,10 @@ from itertools import count
 from typing import Protocol
 
 from mcp_django.conf import get_conf
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.questions import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
-from mcp_django.push.waiters import Addresses
+from mcp_django.push.waiters import Waiters
 from mcp_django.server.dispatch import Asked
 from mcp_django.sessions import questions
 from mcp_django.types import JSON
@@ -78,18 +79,18 @@ async def _all(answers: Iterable[asyncio.Event]) -> None:
 class StoredQuestions:
     """Those of a stored session: the client may answer to any process."""
 
-    def __init__(self, session_key: str, addresses: Addresses) -> None:
+    def __init__(self, session_key: str, waiters: Waiters) -> None:
         self._session_key = session_key
-        self._addresses = addresses
+        self._waiters = waiters
 
     async def open(self, keys: Collection[str]) -> Mapping[str, str]:
         return await run_patiently(questions.open_questions, self._session_key, keys)
 
     def expect(self, question_id: str) -> asyncio.Event:
-        return self._addresses.expect(f"question:{question_id}")
+        return self._waiters.expect(Control(ControlKind.QUESTION, question_id))
 
     def unexpect(self, question_id: str, answered: asyncio.Event) -> None:
-        self._addresses.unexpect(f"question:{question_id}", answered)
+        self._waiters.unexpect(Control(ControlKind.QUESTION, question_id), answered)
 
     async def take_responses(self, question_ids: Collection[str]) -> Mapping[str, JSON]:
         return await run_patiently(questions.take_responses, question_ids)

@@ -10,7 +10,8 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub, get_hub
-from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import Subscription
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class Attachment:
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
         """Find out what there is of subscriptions that could not be looked at in time."""
         if unknown:
-            self._on_loop(lambda: self._hub.look_later(listener, unknown, told=unknown))
+            self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
     def arrange(self, session_key: str) -> None:
         """Let the newest stream of a session speak for it, now that it watches what the session watches."""

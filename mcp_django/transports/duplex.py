@@ -12,12 +12,13 @@ from functools import partial
 from typing import Any
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, MCPError, RequestCancelled
+from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, RequestCancelled
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.server.subscriptions import Listen

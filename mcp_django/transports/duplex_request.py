@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import envelope
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import InternalError, MCPError, NotInitialized, RequestTimedOut, Unauthenticated
+from mcp_django.protocol.errors import InternalError, NotInitialized, RequestTimedOut, Unauthenticated
 from mcp_django.protocol.jsonrpc import Request, encode, error_message
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.listeners import Listener

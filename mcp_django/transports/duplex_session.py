@@ -8,7 +8,8 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import DEFAULT_LOG_LEVEL
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import LimitExceeded
-from mcp_django.push.listeners import Listener, Subscription
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import Subscription
 from mcp_django.transports.attachment import Attachment
 
 

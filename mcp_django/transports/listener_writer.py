@@ -38,7 +38,7 @@ class ListenerWriter:
         self._is_left = False
         self._end: asyncio.Future[None] | None = None
         connection.writers.add(self)
-        listener.speak_to(self)
+        listener.write_to(self)
         if acknowledgement:
             self.wake()
 

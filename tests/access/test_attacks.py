@@ -17,7 +17,7 @@ from mcp_django.access.authentication import PrincipalCache
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, Tool
-from mcp_django.push.listeners import watch
+from mcp_django.push.subscriptions import watch
 from mcp_django.transports.http.endpoint import EndpointView
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import HTTPRequest

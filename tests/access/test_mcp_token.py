@@ -72,6 +72,6 @@ def test_an_inactive_user_gets_no_token(ada: User) -> None:
     ada.is_active = False
     ada.save()
 
-    with pytest.raises(CommandError, match="The user 'ada' is inactive, and an agent would be refused"):
+    with pytest.raises(CommandError, match="The user 'ada' is inactive, so an agent would be refused"):
         run("ada")
     assert not AccessToken.objects.exists()

@@ -20,7 +20,7 @@ from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import Unauthenticated
-from mcp_django.push import visibility
+from mcp_django.push import credentials
 from tests.support.data import Users, token_of
 
 
@@ -102,7 +102,7 @@ def test_an_open_connection_stays_its_principal_s(users: Users, make: Callable[[
     opened = make(users.viewer)
 
     again = authenticate_again(opened.principal, opened.request)
-    ended, _ = visibility.ended([opened], 1)
+    ended, _ = credentials.ended([opened], 1)
 
     assert again == opened.principal
     assert again.user is not opened.principal.user
@@ -129,7 +129,7 @@ def test_the_sweep_finds_an_idle_connection_whose_principal_is_over(
 
     end(users.viewer)
 
-    assert visibility.ended([over, kept], 1)[0] == [over]
+    assert credentials.ended([over, kept], 1)[0] == [over]
 
 
 @pytest.mark.parametrize("make", [by_ticket, by_command], ids=["by_ticket", "by_command"])
@@ -190,8 +190,8 @@ def test_a_user_who_stands_in_no_table_is_here_as_long_as_the_credentials_hold(u
     request.META["HTTP_AUTHORIZATION"] = "Visitor"
     opened = Open(authenticate(request, fresh=True), request)
 
-    here, _ = visibility.ended([opened], 1)
+    here, _ = credentials.ended([opened], 1)
     request.META["HTTP_AUTHORIZATION"] = "Nobody"
-    gone, _ = visibility.ended([opened], 2)
+    gone, _ = credentials.ended([opened], 2)
 
     assert (here, gone) == ([], [opened])

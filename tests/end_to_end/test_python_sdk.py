@@ -12,6 +12,7 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import ResourceUpdated, ToolsListChanged
 from mcp_types import ResourceUpdatedNotification
 
+from mcp_django import __version__
 from tests.end_to_end.conftest import ROWS
 from tests.end_to_end.sdk import connected, contents_of, text_of
 from tests.end_to_end.servers import Person, Served
@@ -48,7 +49,7 @@ def test_the_client_agrees_with_the_server_on_the_newest_revision_of_its_era(tal
     spoken, info, subscribes = talk(conversation)
 
     assert spoken == revision
-    assert (info.name, info.version) == ("django", "0.1.0")
+    assert (info.name, info.version) == ("django", __version__)
     assert subscribes
 
 

@@ -1,10 +1,8 @@
-"""The README is true: its commands are run, its examples are served, and its tables are held against the code."""
+"""The documentation is true: its commands are run, and its examples are served."""
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import dataclasses
 import json
 import re
 import shlex
@@ -21,68 +19,19 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.subscriptions import ResourceUpdated
 from mcp_types import ElicitResult, PromptReference
 
-from mcp_django.conf import Conf
-from mcp_django.exchange.scopes import SCOPES
 from tests.conftest import need
 from tests.end_to_end.conftest import ROWS
+from tests.end_to_end.example_shop import ORDERS, write_shop
 from tests.end_to_end.projects import PASSWORD, install, install_push, replace, set_up, start_project, token_of
 from tests.end_to_end.sdk import connected, contents_of, text_of
-from tests.end_to_end.servers import ROOT, Person, Project, Served
+from tests.end_to_end.servers import Person, Project, Served
 from tests.support.loop import LoopThread
-
-README = (ROOT / "README.md").read_text()
-ORDERS = """
-from shop.models import Order
-Order.objects.create(number="A1", email="a@example.com", total="100.00")
-Order.objects.create(number="A2", email="b@example.com", total="40.00", status="closed")
-Order.objects.create(number="A3", email="c@example.com", total="60.00", status="closed", archived=True)
-from mcp_django.models import Tool
-Tool.objects.filter(name__startswith="shop_").update(enabled=True)
-"""
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def files() -> dict[str, str]:
-    """The Python files that the README shows whole, by path."""
-    return {
-        path: block
-        for block in blocks("python")
-        if (path := block.partition("\n")[0].removeprefix("# ")).startswith("shop/")
-    }
-
-
-def cells(heading: str) -> list[list[str]]:
-    """The rows of the table under a heading."""
-    section = README.partition(f"\n{heading}\n")[2].partition("\n#")[0]
-    rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in row] for row in rows[2:]]
-
-
-def write_shop(project: Project) -> None:
-    """The app that the README shows, with what it leaves out."""
-    shop = project.folder / "shop"
-    for name, text in files().items():
-        (project.folder / name).parent.mkdir(exist_ok=True)
-        (project.folder / name).write_text(text)
-    with (shop / "mcp.py").open("a") as declarations:
-        declarations.write("\nfrom . import labels, orders, prompts\n")
-    (shop / "__init__.py").touch()
-    (shop / "migrations").mkdir()
-    (shop / "migrations/__init__.py").touch()
-    (shop / "tenants.py").write_text(
-        "from contextlib import contextmanager\nfrom pathlib import Path\n\n\n"
-        "@contextmanager\ndef tenant_of(user):\n"
-        "    with Path(__file__).with_name('entered').open('a') as file:\n        file.write(f'{user}\\n')\n    yield\n"
-    )
-    replace(project.folder / "project/settings.py", "'mcp_django',\n", "'mcp_django',\n    'shop',\n")
+from tests.support.pages import blocks, cells
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project to which everything was done that the README says, with three orders."""
+    """A project to which everything was done that the documentation says, with three orders."""
     project = start_project(tmp_path_factory.mktemp("shop"))
     install(project)
     install_push(project)
@@ -102,37 +51,11 @@ def printed(demo_project: Project) -> str:
 # Tables.
 
 
-def test_every_setting_stands_in_the_table_with_its_default() -> None:
-    shown = {key.strip("`"): ast.literal_eval(default.strip("`")) for key, default, _ in cells("## Settings")}
-
-    declared = {field.name: field.default for field in dataclasses.fields(Conf)}
-
-    assert {key: tuple(value) if isinstance(value, list) else value for key, value in shown.items()} == declared
-    assert list(shown) == list(declared)
-
-
-def test_every_scope_stands_in_the_table() -> None:
-    assert [row[0].strip("`") for row in cells("## Tokens and scopes")] == list(SCOPES)
-
-
 def test_every_line_of_the_table_is_printed_by_the_demo(printed: str) -> None:
-    named = [name for row in cells("## Try it") for name in re.findall(r"`([^`]+)`", row[0])]
+    named = [name for row in cells("docs/demo.md", "## What it prints") for name in re.findall(r"`([^`]+)`", row[0])]
     assert named == ["MCP endpoint", "WebSocket", "Admin", "Token", "Try it", "Claude Code", "Cursor", "MCP Inspector"]
     for name in named:
         assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
-
-
-def test_every_link_within_the_page_leads_somewhere() -> None:
-    headings = {
-        re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-")
-        for heading in re.findall(r"^#+ (.+)$", README, re.MULTILINE)
-    }
-
-    linked = set(re.findall(r"\]\(#([^)]+)\)", README))
-
-    assert linked <= headings
-    for path in re.findall(r"\]\((?!#|https?:)([^)]+)\)", README):
-        assert (ROOT / path.partition("#")[0]).exists(), path
 
 
 # Commands.
@@ -140,8 +63,8 @@ def test_every_link_within_the_page_leads_somewhere() -> None:
 
 def test_the_first_question_gives_the_answer_that_is_shown(served: Served, token: str) -> None:
     need(shutil.which("curl") is not None, "curl")
-    [question] = [block for block in blocks("sh") if "curl" in block]
-    [answer] = [json.loads(block, strict=False) for block in blocks("json") if "jsonrpc" in block]
+    [question] = [block for block in blocks("README.md", "sh") if "curl" in block]
+    [answer] = [json.loads(block, strict=False) for block in blocks("README.md", "json") if "jsonrpc" in block]
     command = question.replace("http://127.0.0.1:8000", served.origin)
     command = command.replace("cat .demo/token", f"cat {served.project.scratch}/token")
 
@@ -158,9 +81,9 @@ def test_the_first_question_gives_the_answer_that_is_shown(served: Served, token
 def test_the_clients_are_connected_as_the_demo_prints_it(printed: str, demo_folder: Path) -> None:
     token = (demo_folder / "token").read_text().strip()
 
-    [claude] = [block.strip() for block in blocks("sh") if block.startswith("claude") and "http" in block]
-    [inspector] = [block.split() for block in blocks("sh") if block.startswith("npx") and "http" in block]
-    [cursor] = [json.loads(block) for block in blocks("json") if "mcpServers" in block and "url" in block]
+    [claude] = [block.strip() for block in blocks("README.md", "sh") if block.startswith("claude") and "http" in block]
+    [inspector] = [block.split() for block in blocks("README.md", "sh") if block.startswith("npx") and "http" in block]
+    [cursor] = [json.loads(block) for block in blocks("README.md", "json") if "mcpServers" in block and "url" in block]
     anonymous = printed.replace(token, "TOKEN")
 
     assert claude in anonymous
@@ -170,12 +93,15 @@ def test_the_clients_are_connected_as_the_demo_prints_it(printed: str, demo_fold
 
 def test_a_client_starts_the_server_as_its_configuration_says(shop: Project, serving_loop: LoopThread) -> None:
     """Each of the ways that the page shows has the same arguments."""
-    [block] = [json.loads(block) for block in blocks("json") if "mcp_stdio" in block]
+    [block] = [json.loads(block) for block in blocks("docs/clients.md", "json") if "mcp_stdio" in block]
     server = block["mcpServers"]["shop"]
     paths = {"/path/to/project/.venv/bin/python": sys.executable, "/path/to/project": str(shop.folder)}
     commands = [
-        shlex.split(line) for block in blocks("sh") if "mcp_stdio" in block for line in block.splitlines()
-    ]  # fmt: skip
+        shlex.split(line)
+        for block in blocks("docs/clients.md", "sh")
+        if "mcp_stdio" in block
+        for line in block.splitlines()
+    ]
 
     async def conversation(command: str, *arguments: str) -> list[str]:
         started = StdioServerParameters(command=command, args=list(arguments), cwd="/", env=shop.environment)
@@ -197,7 +123,7 @@ def test_a_client_starts_the_server_as_its_configuration_says(shop: Project, ser
 
 
 def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Project) -> None:
-    [command] = [block.strip() for block in blocks("sh") if "--expires-in-days" in block]
+    [command] = [block.strip() for block in blocks("docs/access.md", "sh") if "--expires-in-days" in block]
     command = command.replace("python manage.py", f"{sys.executable} manage.py")
 
     done = subprocess.run(
@@ -216,9 +142,9 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
 
 
 def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
-    [block] = [block for block in blocks("sh") if "mcp_inventory" in block]
+    [block] = [block for block in blocks("docs/inventory.md", "sh") if "mcp_inventory" in block]
     commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
-    [shown] = [block for block in blocks("text") if "reaches is not what" in block]
+    [shown] = [block for block in blocks("docs/inventory.md", "text") if "reaches is not what" in block]
     declarations = shop.folder / "shop/mcp.py"
     before = declarations.read_text()
 
@@ -237,14 +163,14 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     assert printed[1].startswith("What the user admin with the scopes read reaches on the site mcp.")
     assert printed[2:] == [
         "exposure.json holds what a superuser with the scopes read, actions reaches.\n",
-        "exposure.json is of today.\n",
+        "exposure.json is up to date.\n",
     ]
     assert changed.returncode == 1
     assert changed.stderr == f"CommandError: {shown}"
 
 
 def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
-    [lines] = [block for block in blocks("python") if "INSTALLED_APPS" in block]
+    [lines] = [block for block in blocks("README.md", "python") if "INSTALLED_APPS" in block]
 
     for line, file in (
         ('ASGI_APPLICATION = "project.asgi.application"', "settings.py"),
@@ -344,7 +270,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with a middleware that matters, whose work the site of the README does."""
+    """A project with a middleware that matters, whose work the site of docs/sites.md does."""
     project = start_project(tmp_path_factory.mktemp("tenants"))
     install(project)
     install_push(project)

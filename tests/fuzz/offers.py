@@ -20,24 +20,24 @@ FORM = {
 def chatty(request: Any, steps: int = 3) -> str:
     """Tells how far it is, and what it thinks."""
     for step in range(min(max(steps, 0), 5)):
-        request.exchange.progress(step, total=steps, message=f"step {step}")
-        request.exchange.log("info", {"step": step}, logger="chatty")
-        request.exchange.close_stream(1)
+        request.mcp.progress(step, total=steps, message=f"step {step}")
+        request.mcp.log("info", {"step": step}, logger="chatty")
+        request.mcp.close_stream(1)
     return "done"
 
 
 def asker(request: Any) -> str:
     """Asks for a form, then for the rest."""
-    form = request.exchange.elicit("How many seats?", FORM)
+    form = request.mcp.elicit("How many seats?", FORM)
     if not form.accepted:
         return form.action
-    rest = request.exchange.ask({"roots": Roots(), "draft": Sampling("Write a line.", 10)})
+    rest = request.mcp.ask({"roots": Roots(), "draft": Sampling("Write a line.", 10)})
     return f"{form.content['seats']} {len(rest['roots'])} {rest['draft'].text}"
 
 
 def trusting(request: Any) -> str:
     """Takes an answer that no state vouches for."""
-    return request.exchange.elicit("Sure?", FORM, key="sure", trusted=False).action
+    return request.mcp.elicit("Sure?", FORM, key="sure", trusted=False).action
 
 
 def regional(
@@ -73,7 +73,7 @@ def summary(request: Any, airport: Airport, tone: Literal["short", "long"] = "sh
 
 def asking_prompt(request: Any, topic: str) -> list[str]:
     """Asks before it says anything."""
-    return [topic, request.exchange.elicit("Which?", FORM).action]
+    return [topic, request.mcp.elicit("Which?", FORM).action]
 
 
 def note(request: Any, number: str) -> str:

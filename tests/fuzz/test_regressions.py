@@ -93,7 +93,7 @@ def test_a_request_whose_id_holds_a_null_character_may_stream(
 ) -> None:
     def tell(request: Any) -> str:
         """Tells how far it is."""
-        request.exchange.progress(1)
+        request.mcp.progress(1)
         return "done"
 
     be_strict(monkeypatch)

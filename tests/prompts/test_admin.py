@@ -89,7 +89,7 @@ def test_a_new_prompt_is_on_and_of_the_site_that_is_served(client: Client) -> No
 
     assert shown["enabled"].initial is True
     assert shown.fields["site"].choices == [("mcp", "mcp")] and shown["site"].is_hidden
-    assert b"it is read as an instruction" in page.content
+    assert b"follows it as an instruction" in page.content
 
 
 @pytest.mark.parametrize(("posted", "expected"), [
@@ -100,17 +100,17 @@ def test_a_new_prompt_is_on_and_of_the_site_that_is_served(client: Client) -> No
      {"text": ["Invalid block tag on line 1: 'load'. There are if, elif, else and comment."]}),
     ({"text": "\r\n{% include 'admin/base.html' %}"},
      {"text": ["Invalid block tag on line 1: 'include'. There are if, elif, else and comment."]}),
-    ({"text": "{{ a.b }}"}, {"text": ["“a.b”: an argument is a text, and has nothing after a dot."]}),
+    ({"text": "{{ a.b }}"}, {"text": ["“a.b”: an argument is a text, so nothing may follow a dot."]}),
     ({"text": ""}, {"text": ["This field is required."]}),
     ({"text": None}, {"text": ["This field is required."]}),
     ({"text": "x" * 20_001},
      {"text": ["Ensure this value has at most 20000 characters (it has 20001)."]}),
     ({"name": ""}, {"name": ["This field is required."]}),
-    ({"name": "say hello"}, {"name": ["Write 1 to 64 letters, digits, _ and -: clients refuse anything else."]}),
-    ({"name": "größe"}, {"name": ["Write 1 to 64 letters, digits, _ and -: clients refuse anything else."]}),
+    ({"name": "say hello"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
+    ({"name": "größe"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
     ({"name": "a" * 65}, None),
-    ({"name": NAME}, {"name": ["There is a prompt of this name already."]}),
-    ({"name": "greet"}, {"name": ["There is a prompt of this name already."]}),
+    ({"name": NAME}, {"name": ["There is already a prompt with this name."]}),
+    ({"name": "greet"}, {"name": ["There is already a prompt with this name."]}),
     ({"site": "elsewhere"}, {"site": ["Select a valid choice. elsewhere is not one of the available choices."]}),
 ])  # fmt: skip
 def test_a_mistake_is_refused_with_what_is_wrong(
@@ -136,7 +136,7 @@ def test_a_written_prompt_takes_no_name_that_is_taken(client: Client, written: P
 
     for name in ("wave", NAME):
         found = errors(client.post(f"{PROMPTS}{written.pk}/change/", form(name=name)))
-        assert found == {"name": ["There is a prompt of this name already."]}
+        assert found == {"name": ["There is already a prompt with this name."]}
     assert client.post(f"{PROMPTS}{written.pk}/change/", form(name="greet")).status_code == 302
 
 

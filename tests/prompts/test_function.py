@@ -15,8 +15,9 @@ from django.test import override_settings
 from pydantic import BaseModel, Field, Json
 
 from demo_project.flights.models import Airline, Airport, Flight
-from mcp_django import MCPSite, PromptMessage, ToolError, prompt
+from mcp_django import MCPSite, PromptMessage, prompt
 from mcp_django.content import EmbeddedText, Image, ResourceLink
+from mcp_django.exceptions import ToolError
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
@@ -512,8 +513,8 @@ def _two_models(request: HttpRequest, thing: Flight | Airline) -> str:
     (_object, "comes as a text of that name, which cannot be read as its annotation"),
     (_nothing, "comes as a text of that name, which cannot be read as its annotation"),
     (_alias, "comes as a text of that name, which cannot be read as its annotation"),
-    (_numbers, "the text '1' is none of its choices"),
-    (_literals, "the text '1' is none of its choices. Let them be texts, or an IntEnum."),
+    (_numbers, "its choice '1' cannot be read from a text"),
+    (_literals, "its choice '1' cannot be read from a text. Use choices that are texts, or an IntEnum."),
     (_two_models, "may be one model, or one model or None"),
 ])  # fmt: skip
 def test_a_function_that_can_be_no_prompt(function: Any, message: str) -> None:
@@ -533,7 +534,9 @@ def test_names_that_clients_refuse_and_names_that_are_taken() -> None:
         prompt(site=own, name="say hello")(hello)
     with pytest.raises(ImproperlyConfigured, match="Two prompts are named hello"):
         prompt(site=own)(hello)
-    with pytest.raises(ImproperlyConfigured, match="complete= of the prompt other names 'who', which it does not take"):
+    with pytest.raises(
+        ImproperlyConfigured, match="complete= of the prompt other names 'who', which is not an argument of it"
+    ):
         prompt(site=own, name="other", complete={"who": lambda request, typed, arguments: []})(hello)
     assert list(own.prompts) == ["hello"]
     assert hello(HttpRequest()) == "Hello."

@@ -175,7 +175,7 @@ def test_a_prompt_may_ask_the_user(admin: Peer, declared: Declared) -> None:
 
     def ask(request: Any) -> str:
         """Ask."""
-        return f"Greet {request.exchange.elicit('Whom?', schema, key='whom').content['who']}."
+        return f"Greet {request.mcp.elicit('Whom?', schema, key='whom').content['who']}."
 
     declared.prompt(ask)
     meta = {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}}
@@ -193,7 +193,7 @@ def test_a_prompt_may_ask_the_user(admin: Peer, declared: Declared) -> None:
 def test_a_prompt_that_asks_a_client_that_cannot(admin: Peer, declared: Declared) -> None:
     def ask(request: Any) -> str:
         """Ask."""
-        request.exchange.elicit("Whom?", {"type": "object", "properties": {}}, key="whom")
+        request.mcp.elicit("Whom?", {"type": "object", "properties": {}}, key="whom")
         return ""
 
     declared.prompt(ask)

@@ -127,7 +127,7 @@ def test_reading_an_attribute_of_an_argument(name: str) -> None:
         f"{{{{ {name} }}}}", f"{{{{ {name}|upper }}}}", f"{{{{ b|default:{name} }}}}",
         f"{{% if {name} %}}x{{% endif %}}", f"{{% if b == {name}|lower %}}x{{% endif %}}",
     ):  # fmt: skip
-        assert "nothing after a dot" in refused(text) or "may not begin with underscores" in refused(text)
+        assert "nothing may follow a dot" in refused(text) or "may not begin with underscores" in refused(text)
 
 
 @pytest.mark.parametrize("tag", [

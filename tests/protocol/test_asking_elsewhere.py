@@ -31,7 +31,7 @@ def peer(users: Any, peers: Peers) -> Peer:
 
 
 def name_of(request: Any) -> str:
-    return str(request.exchange.elicit("Your name?", NAME).content["name"])
+    return str(request.mcp.elicit("Your name?", NAME).content["name"])
 
 
 def test_a_prompt_asks(declared: Declared, peer: Peer, revision: str) -> None:

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Airline, Airport, Flight
-from mcp_django import ModelMCP, ToolError
+from mcp_django import ModelMCP
+from mcp_django.exceptions import ToolError
 from mcp_django.models import Prompt
 from mcp_django.resources import completers
 from tests.shop.models import Apikey, Locker, Person, Product, Tag, Visit

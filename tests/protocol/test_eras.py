@@ -10,6 +10,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY as CAPABILITIES
 from mcp_types import CLIENT_INFO_META_KEY as INFO
 from mcp_types import PROTOCOL_VERSION_META_KEY as VERSION
 
+from mcp_django import __version__
 from tests.conftest import DUPLEX, HTTP, PUSHING
 from tests.support import schemas
 from tests.support.base import offered
@@ -36,7 +37,7 @@ def test_initialize_agrees_on_the_legacy_revision_that_was_asked_for(admin: Peer
         "result": {
             "protocolVersion": revision,
             "capabilities": offered(revision, push=admin.push),
-            "serverInfo": {"name": "django", "version": "0.1.0"},
+            "serverInfo": {"name": "django", "version": __version__},
         },
     }
     schemas.check(raw.message, revision, "initialize")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mcp_django import __version__
 from tests.support.base import offered
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
@@ -17,7 +18,7 @@ def test_discover_tells_what_the_door_offers(admin: Peer) -> None:
         "capabilities": offered(MODERN, push=admin.push),
         "ttlMs": 0,
         "cacheScope": "private",
-        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": "0.1.0"}},
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": __version__}},
     }
 
 

@@ -11,7 +11,8 @@ import pytest
 from pydantic import BaseModel, Field
 
 from demo_project.flights.models import Airline
-from mcp_django import Elicitation, ModelMCP, Roots, Sampling, ToolError, URLElicitation
+from mcp_django import Elicitation, ModelMCP, Roots, Sampling, URLElicitation
+from mcp_django.exceptions import ToolError
 from mcp_django.models import OpenQuestion
 from tests.conftest import DUPLEX, PUSHING
 from tests.support.data import switch_on
@@ -41,32 +42,32 @@ def asker(declared: Declared, users: Any, peers: Peers) -> Iterator[Peer]:
     def greet(request: Any) -> str:
         """Asks for a name."""
         runs.append("greet")
-        request.exchange.log("info", "before the question")
-        request.exchange.progress(len(runs))
-        answer = request.exchange.elicit("Your name?", NAME)
+        request.mcp.log("info", "before the question")
+        request.mcp.progress(len(runs))
+        answer = request.mcp.elicit("Your name?", NAME)
         return f"Hello, {answer.content['name']}." if answer.accepted else f"The user chose {answer.action}."
 
     def dress(request: Any) -> str:
         """Asks for a name, then for a colour."""
-        name = request.exchange.elicit("Your name?", NAME).content["name"]
-        colour = request.exchange.elicit(f"Your colour, {name}?", COLOUR).content["colour"]
+        name = request.mcp.elicit("Your name?", NAME).content["name"]
+        colour = request.mcp.elicit(f"Your colour, {name}?", COLOUR).content["colour"]
         return f"{name} wears {colour}."
 
     def everything(request: Any) -> str:
         """Asks three things at once."""
-        found = request.exchange.ask(
+        found = request.mcp.ask(
             {"who": Elicitation("Your name?", NAME), "poem": Sampling("A poem, please.", 100), "where": Roots()}
         )
         return f"{found['who'].content['name']} / {found['poem'].text} / {found['where'][0].uri}"
 
     def seat(request: Any) -> str:
         """Asks with a pydantic model."""
-        answer = request.exchange.elicit("Which seat?", Seat)
+        answer = request.mcp.elicit("Which seat?", Seat)
         return f"{answer.content.row} {answer.content.window} {type(answer.content).__name__}"
 
     def pay(request: Any) -> str:
         """Sends the user to a page."""
-        return str(request.exchange.elicit_url("Pay here.", "https://example.com/pay").action)
+        return str(request.mcp.elicit_url("Pay here.", "https://example.com/pay").action)
 
     for function in (greet, dress, everything, seat, pay):
         declared.tool(function, read_only=True)
@@ -233,7 +234,7 @@ def test_a_question_in_a_tool_that_failed_is_no_state(declared: Declared, asker:
     def careless(request: Any) -> str:
         """Catches every Exception, and still asks."""
         try:
-            return str(request.exchange.elicit("Your name?", NAME).content["name"])
+            return str(request.mcp.elicit("Your name?", NAME).content["name"])
         except Exception:  # noqa: BLE001
             return "swallowed"
 
@@ -281,7 +282,7 @@ def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
 
     def form(request: Any) -> str:
         """Asks with a modern form."""
-        return json.dumps(request.exchange.elicit("?", {"type": "object", "properties": properties}).content)
+        return json.dumps(request.mcp.elicit("?", {"type": "object", "properties": properties}).content)
 
     declared.tool(form, read_only=True)
     switch_on("form")
@@ -301,7 +302,7 @@ def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
 def test_tool_errors_of_a_later_run_are_told(declared: Declared, asker: Peer) -> None:
     def picky(request: Any) -> str:
         """Likes nobody."""
-        name = request.exchange.elicit("Your name?", NAME).content["name"]
+        name = request.mcp.elicit("Your name?", NAME).content["name"]
         raise ToolError(f"Not you, {name}.")
 
     declared.tool(picky, read_only=True)
@@ -340,7 +341,7 @@ def test_an_asynchronous_tool_asks(declared: Declared, asker: Peer, revision: st
     async def welcome(request: Any) -> str:
         """Asks for a name."""
         await asyncio.sleep(0)
-        return f"Welcome, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Welcome, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     declared.tool(welcome, read_only=True)
     switch_on("welcome")
@@ -354,7 +355,7 @@ def test_a_list_asks_nobody(declared: Declared, asker: Peer, revision: str, capl
 
     class Asking(ModelMCP):
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return bool(request.exchange.elicit("Your name?", NAME).accepted)
+            return bool(request.mcp.elicit("Your name?", NAME).accepted)
 
     declared.model(Airline, Asking)
     error = talk(asker, revision, "resources/list").answer["error"]
@@ -367,7 +368,7 @@ def test_a_list_asks_nobody(declared: Declared, asker: Peer, revision: str, capl
 def test_a_question_that_is_larger_than_a_client_reads(declared: Declared, asker: Peer, revision: str) -> None:
     def bore(request: Any) -> str:
         """Asks at length."""
-        return str(request.exchange.elicit("Your name? " * 100_000, NAME).action)
+        return str(request.mcp.elicit("Your name? " * 100_000, NAME).action)
 
     declared.tool(bore, read_only=True)
     switch_on("bore")
@@ -381,7 +382,7 @@ def test_a_question_that_is_larger_than_a_client_reads(declared: Declared, asker
 def test_a_resource_whose_client_will_not_answer(
     declared: Declared, asker: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    declared.resource("poem://mine", lambda request: request.exchange.sample("A poem, please.", max_tokens=100).text)
+    declared.resource("poem://mine", lambda request: request.mcp.sample("A poem, please.", max_tokens=100).text)
     refusal = {"error": {"code": -1, "message": "not now"}}
 
     error = talk(asker, "2025-11-25", "resources/read", {"uri": "poem://mine"}, lambda *_: refusal).answer["error"]
@@ -407,7 +408,7 @@ def composer(declared: Declared, asker: Peer) -> Peer:
             "tools": [{"role": "user", "content": text}],
         }[kind]
         tools = {"tools": [{"name": "rhyme", "inputSchema": {"type": "object"}}]} if kind == "tools" else {}
-        return str(request.exchange.sample(messages, max_tokens=100, **tools).text)
+        return str(request.mcp.sample(messages, max_tokens=100, **tools).text)
 
     declared.tool(compose, read_only=True)
     switch_on("compose")

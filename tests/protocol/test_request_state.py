@@ -36,25 +36,25 @@ def deleted() -> list[str]:
 def asker(declared: Declared, users: Any, peers: Peers, deleted: list[str]) -> Iterator[Peer]:
     def erase(request: Any, what: str = "everything") -> str:
         """Erases something, if the user agrees."""
-        answer = request.exchange.elicit(f"Erase {what}? Say who you are.", NAME, key="sure")
+        answer = request.mcp.elicit(f"Erase {what}? Say who you are.", NAME, key="sure")
         if answer.accepted:
             deleted.append(what)
         return f"{answer.content['name']} erased {what}."
 
     def redeem(request: Any) -> str:
         """Gives something away once."""
-        name = request.exchange.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
+        name = request.mcp.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
         deleted.append(name)
         return f"{name} got it."
 
     def guess(request: Any) -> str:
         """Asks without minding whether it was really asked."""
-        return str(request.exchange.elicit("Your name?", NAME, key="user_name", trusted=False).content["name"])
+        return str(request.mcp.elicit("Your name?", NAME, key="user_name", trusted=False).content["name"])
 
     def forever(request: Any) -> str:
         """Never has enough."""
         for number in range(1000):
-            request.exchange.elicit(f"Question {number}", NAME)
+            request.mcp.elicit(f"Question {number}", NAME)
         return "enough"
 
     for function in (erase, redeem, guess, forever):
@@ -150,7 +150,7 @@ def test_an_answer_to_a_question_that_was_not_the_one_asked(asker: Peer, declare
 
     def buy(request: Any) -> str:
         """Buys at a price that moves."""
-        answer = request.exchange.elicit(f"Buy for {price[0]}?", NAME, key="sure")
+        answer = request.mcp.elicit(f"Buy for {price[0]}?", NAME, key="sure")
         return f"bought for {price[0]}" if answer.accepted else "not bought"
 
     declared.tool(buy, read_only=True)
@@ -180,8 +180,8 @@ def test_a_replay_of_a_later_round_of_what_may_be_used_once(
 
     def give(request: Any) -> str:
         """Gives something away once, and asks whether that is meant."""
-        name = request.exchange.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
-        request.exchange.elicit(f"{name}, really?", NAME, key="sure")
+        name = request.mcp.elicit("Who gets it?", NAME, key="who", single_use=True).content["name"]
+        request.mcp.elicit(f"{name}, really?", NAME, key="sure")
         deleted.append(name)
         return f"{name} got it."
 

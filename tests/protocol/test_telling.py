@@ -23,13 +23,13 @@ def counting(declared: Declared, users: Any) -> Iterator[None]:
     def count(request: Any) -> str:
         """Counts to three, and says so."""
         for step in (0, 1, 1, 0.5, 2, 3):
-            request.exchange.progress(step, 3, f"step {step}")
+            request.mcp.progress(step, 3, f"step {step}")
         return "counted"
 
     def chat(request: Any) -> str:
         """Says a line of each of four levels."""
         for level in ("debug", "info", "warning", "emergency"):
-            request.exchange.log(level, {"said": level}, "chat")
+            request.mcp.log(level, {"said": level}, "chat")
         return "said"
 
     declared.tool(count, read_only=True)
@@ -111,7 +111,7 @@ def test_a_flood_of_log_is_cut_and_says_so(declared: Declared, users: Any, admin
     def flood(request: Any) -> str:
         """Says more than anybody reads."""
         for number in range(5000):
-            request.exchange.log("info", number)
+            request.mcp.log("info", number)
         return "done"
 
     declared.tool(flood, read_only=True)
@@ -149,7 +149,7 @@ def test_what_is_left_out_of_a_log_is_said_on_a_level_that_is_wanted(
     def flood(request: Any) -> str:
         """Says more than anybody reads."""
         for number in range(5000):
-            request.exchange.log("emergency", number)
+            request.mcp.log("emergency", number)
         return "done"
 
     declared.tool(flood, read_only=True)
@@ -163,7 +163,7 @@ def test_what_is_left_out_of_a_log_is_said_on_a_level_that_is_wanted(
 def test_one_line_that_is_too_large_is_said_to_be_missing(declared: Declared, users: Any, admin: Peer) -> None:
     def shout(request: Any) -> str:
         """Says too much at once."""
-        request.exchange.log("info", "a" * 2_000_000)
+        request.mcp.log("info", "a" * 2_000_000)
         return "done"
 
     declared.tool(shout, read_only=True)

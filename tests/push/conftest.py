@@ -10,6 +10,7 @@ from django.conf import LazySettings
 from demo_project.flights.models import Airline, Flight
 from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import ControlSet
 from mcp_django.models import Tool
 from mcp_django.push.hub import Hub, _hubs
 from tests.support.loop import LoopThread
@@ -22,18 +23,18 @@ class Heard:
     """Stands on the bus of one process where a hub stands, and keeps what it is given."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[Changes, set[str]]] = []
+        self.events: list[tuple[Changes, ControlSet]] = []
 
     def join(self) -> None:
         """Stand on the bus that the settings name now."""
         bus = get_bus()
         assert isinstance(bus, LocalBus)
-        bus.join(self)  # type: ignore[arg-type]
+        bus.join(self)
 
-    def receive(self, changes: Changes, controls: set[str]) -> None:
+    def receive(self, changes: Changes, controls: ControlSet) -> None:
         copied = Changes()
         copied.absorb(changes)
-        self.events.append((copied, set(controls)))
+        self.events.append((copied, ControlSet(controls)))
 
     def changes(self) -> Changes:
         """All changes since the last question, as one."""
@@ -43,9 +44,9 @@ class Heard:
         self.events.clear()
         return merged
 
-    def controls(self) -> set[str]:
+    def controls(self) -> ControlSet:
         """All controls since the last question."""
-        found = set().union(*(controls for _, controls in self.events))
+        found = ControlSet(control for _, controls in self.events for control in controls)
         self.events.clear()
         return found
 

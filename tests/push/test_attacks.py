@@ -16,8 +16,11 @@ from mcp_django.exchange.principals import Source
 from mcp_django.push import listeners, live_queries
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Identity, Listener, Subscription
+from mcp_django.push.identities import Identity
+from mcp_django.push.listeners import Listener
 from mcp_django.push.live_answers import LiveAnswer
+from mcp_django.push.subscriptions import Subscription
+from mcp_django.push.sweep import compare
 from mcp_django.resources import uris
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, listen, watch
@@ -37,7 +40,7 @@ def listener_of(user: Any, **attributes: Any) -> Listener:
     """A listener of the user, whose request has these attributes."""
     request = request_of(user)
     vars(request).update(attributes)
-    return Listener(site=site, principal=request.mcp, request=request, subscription_id=1)
+    return Listener(site=site, principal=request.mcp.principal, request=request, subscription_id=1)
 
 
 # Who may speak on the bus: on PostgreSQL, whoever may connect to the database.
@@ -60,8 +63,8 @@ def test_suppressing_a_change_by_forged_events(
 
     async def hear() -> None:
         follower = Follower(hub(), ChannelLayerBus(NOBODY))
-        follower.hear({"changes": [{**true, **forged}]})
-        follower.hear({"changes": [true]})
+        follower.receive({"changes": [{**true, **forged}]})
+        follower.receive({"changes": [true]})
 
     serving_loop.run(hear())
 
@@ -85,7 +88,7 @@ def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
         [query] = hub.live._queries.values()
         known = query.known
         hub.live.remove(subscription, listener)
-        hub.live._finish(query, known, live_queries.Outcome(answer), serving_loop.loop.time())
+        hub.live._finish(query, known, live_queries.QueryOutcome(answer), serving_loop.loop.time())
         hub.close()
         return hub.live._queries, hub.live._index
 
@@ -217,7 +220,7 @@ def test_a_stream_that_begins_too_late_ends_at_once(
     async def begin_after_a_sweep() -> list[bytes] | None:
         hub = Hub(serving_loop.loop)
         hub.add(listener)
-        await hub._compare(1)
+        await compare(hub, 1)
         hub.close()
         return await asyncio.wait_for(listener.next(), 30)
 

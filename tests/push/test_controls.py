@@ -12,6 +12,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 
 from mcp_django.access.authentication import principals
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind
 from mcp_django.models import AccessToken, Tool
 from tests.push.conftest import Heard
 from tests.support.data import token_of
@@ -48,13 +49,13 @@ def tool(heard: Heard) -> Tool:
 def test_a_revoked_token_is_told(heard: Heard, token: AccessToken) -> None:
     token.revoke()
 
-    assert heard.controls() == {f"access:{token.user_id}"}
+    assert heard.controls() == {Control(ControlKind.ACCESS, str(token.user_id))}
 
 
 def test_a_deleted_token_is_told(heard: Heard, token: AccessToken) -> None:
     token.delete()
 
-    assert heard.controls() == {f"access:{token.user_id}"}
+    assert heard.controls() == {Control(ControlKind.ACCESS, str(token.user_id))}
 
 
 def test_a_token_that_is_used_is_not_told(heard: Heard, token: AccessToken) -> None:
@@ -83,7 +84,7 @@ def test_a_user_that_is_deactivated_is_told(heard: Heard, user: User) -> None:
     user.is_active = False
     user.save()
 
-    assert heard.controls() == {f"access:{user.pk}"}
+    assert heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
 
 
 def test_a_login_is_not_told(heard: Heard, user: User) -> None:
@@ -102,7 +103,7 @@ def test_what_a_user_is_given_and_loses_is_told(heard: Heard, user: User, group:
     removed = heard.controls()
     getattr(user, relation).clear()
 
-    assert added == removed == heard.controls() == {f"access:{user.pk}"}
+    assert added == removed == heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
 
 
 def test_what_a_group_is_given_and_loses_is_told(heard: Heard, group: Group) -> None:
@@ -113,13 +114,13 @@ def test_what_a_group_is_given_and_loses_is_told(heard: Heard, group: Group) -> 
     added = heard.controls()
     group.permissions.remove(permission)
 
-    assert added == heard.controls() == {"access"}
+    assert added == heard.controls() == {EVERYBODY}
 
 
 def test_a_group_that_is_deleted_is_told(heard: Heard, group: Group) -> None:
     group.delete()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {EVERYBODY}
 
 
 def test_users_that_are_given_to_a_group_are_told(heard: Heard, user: User, group: Group) -> None:
@@ -127,9 +128,9 @@ def test_users_that_are_given_to_a_group_are_told(heard: Heard, user: User, grou
     added = heard.controls()
     group.user_set.clear()
 
-    assert added == {f"access:{user.pk}"}
+    assert added == {Control(ControlKind.ACCESS, str(user.pk))}
     # Who was in it, nobody knows any more.
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {EVERYBODY}
 
 
 def test_a_permission_that_is_deleted_is_told(heard: Heard) -> None:
@@ -140,7 +141,7 @@ def test_a_permission_that_is_deleted_is_told(heard: Heard) -> None:
 
     permission.delete()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {EVERYBODY}
 
 
 def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard) -> None:
@@ -151,26 +152,26 @@ def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard)
         for person in people:
             person.save()
 
-    assert heard.controls() == {"access"}
+    assert heard.controls() == {EVERYBODY}
 
 
 def test_a_tool_that_is_switched_is_told(heard: Heard, tool: Tool) -> None:
     tool.enabled = True
     tool.save()
 
-    assert heard.controls() == {"tools"}
+    assert heard.controls() == {Control(ControlKind.TOOLS)}
 
 
 def test_a_tool_that_is_deleted_is_told(heard: Heard, tool: Tool) -> None:
     tool.delete()
 
-    assert heard.controls() == {"tools"}
+    assert heard.controls() == {Control(ControlKind.TOOLS)}
 
 
 def test_the_groups_of_a_tool_are_told(heard: Heard, tool: Tool, group: Group) -> None:
     tool.groups.add(group)
 
-    assert heard.controls() == {"tools"}
+    assert heard.controls() == {Control(ControlKind.TOOLS)}
 
 
 def test_this_process_forgets_a_revoked_token_at_once(heard: Heard, user: User, settings: LazySettings) -> None:
@@ -196,7 +197,7 @@ def test_a_new_password_revokes_the_tokens_of_its_user(heard: Heard, user: User,
     user.save()
 
     assert is_revoked()
-    assert heard.controls() == {f"access:{user.pk}"}
+    assert heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
 
 
 def test_a_new_password_is_told_again_when_its_tokens_are_revoked(

@@ -31,12 +31,14 @@ class Client:
         self.room.set()
         self.request = request_of(User(pk=1, username="reader"))
         self.conversation = Connection(
-            site, self.request.mcp, self.request, self._write, lambda: None, crash=self._crash
+            site, self.request.mcp.principal, self.request, self._write, lambda: None, crash=self._crash
         )
         self.writers: list[ListenerWriter] = []
 
     def listens(self, listen_id: int = 1) -> Listener:
-        listener = Listener(site=site, principal=self.request.mcp, request=self.request, subscription_id=listen_id)
+        listener = Listener(
+            site=site, principal=self.request.mcp.principal, request=self.request, subscription_id=listen_id
+        )
         get_hub().add(listener)
         self.writers.append(ListenerWriter(self.conversation, listener))
         return listener
@@ -64,7 +66,7 @@ def test_whoever_does_not_read_holds_nobody_up(db: None, serving_loop: LoopThrea
         for client in stuck:
             client.room.clear()
         for listener in listeners:
-            listener.tell_updated(URI)
+            listener.notify_updated(URI)
         await turns(lambda: all(client.told == [URI] for client in clients if client not in stuck))
         before = [client.told.copy() for client in stuck]
         for client in stuck:
@@ -80,12 +82,12 @@ def test_what_is_told_while_a_client_does_not_read_is_written_once_after(db: Non
         client = Client()
         listener = client.listens()
         client.room.clear()
-        listener.tell_updated(URI)
+        listener.notify_updated(URI)
         await turns(lambda: not listener._pending)
         for _ in range(10):
             await asyncio.sleep(0)
-            listener.tell_updated(URI)
-            listener.tell_updated("db://flights/flight/2")
+            listener.notify_updated(URI)
+            listener.notify_updated("db://flights/flight/2")
         client.room.set()
         await turns(lambda: len(client.told) == 3)
         for _ in range(10):
@@ -100,11 +102,11 @@ def test_a_client_that_goes_while_it_is_written_to_takes_nobody_with_it(db: None
         gone, other = Client(), Client()
         gone.room.clear()
         listener, listening = gone.listens(), other.listens()
-        listener.tell_updated(URI)
+        listener.notify_updated(URI)
         for _ in range(5):
             await asyncio.sleep(0)
         # In the same turn as the rest of what the task that was writing to it has to do.
-        listening.tell_updated(URI)
+        listening.notify_updated(URI)
         gone.conversation.leave()
         await turns(lambda: other.told == [URI])
         await turns(lambda: not get_hub().delivery._tasks)
@@ -117,7 +119,7 @@ def test_a_listener_that_is_closed_is_written_to_its_end(db: None, serving_loop:
     async def tell() -> tuple[list[str], bool]:
         client = Client()
         listener = client.listens()
-        listener.tell_updated(URI)
+        listener.notify_updated(URI)
         [writer] = client.writers
         async with asyncio.timeout(30):
             await writer.close()
@@ -132,7 +134,7 @@ def test_a_message_that_cannot_be_written_ends_its_connection_alone(db: None, se
         listener, listening = broken.listens(), other.listens()
         listener._pending["notifications/resources/updated", URI] = b"{"
         listener._wake()
-        listening.tell_updated(URI)
+        listening.notify_updated(URI)
         await turns(lambda: other.told == [URI])
         return broken.crashed, listener in get_hub()._listeners
 

@@ -18,7 +18,7 @@ from mcp_django import site
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource
 from mcp_django.protocol.errors import Unauthenticated
-from mcp_django.push import visibility
+from mcp_django.push import credentials
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Listener
 from mcp_django.sessions.store import _digest
@@ -136,7 +136,7 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
     listeners = {}
     for user in (users.ops, users.viewer, users.admin):
         request = request_of(user)
-        principal = replace(request.mcp, source=Source.LOGIN)
+        principal = replace(request.mcp.principal, source=Source.LOGIN)
         listeners[user.username] = Listener(site=site, principal=principal, request=request)
 
     def try_again(principal: Principal, request: Any) -> None:
@@ -145,11 +145,11 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
         if principal.user.get_username() == "admin":
             raise Unauthenticated("It is over.", "")
 
-    monkeypatch.setattr(visibility, "authenticate_again", try_again)
+    monkeypatch.setattr(credentials, "authenticate_again", try_again)
     users.ops.is_active = False
     users.ops.save()
 
-    over, _ = visibility.ended(list(listeners.values()), 1)
+    over, _ = credentials.ended(list(listeners.values()), 1)
 
     assert set(over) == {listeners["ops"], listeners["admin"]}
 
@@ -234,13 +234,13 @@ def test_a_sweep_asks_no_more_queries_for_many_streams_than_for_one(
 ) -> None:
     watch(admin, MODERN, "db://flights/flight/1")
     with CaptureQueriesContext(connection) as for_one:
-        visibility.ended(list(hub()._members), 1)
+        credentials.ended(list(hub()._members), 1)
     for user in (users.admin, users.ops, users.viewer):
         for number in range(3):
             watch(peers(token_of(user)), MODERN, "db://flights/flight/1", listen_id=number)
 
     with CaptureQueriesContext(connection) as for_many:
-        ended, _ = visibility.ended(list(hub()._members), 1)
+        ended, _ = credentials.ended(list(hub()._members), 1)
 
     assert len(hub()._members) == 10
     assert ended == []

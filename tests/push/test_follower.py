@@ -39,7 +39,7 @@ def hear(hub: Callable[[], Hub], serving_loop: LoopThread) -> Hear:
         async def take_in() -> None:
             if not followers:
                 followers.append(Follower(hub(), ChannelLayerBus(NOBODY)))
-            followers[0].hear(event)
+            followers[0].receive(event)
 
         serving_loop.run(take_in())
 
@@ -61,7 +61,7 @@ def test_a_control_of_another_process_is_told(admin: Peer, hear: Hear) -> None:
     watching.next()
 
     Tool.objects.filter(name="get_record").update(enabled=False)
-    hear(1, controls=["tools"])
+    hear(1, controls=[{"kind": "tools"}])
 
     assert watching.next() == list_changed("tools", "sub-1")
 

@@ -15,10 +15,10 @@ from django.db import transaction
 from demo_project.flights.models import Airline, Flight
 from mcp_django import changed
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import listeners as listening_module
+from mcp_django.push import subscriptions as subscribing
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.push.listeners import watch as watched
+from mcp_django.push.subscriptions import watch as watched
 from mcp_django.sites import site
 from mcp_django.transports.http import views
 from tests.conftest import PUSHING
@@ -50,7 +50,7 @@ def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
         await watching.call.inbox.put({"type": "http.disconnect"})
         for _ in range(turns):
             await asyncio.sleep(0)
-        listener.tell_updated("db://flights/flight/1")
+        listener.notify_updated("db://flights/flight/1")
         await watching.call.finish()
 
     serving_loop.run(tell_and_leave())
@@ -251,7 +251,7 @@ def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are
 def test_a_row_that_comes_while_the_rows_are_looked_at_is_remembered(
     users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subscription, keys_there = watched(site, "db://flights/flight"), listening_module.watched_keys
+    subscription, keys_there = watched(site, "db://flights/flight"), subscribing.watched_keys
     assert subscription is not None
 
     def look_while_a_row_comes(rights: Any) -> Any:
@@ -259,7 +259,7 @@ def test_a_row_that_comes_while_the_rows_are_looked_at_is_remembered(
         assert subscription.follow({"99"}, {"99"}) is False
         return keys
 
-    monkeypatch.setattr(listening_module, "watched_keys", look_while_a_row_comes)
+    monkeypatch.setattr(subscribing, "watched_keys", look_while_a_row_comes)
 
     assert subscription.look(site, request_of(users.ops))
     assert subscription.keys == {"1", "4", "7", "10", "99"}
@@ -274,7 +274,7 @@ def test_rows_that_could_not_be_looked_at_are_not_known(
     def fail(rights: Any) -> Any:
         raise TooSlow
 
-    monkeypatch.setattr(listening_module, "watched_keys", fail)
+    monkeypatch.setattr(subscribing, "watched_keys", fail)
 
     with pytest.raises(TooSlow):
         subscription.look(site, request_of(users.ops))
@@ -301,7 +301,13 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
     async def leave() -> tuple[list[bytes] | None, bool]:
         hub = get_hub()
         older, newer = (
-            Listener(site=site, principal=request.mcp, request=request, session_key="session", lists=frozenset(LISTS))
+            Listener(
+                site=site,
+                principal=request.mcp.principal,
+                request=request,
+                session_key="session",
+                lists=frozenset(LISTS),
+            )
             for _ in range(2)
         )
         for listener in (older, newer):
@@ -310,9 +316,9 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
         subscription = watched(site, kept)
         assert subscription is not None
         hub.watch(older, subscription)
-        newer.tell_updated(kept)
-        newer.tell_updated(unwatched)
-        newer.tell_list_changed("tools")
+        newer.notify_updated(kept)
+        newer.notify_updated(unwatched)
+        newer.notify_list_changed("tools")
         if is_read:
             await newer.next()
         hub.remove(newer)

@@ -21,7 +21,7 @@ from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.tools.catalog import Entry
+from mcp_django.tools.catalog import AvailableTool
 from tests.conftest import PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, list_changed, listen, switch_a_tool, updated, watch
@@ -579,8 +579,8 @@ def test_a_change_is_told_once_the_database_is_there_again(
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (RuntimeError, "Lists could not be compared with what they were; nobody is told"),
-        (SystemExit, "Lists could not be compared with what they were; nobody is told"),
+        (RuntimeError, "Lists could not be compared with what they were; no client is notified"),
+        (SystemExit, "Lists could not be compared with what they were; no client is notified"),
         # Of a tenant whose database is away, say.
         (OperationalError, "Lists cannot be compared with what they were; trying again: no tenant"),
     ],
@@ -619,7 +619,7 @@ def test_a_list_that_cannot_be_given_any_more_has_changed(
 
     with monkeypatch.context() as broken:
         broken.setattr(outages, "is_database_away", lambda: is_away)
-        broken.setattr(Entry, "describe", fail_with(SystemExit(1)))
+        broken.setattr(AvailableTool, "describe", fail_with(SystemExit(1)))
         users.viewer.save()
         gone = watching.next()
     users.viewer.save()
@@ -651,7 +651,7 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
 ) -> None:
     request = request_of(users.viewer)
     monkeypatch.setattr(list_changes, "current_request", lambda _: request)
-    listener = Listener(site=site, principal=request.mcp, request=request, lists=frozenset(LISTS))
+    listener = Listener(site=site, principal=request.mcp.principal, request=request, lists=frozenset(LISTS))
     given_up = Interruptible()
     given_up.interrupted = True
 

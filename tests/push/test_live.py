@@ -16,13 +16,14 @@ from django.db import OperationalError, transaction
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.events.changes import Changes
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken, WatchedResource
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import live_queries
 from mcp_django.push.hub import Hub
-from mcp_django.push.listeners import Identity
+from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from mcp_django.transports.http import sessions
@@ -43,6 +44,8 @@ EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 JFK = "db://flights/flight?origin=JFK&fields=number"
 ALL = "db://flights/flight?number__gte=0&fields=number"
 COUNTED = "db://flights/flight?group_by=carrier&measures=count,avg:departure_delay"
+#: Handled after all that was committed before it.
+MARK = Control(ControlKind.MAIL, "mark")
 QUIET = "db://flights/plane/N14228"
 
 Told = Callable[[Watching], list[str]]
@@ -60,10 +63,10 @@ def settle(hub: Callable[[], Hub], serving_loop: LoopThread) -> Callable[[], Non
 
     async def wait() -> None:
         for _ in range(2):  # The first may be heard together with changes that are looked at only then.
-            heard = hub().addresses.expect("quiet")
-            hub().receive(Changes(), ["wake:quiet"])
+            heard = hub().waiters.expect(MARK)
+            hub().receive(Changes(), [MARK])
             await asyncio.wait_for(heard.wait(), 30)
-            hub().addresses.unexpect("quiet", heard)
+            hub().waiters.unexpect(MARK, heard)
         while any(query.scheduled for query in hub().live._queries.values()):
             await asyncio.sleep(0.005)
 
@@ -632,7 +635,7 @@ def test_a_hook_that_fails_tells_nobody(
     change(Flight, 2, notes="x")
 
     assert told(watching) == [JFK]
-    assert "A live query cannot be computed; nobody is told" in caplog.text
+    assert "A live query cannot be computed; no client is notified" in caplog.text
 
 
 @ON_EACH

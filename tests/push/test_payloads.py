@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcp_django.events import payloads
 from mcp_django.events.changes import Changes, ModelChange
+from mcp_django.events.controls import Control, ControlKind, ControlSet
 
 
 def event_of(*changes: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -26,22 +27,22 @@ def change(label: str = "shop.tag", written: Any = (), deleted: Any = ()) -> dic
     }
 
 
-def said(cut: list[str]) -> tuple[Changes, set[str], bool]:
+def said(cut: list[str]) -> tuple[Changes, ControlSet, bool]:
     """What the payloads say together."""
-    changes, controls, lost = Changes(), set[str](), False
+    changes, controls, lost = Changes(), ControlSet(), False
     for payload in cut:
         event = payloads.read(payload)
         assert event is not None
         assert len(payload.encode()) < 8_000
         for one in event.get("changes", ()):
             changes.note(one["alias"], one["label"], one["written"], one["deleted"])
-        controls.update(event.get("controls", ()))
+        controls.update(ControlSet.from_json(event.get("controls", [])))
         lost = lost or event.get("lost", False)
     return changes, controls, lost
 
 
 def test_what_fits_is_one_payload() -> None:
-    event = event_of(change(written=["a"], deleted=["b"]), controls=["tools"])
+    event = event_of(change(written=["a"], deleted=["b"]), controls=[{"kind": "tools"}])
 
     assert [json.loads(payload) for payload in payloads.cut(event)] == [event]
 
@@ -81,20 +82,20 @@ def test_many_models_are_told_in_several_payloads() -> None:
 
 
 def test_many_controls_are_told_in_several_payloads() -> None:
-    controls = {f"session:{number:0>64}" for number in range(500)}
+    controls = ControlSet(Control(ControlKind.SESSION, f"{number:0>64}") for number in range(500))
 
-    cut = payloads.cut({"controls": sorted(controls)})
+    cut = payloads.cut({"controls": controls.as_json()})
 
     assert len(cut) > 1
     assert said(cut) == ({}, controls, False)
 
 
 def test_what_no_payload_can_hold_lets_everybody_look() -> None:
-    assert payloads.cut({"controls": ["x" * 9_000]}) == ['{"lost":true}']
+    assert payloads.cut({"controls": [Control(ControlKind.TASK, "x" * 9_000).as_json()]}) == ['{"lost":true}']
 
 
 def test_what_needs_more_payloads_than_a_statement_takes_lets_everybody_look() -> None:
-    controls = [f"{number:0>7000}" for number in range(1_001)]
+    controls = [Control(ControlKind.TASK, f"{number:0>7000}").as_json() for number in range(1_001)]
 
     assert len(payloads.cut({"controls": controls[1:]})) == 1_000
     assert payloads.cut({"controls": controls}) == ['{"lost":true}']
@@ -110,19 +111,30 @@ KEYS = st.lists(st.text(st.characters(), max_size=300), max_size=200, unique=Tru
 
 
 @given(
-    written=st.none() | KEYS, deleted=KEYS, controls=st.lists(st.text(max_size=100), max_size=100), lost=st.booleans()
+    written=st.none() | KEYS,
+    deleted=KEYS,
+    controls=st.sets(st.builds(Control, st.sampled_from(ControlKind), st.text(max_size=100)), max_size=100),
+    lost=st.booleans(),
 )
 def test_whatever_changed_is_told_in_payloads_that_fit(
-    written: list[str] | None, deleted: list[str], controls: list[str], lost: bool
+    written: list[str] | None, deleted: list[str], controls: set[Control], lost: bool
 ) -> None:
-    event = event_of(change(written=written, deleted=[] if written is None else deleted), controls=controls, lost=lost)
+    told = ControlSet(controls).as_json()
+    event = event_of(change(written=written, deleted=[] if written is None else deleted), controls=told, lost=lost)
 
     changes, told_controls, told_lost = said(payloads.cut(event))
 
     expected = Changes()
     for one in event["changes"]:
         expected.note(one["alias"], one["label"], one["written"], one["deleted"])
-    assert (changes, told_controls, told_lost) == (expected, {*controls}, lost)
+    assert (changes, told_controls, told_lost) == (expected, controls, lost)
+
+
+def test_a_control_of_a_newer_version_is_ignored_and_the_others_are_not() -> None:
+    event = payloads.read('{"controls":[{"kind":"brand_new","key":"x"},{"kind":"session","key":"y"}]}')
+
+    assert event is not None
+    assert ControlSet.from_json(event["controls"]) == {Control(ControlKind.SESSION, "y")}
 
 
 @pytest.mark.parametrize(
@@ -144,6 +156,12 @@ def test_whatever_changed_is_told_in_payloads_that_fit(
         '{"changes":[{"alias":[],"label":"shop.tag","written":[],"deleted":[]}]}',
         '{"controls":"tools"}',
         '{"controls":[1]}',
+        '{"controls":["tools"]}',
+        '{"controls":[{}]}',
+        '{"controls":[{"key":"x"}]}',
+        '{"controls":[{"kind":[]}]}',
+        '{"controls":[{"kind":"session","key":1}]}',
+        '{"controls":[{"kind":"session","name":"x"}]}',
         '{"lost":[]}',
     ],
 )

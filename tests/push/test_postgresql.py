@@ -30,8 +30,9 @@ import mcp_django
 from demo_project.flights.models import Airline
 from mcp_django.events import bus as buses
 from mcp_django.events import postgresql
+from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
 from mcp_django.events.postgresql import PostgreSQLBus
-from mcp_django.events.transaction import ACCESS, note, note_control
+from mcp_django.events.transaction import note, note_control
 from mcp_django.push.hub import Hub
 from tests.conftest import _close_hubs, need
 from tests.end_to_end.servers import wait_for
@@ -91,11 +92,11 @@ def test_a_transaction_tells_by_itself_what_it_changes(channel: Channel) -> None
     with transaction.atomic():
         Tag.objects.create(name="b")
         Tag.objects.create(name="a").save()
-        note_control("default", "tools")
+        note_control("default", ControlKind.TOOLS)
         before = channel.events()
 
     assert before == []
-    assert channel.events() == [{**wrote("shop.tag", "a", "b"), "controls": ["tools"]}]
+    assert channel.events() == [{**wrote("shop.tag", "a", "b"), "controls": [{"kind": "tools"}]}]
     assert all_that_was_told(channel) == []
 
 
@@ -353,13 +354,13 @@ def test_a_test_case_that_never_commits_is_told_by_its_callbacks(channel: Channe
 def test_what_cannot_be_told_in_the_transaction_is_told_after_it(
     channel: Channel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As while somebody who listens stays in a transaction, and the queue of notifications is full."""
+    """The queue of notifications is full, as when a listening connection stays in a transaction."""
     monkeypatch.setattr(postgresql, "_FULL", -1.0)
     for name in "ab":
         with transaction.atomic():
             Tag.objects.create(name=name)
     assert all_that_was_told(channel) == [wrote("shop.tag", "a"), wrote("shop.tag", "b")]
-    assert "PostgreSQL's queue of notifications is full by 0 %" in caplog.text
+    assert "PostgreSQL's queue of notifications is filled by 0 %" in caplog.text
 
     monkeypatch.setattr(postgresql, "_FULL", 0.5)
     Tag.objects.create(name="c")
@@ -578,9 +579,9 @@ def watch_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[Peer], Watching]:
     """Watches UA and AA, after the hub has joined the bus and everybody has looked for what came before that."""
     looked, handle = threading.Event(), Hub._handle
 
-    async def handled(hub: Hub, changes: Any, controls: set[str]) -> None:
+    async def handled(hub: Hub, changes: Any, controls: ControlSet) -> None:
         await handle(hub, changes, controls)
-        if ACCESS in controls:
+        if EVERYBODY in controls:
             looked.set()
 
     monkeypatch.setattr(Hub, "_handle", handled)
@@ -712,7 +713,8 @@ def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
     with listening() as stranger:
         stranger.notify("rubbish")
         stranger.notify('{"changes":[{"alias":"nowhere","label":"no.model","written":null,"deleted":[]}]}')
-        stranger.notify('{"controls":["session:x","wake:y","task:z","missed:"]}')
+        for kind in [*ControlKind, "of a newer version"]:
+            stranger.notify(json.dumps({"controls": [{"kind": kind, "key": "x"}]}))
     with transaction.atomic():
         Airline.objects.get(pk="AA").save()
 

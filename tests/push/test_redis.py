@@ -22,7 +22,7 @@ from tests.faults.services import Redis, redis_program
 from tests.push.processes import PUBSUB
 from tests.support.loop import LoopThread
 
-EVENT = {"publisher": "x", "started": 0.0, "number": 1, "controls": ["tools"]}
+EVENT = {"publisher": "x", "started": 0.0, "number": 1, "controls": [{"kind": "tools"}]}
 RESYNCED = "resynced"
 
 
@@ -36,7 +36,7 @@ class Looking:
         self.heard.put(RESYNCED)
 
     def receive(self, changes: Changes, controls: Any) -> None:
-        self.heard.put(sorted(controls))
+        self.heard.put(sorted(control.kind for control in controls))
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_what_was_told_while_the_broker_was_away_is_looked_for_without_another_e
 
     heard.append(looking.heard.get(timeout=60))
     # Its number is none that would say that something was lost: whoever told of the last one has ended, say.
-    bus.publish({**EVENT, "publisher": "another", "controls": ["access"]})
+    bus.publish({**EVENT, "publisher": "another", "controls": [{"kind": "access"}]})
     heard.append(looking.heard.get(timeout=60))
     assert heard == [["tools"], RESYNCED, ["access"]]
 

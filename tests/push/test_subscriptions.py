@@ -130,7 +130,7 @@ def test_a_query_that_rows_decide_which_are_not_watched_is_refused_in_words(
     error = admin.error(revision, "resources/subscribe", {"uri": uri})
 
     assert error["code"] == -32002
-    what = "looks at rows of other models, whose changes are not told here. Watch flights.flight without it."
+    what = "looks at rows of other models, whose changes are not reported here. Watch flights.flight without it."
     assert error["data"]["errors"] == [{"field": "origin__name", "message": what, "received": None}]
 
 

@@ -99,7 +99,7 @@ class Dated(models.Model):  # noqa: DJ008
 ODD = '"odd""; DROP TABLE shop_tag; --"'
 LEFT_OVER = (
     "CREATE TABLE IF NOT EXISTS left_over (); CREATE TRIGGER mcp_django_insert AFTER INSERT ON left_over "
-    "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_tell('mcp_django', 'default')"
+    "FOR EACH STATEMENT EXECUTE FUNCTION mcp_django_notify('mcp_django', 'default')"
 )
 
 
@@ -211,7 +211,7 @@ def test_a_cascade_of_the_database_is_told(channel: Channel, other: psycopg.Conn
     for event, rows in triggers._ROWS.items():
         other.execute(
             f"CREATE TRIGGER t_{event} AFTER {event} ON below {rows} FOR EACH STATEMENT "
-            f"EXECUTE FUNCTION mcp_django_tell({arguments})"
+            f"EXECUTE FUNCTION mcp_django_notify({arguments})"
         )
     try:
         other.execute("INSERT INTO below VALUES ('a')")
@@ -402,11 +402,11 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
     removed = run("--remove").splitlines()
 
     assert removed[-1] == "There are no triggers."
-    assert "shop_tag tells nothing any more." in removed
-    assert f"{ODD} tells nothing any more." in removed
+    assert "shop_tag no longer reports its changes." in removed
+    assert f"{ODD} no longer reports its changes." in removed
     with pytest.raises(CommandError) as failed:
         run("--check")
-    assert str(failed.value) == "There are no triggers.\nTo put that right: manage.py mcp_triggers --install"
+    assert str(failed.value) == "There are no triggers.\nTo fix this: manage.py mcp_triggers --install"
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'mcp%'")
         assert cursor.fetchone() == (0,)
@@ -417,12 +417,13 @@ def test_the_triggers_are_made_once_and_removed(installed: None) -> None:
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not tell what changes, or not as it should."),
-        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not tell what changes, or not as it should."),
-        (LEFT_OVER, "left_over tells what nobody can watch any more."),
+        ("DROP TRIGGER mcp_django_update ON shop_tag", "shop_tag does not report its changes, or not as it should."),
+        ("ALTER TABLE shop_tag DISABLE TRIGGER USER", "shop_tag does not report its changes, or not as it should."),
+        (LEFT_OVER, "left_over reports changes that no client can watch any more."),
         (
-            "CREATE OR REPLACE FUNCTION mcp_django_tell() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'",
-            'The function "mcp_django_tell" is of another version.',
+            "CREATE OR REPLACE FUNCTION mcp_django_notify() RETURNS trigger LANGUAGE plpgsql "
+            "AS 'BEGIN RETURN NULL; END'",
+            'The function "mcp_django_notify" is of another version.',
         ),
     ],
 )
@@ -437,11 +438,11 @@ def test_w010_what_is_stale_is_told_and_made_anew(other: psycopg.Connection[Any]
 
         run("--install")
 
-        assert str(failed.value) == f"{problem}\nTo put that right: manage.py mcp_triggers --install"
+        assert str(failed.value) == f"{problem}\nTo fix this: manage.py mcp_triggers --install"
         assert warnings == [
             Warning(
-                f"The triggers of the database 'default' are not as they should be. {problem}",
-                hint="Make them anew: manage.py mcp_triggers --install",
+                f"The triggers of the database 'default' are out of date. {problem}",
+                hint="Make them again: manage.py mcp_triggers --install",
                 id="mcp_django.W010",
             )
         ]
@@ -493,7 +494,7 @@ def view(declared: Declared, other: psycopg.Connection[Any]) -> Iterator[None]:
 def test_a_view_cannot_tell_and_the_command_says_so(view: None) -> None:
     said = run("--install").splitlines()
 
-    assert '"day\'s ""table""" is no table of this database: what changes there is not told by triggers.' in said
+    assert '"day\'s ""table""" is no table of this database, so no trigger can report its changes.' in said
 
 
 def test_projects_on_one_table_have_triggers_of_their_own(

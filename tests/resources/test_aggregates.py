@@ -25,8 +25,8 @@ from demo_project.flights.admin import JFK_OPERATIONS
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources.aggregates import Question, Table, aggregate
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.aggregates import AggregateQuery, Table, aggregate
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.measures import PARTS
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Book, Product, Tag
@@ -69,13 +69,13 @@ def products(root: User) -> ModelRights:
 
 
 def rows(rights: ModelRights, **asked: Any) -> list[list[Any]]:
-    return aggregate(rights, Question(**asked)).rows
+    return aggregate(rights, AggregateQuery(**asked)).rows
 
 
 def error(rights: ModelRights, **asked: Any) -> JSON:
     """The one thing that is wrong with a question."""
-    with pytest.raises(InvalidQuestion) as raised:
-        aggregate(rights, Question(**asked))
+    with pytest.raises(InvalidQuery) as raised:
+        aggregate(rights, AggregateQuery(**asked))
     [found] = raised.value.errors
     return dict(found)
 
@@ -84,7 +84,7 @@ def error(rights: ModelRights, **asked: Any) -> JSON:
 
 
 def test_without_groups_there_is_one_row_of_totals(flights: ModelRights) -> None:
-    assert aggregate(flights, Question()) == Table(["count"], [[12]], [])
+    assert aggregate(flights, AggregateQuery()) == Table(["count"], [[12]], [])
 
 
 def test_totals_of_no_rows(flights: ModelRights) -> None:
@@ -259,17 +259,17 @@ def test_having_of_every_kind(products: ModelRights, having: JSON, expected: lis
 
 
 def test_more_groups_than_the_limit_are_told_of(flights: ModelRights) -> None:
-    asked = aggregate(flights, Question(group_by=["number"], limit=2))
+    asked = aggregate(flights, AggregateQuery(group_by=["number"], limit=2))
     with override_settings(MCP={"MAX_GROUPS": 3}):
-        bounded = aggregate(flights, Question(group_by=["number"], limit=50))
-    whole = aggregate(flights, Question(group_by=["number"], limit=12))
+        bounded = aggregate(flights, AggregateQuery(group_by=["number"], limit=50))
+    whole = aggregate(flights, AggregateQuery(group_by=["number"], limit=12))
 
     assert asked.rows == [[1000, 1], [1001, 1]]
     assert asked.notes == [
-        "There are more groups than these 2. Ask for a higher limit, or narrow the question with filter or having."
+        "There are more groups than these 2. Ask for a higher limit, or narrow the query with filter or having."
     ]
     assert len(bounded.rows) == 3
-    assert bounded.notes == ["There are more groups than these 3. Narrow the question with filter or having."]
+    assert bounded.notes == ["There are more groups than these 3. Narrow the query with filter or having."]
     assert (len(whole.rows), whole.notes) == (12, [])
 
 
@@ -278,9 +278,9 @@ def test_long_texts_and_large_tables_are_cut_and_say_so(flights: ModelRights) ->
         Flight.objects.filter(pk=flight.pk).update(notes=f"{flight.number}{'x' * 900}")
 
     with override_settings(MCP={"MAX_TEXT": 100}):
-        texts = aggregate(flights, Question(group_by=["notes"], limit=12))
+        texts = aggregate(flights, AggregateQuery(group_by=["notes"], limit=12))
     with override_settings(MCP={"MAX_RESULT_BYTES": 6_000}):
-        table = aggregate(flights, Question(group_by=["notes"]))
+        table = aggregate(flights, AggregateQuery(group_by=["notes"]))
 
     assert texts.rows[0] == [f"1000{'x' * 96}…", 1]
     assert texts.notes == ["Values of notes ending in … were cut at 100 characters."]
@@ -337,7 +337,7 @@ def test_a_many_to_many_field_is_no_group(root: User, declared: Declared) -> Non
 
     assert error(rights_on(Product, root), group_by=["tags"])["message"] == (
         "tags leads to many rows of shop.tag, so that a row would count more than once. Name its rows in filter, one "
-        "question after the other, or ask shop.tag itself."
+        "call after the other, or ask shop.tag itself."
     )
 
 
@@ -501,7 +501,7 @@ def test_groups_smaller_than_the_smallest_are_left_out(flights: ModelRights) -> 
     Flight.objects.filter(pk=1).update(status="delayed")
 
     with override_settings(MCP={"MIN_GROUP_ROWS": 2}):
-        table = aggregate(flights, Question(group_by=["status"], limit=2))
+        table = aggregate(flights, AggregateQuery(group_by=["status"], limit=2))
 
     assert table == Table(["status", "count"], [["cancelled", 2], ["on_time", 9]], [WITHHELD.format(2)])
 
@@ -518,7 +518,7 @@ def test_groups_smaller_than_the_smallest_are_left_out(flights: ModelRights) -> 
 def test_isolating_a_row_below_the_smallest_group(flights: ModelRights, asked: JSON) -> None:
     """A row that is there and one that is not are answered alike."""
     with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
-        table = aggregate(flights, Question(**asked))
+        table = aggregate(flights, AggregateQuery(**asked))
 
     assert (table.rows, table.notes) == ([], [WITHHELD.format(3)])
 
@@ -692,7 +692,7 @@ def check_against_python(rights: ModelRights, visible: list[Flight], data: st.Da
 
     table = aggregate(
         rights,
-        Question(
+        AggregateQuery(
             groups, measures, filter=asked, order_by=order, having={"count__gte": least} if groups else {}, limit=200
         ),
     )
@@ -734,7 +734,7 @@ def test_the_tool_answers_text_and_structured_content_alike(flights: ModelRights
         "columns": ["carrier__name", "departs_at__month", "count", "avg:departure_delay"],
         "rows": [["American", 1, 5, 11.2]],
         "notes": [
-            "There are more groups than these 1. Ask for a higher limit, or narrow the question with filter or having."
+            "There are more groups than these 1. Ask for a higher limit, or narrow the query with filter or having."
         ],
     }
     result = message["result"]

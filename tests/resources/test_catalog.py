@@ -14,7 +14,7 @@ from pydantic import AnyUrl
 
 from demo_project.flights.models import Airport, Flight, Plane
 from mcp_django import ModelMCP, resource, site
-from mcp_django.push import listeners
+from mcp_django.push import subscriptions
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights, make_staff
@@ -306,7 +306,7 @@ def test_a_query_is_watched_unless_rows_decide_it_whose_changes_are_not_told(
     for label in ("flights.airline", "flights.airport", "flights.disruption"):
         monkeypatch.setattr(site.models[label], "watch", False)
     uri = f"db://flights/flight?{query}"
-    subscription = listeners.watch(site, uri)
+    subscription = subscriptions.watch(site, uri)
 
     assert subscription is not None
     assert subscription.look(site, request_of(root.user)) is (named == [])

@@ -237,6 +237,6 @@ def test_arguments_of_another_shape(root: Peer, asked: Any) -> None:
 
 def test_a_question_is_one_query_of_its_table(root: DirectPeer) -> None:
     with CaptureQueriesContext(connection) as captured:
-        rows.find(rights_on(Flight, root.user), rows.Question(filter={"carrier": "AA"}, order_by=["number"]))
+        rows.find(rights_on(Flight, root.user), rows.RecordQuery(filter={"carrier": "AA"}, order_by=["number"]))
 
     assert len([query for query in captured if "flights_flight" in query["sql"]]) == 1

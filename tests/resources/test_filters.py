@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from demo_project.flights.models import Flight
 from mcp_django.resources import kinds, rows
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
@@ -49,18 +49,18 @@ def flights(superuser: User) -> ModelRights:
 
 def names(rights: ModelRights, asked: Any) -> str:
     """The names of what a filter finds, in alphabetical order."""
-    page = rows.find(rights, rows.Question(filter=asked, fields=["name"], order_by=["name"]))
+    page = rows.find(rights, rows.RecordQuery(filter=asked, fields=["name"], order_by=["name"]))
     return " ".join(row[1] for row in page.rows)
 
 
 def keys(rights: ModelRights, asked: Any) -> list[int]:
-    page = rows.find(rights, rows.Question(filter=asked, fields=["id"], order_by=["id"]))
+    page = rows.find(rights, rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"]))
     return [row[0] for row in page.rows]
 
 
 def errors(rights: ModelRights, asked: Any) -> list[dict[str, Any]]:
-    with pytest.raises(InvalidQuestion) as raised:
-        rows.find(rights, rows.Question(filter=asked))
+    with pytest.raises(InvalidQuery) as raised:
+        rows.find(rights, rows.RecordQuery(filter=asked))
     return [dict(error) for error in raised.value.errors]
 
 
@@ -167,7 +167,7 @@ def test_every_lookup_that_is_described_can_be_asked(products: ModelRights, flig
                 value = "true" if lookup == "isnull" else f"{value},{value}" if lookup == "range" else value
                 value = {"date": "2013-01-31", "time": "08:00:00"}.get(lookup, value)
                 value = "12" if lookup in parts else value
-                rows.find(rights, rows.Question(filter={f"{name}__{lookup}": value}))
+                rows.find(rights, rows.RecordQuery(filter={f"{name}__{lookup}": value}))
                 asked += 1
 
     assert asked > 150
@@ -206,7 +206,7 @@ def test_a_filter_finds_flights(flights: ModelRights, asked: Any, expected: list
 def test_a_key_that_is_a_relation_is_an_integer(superuser: User) -> None:
     book = Book.objects.create(name="Emma", author="Austen")
 
-    found = rows.find(rights_on(Book, superuser), rows.Question(filter={"pk__gte": book.pk}, fields=["author"]))
+    found = rows.find(rights_on(Book, superuser), rows.RecordQuery(filter={"pk__gte": book.pk}, fields=["author"]))
 
     assert found.rows == [[book.pk, "Austen"]]
 

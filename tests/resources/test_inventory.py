@@ -59,7 +59,7 @@ def viewer(db: None) -> User:
 
 
 def test_what_is_declared_is_told_without_a_database() -> None:
-    taken = inventory.take(site)
+    taken = inventory.build(site)
 
     assert list(taken) == [
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
@@ -74,7 +74,7 @@ def test_what_is_declared_is_told_without_a_database() -> None:
 
 
 def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
-    models = inventory.take(site)["models"]
+    models = inventory.build(site)["models"]
 
     assert models["flights.disruption"] == {
         "uri": "db://flights/disruption",
@@ -113,14 +113,14 @@ def test_why_a_field_is_not_there(declared: Declared) -> None:
     declared.admin(User, None)
     declared.model(Disruption, DisruptionMCP)
 
-    models = inventory.take(site)["models"]
+    models = inventory.build(site)["models"]
 
     assert models["shop.product"]["declared_by"] == "ProductMCP"
     assert models["shop.product"]["hidden"]["api_key"] == "looks like a secret, and is not named in fields"
     assert models["shop.product"]["hidden"]["stock"] == "is not shown"
     assert list(models["flights.disruption"]["fields"]) == ["id", "flight", "kind"]
     assert models["flights.disruption"]["hidden"]["reported_by"] == (
-        "points to what is not shown, or is asked for each object"
+        "points to a model that is not shown, or whose objects are checked one by one"
     )
 
 
@@ -130,7 +130,7 @@ def test_what_is_computed_is_told(declared: Declared) -> None:
 
     declared.admin(Airline, type("AirlineAdmin", (Admin,), {"list_display": ["name", age]}))
 
-    assert inventory.take(site)["models"]["flights.airline"]["computed"] == ["age"]
+    assert inventory.build(site)["models"]["flights.airline"]["computed"] == ["age"]
 
 
 def test_a_serializer_is_told_with_what_it_makes_of_a_record(declared: Declared, db: None) -> None:
@@ -148,7 +148,7 @@ def test_a_serializer_is_told_with_what_it_makes_of_a_record(declared: Declared,
     declared.model(Airline, fields=["carrier", "name"], serializer_class=AirlineSerializer)
     declared.model(Tag, fields=["name"], serializer_class=BrokenSerializer)
 
-    taken = inventory.take(site)
+    taken = inventory.build(site)
 
     assert taken["models"]["flights.airline"]["serializer"] == {
         "class": "AirlineSerializer",
@@ -160,7 +160,7 @@ def test_a_serializer_is_told_with_what_it_makes_of_a_record(declared: Declared,
 
 
 def test_a_tool_is_told_with_what_it_needs_and_does() -> None:
-    tools = inventory.take(site)["tools"]
+    tools = inventory.build(site)["tools"]
 
     cost = tools["flights_flight_mark_cancelled"].pop("bytes")
     assert tools["flights_flight_mark_cancelled"] == {
@@ -189,7 +189,7 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
     declared.admin(Session, Admin)
     declared.admin(Unwatched, type("HiddenAdmin", (Admin,), {"has_view_permission": lambda *args: False}))
 
-    left_out = inventory.take(site)["left_out"]
+    left_out = inventory.build(site)["left_out"]
 
     assert left_out == {
         "django_tasks_database.dbtaskresult": "the app django_tasks_database keeps secrets, logs or histories",
@@ -206,7 +206,7 @@ def test_without_the_bridge_the_admin_is_left_out(declared: Declared) -> None:
     with override_settings(MCP={"EXPOSE_ADMIN": False}):
         declared.forget()
         declared.model(Tag, fields=["name"])
-        taken = inventory.take(site)
+        taken = inventory.build(site)
 
     assert list(taken["models"]) == ["shop.tag"]
     assert taken["left_out"]["flights.flight"] == "EXPOSE_ADMIN is off, and it is not registered"
@@ -227,7 +227,7 @@ def test_a_hook_that_asks_a_database_is_named_and_nothing_is_logged(
     declared.admin(Airline, CountingAdmin)
     declared.admin(Tag, AskingAdmin)
 
-    taken = inventory.take(site)
+    taken = inventory.build(site)
 
     assert list(taken["models"]["flights.airline"]["fields"]) == ["carrier"]
     assert taken["left_out"]["shop.tag"] == "has_view_permission failed with RuntimeError"
@@ -247,11 +247,11 @@ def test_hooks_may_ask_for_the_groups_of_the_superuser(declared: Declared) -> No
 
     declared.admin(Airline, GroupsAdmin)
 
-    assert "flights.airline" in inventory.take(site)["models"]
+    assert "flights.airline" in inventory.build(site)["models"]
 
 
 def test_the_scopes_narrow_what_is_declared() -> None:
-    taken = inventory.take(site, scopes=["read"])
+    taken = inventory.build(site, scopes=["read"])
 
     assert taken["scopes"] == ["read"]
     assert not [name for name, one in taken["tools"].items() if one["scope"] == "actions"]
@@ -260,7 +260,7 @@ def test_the_scopes_narrow_what_is_declared() -> None:
 
 def test_two_inventories_of_the_same_project_are_the_same_text() -> None:
     assert run("--json") == run("--json")
-    assert json.loads(run("--json")) == json.loads(json.dumps(inventory.take(site)))
+    assert json.loads(run("--json")) == json.loads(json.dumps(inventory.build(site)))
 
 
 # To a user, by the database.
@@ -296,7 +296,7 @@ def test_what_a_user_does_not_reach_is_told_with_the_reason(viewer: User) -> Non
     assert set(taken["models"]) == {"flights.airline", "flights.flight"}
     assert taken["left_out"]["flights.plane"] == "has_view_permission says no"
     assert taken["models"]["flights.flight"]["hidden"]["plane"] == (
-        "points to what is not shown, or is asked for each object"
+        "points to a model that is not shown, or whose objects are checked one by one"
     )
     assert taken["tools"].keys().isdisjoint({"flights_flight_mark_cancelled", "flights_flight_export_as_csv"})
 
@@ -346,7 +346,7 @@ def test_what_is_printed_for_people(viewer: User) -> None:
     said = {"enabled": True, "restricted": True}
     Tool.objects.update_or_create(site="mcp", name="flights_flight_export_as_csv", defaults=said)
     Tool.objects.filter(name="get_record").delete()
-    cost = inventory.take(site)
+    cost = inventory.build(site)
 
     printed = run()
 
@@ -390,8 +390,8 @@ def test_a_lock_holds_until_something_changes(tmp_path: Path, declared: Declared
     lock = json.loads(path.read_text())
 
     assert written == f"{path} holds what a superuser with the scopes read, actions reaches.\n"
-    assert checked == f"{path} is of today.\n"
-    assert lock == json.loads(json.dumps(inventory.lock(inventory.take(site))))
+    assert checked == f"{path} is up to date.\n"
+    assert lock == json.loads(json.dumps(inventory.lock(inventory.build(site))))
     assert set(lock) == {
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list"
     }  # fmt: skip
@@ -428,7 +428,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     told = refused("--lock", path, "--check")
 
     was = json.loads(path.read_text())["tool_list"]["bytes"]
-    now = inventory.take(site)["tool_list"]["bytes"]
+    now = inventory.build(site)["tool_list"]["bytes"]
     head, changed, tail = told.split("\n\n")
     assert head == f"What a superuser with the scopes read, actions reaches is not what {path} says:"
     lines = changed.splitlines()
@@ -453,7 +453,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     )
 
     run("--lock", path)
-    assert run("--lock", path, "--check") == f"{path} is of today.\n"
+    assert run("--lock", path, "--check") == f"{path} is up to date.\n"
 
 
 def test_a_field_that_is_added_or_becomes_another_is_told(declared: Declared, tmp_path: Path) -> None:
@@ -484,7 +484,7 @@ def test_a_lock_of_a_user_is_held_against_that_user(viewer: User, tmp_path: Path
     changed = refused("--user", "vera", "--lock", path, "--check")
     of_another = refused("--lock", path, "--check")
 
-    assert same == f"{path} is of today.\n"
+    assert same == f"{path} is up to date.\n"
     assert changed.startswith(f"What the user vera with the scopes read reaches is not what {path} says:\n\n- model ")
     assert f"manage.py mcp_inventory --site mcp --user vera --scopes read --lock {path}" in changed
     assert of_another == (
@@ -523,7 +523,7 @@ def test_a_lock_does_not_depend_on_the_database(db: None, tmp_path: Path) -> Non
     Prompt.objects.create(site="mcp", name="written", text="Sum up.")
     User.objects.create_superuser("root")
 
-    assert run("--lock", path, "--check") == f"{path} is of today.\n"
+    assert run("--lock", path, "--check") == f"{path} is up to date.\n"
 
 
 def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path: Path) -> None:
@@ -545,7 +545,7 @@ def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path
     changed, printed = manage("--lock", str(path), "--check"), manage()
 
     assert (written.returncode, checked.returncode, files) == (0, 0, [])
-    assert checked.stdout == f"{path} is of today.\n"
+    assert checked.stdout == f"{path} is up to date.\n"
     assert changed.returncode == 1
     assert "+ field flights.flight.notes\n" in changed.stderr
     assert (printed.returncode, printed.stderr) == (0, "")
@@ -569,7 +569,7 @@ def test_the_way_to_accept_is_a_command_for_a_shell(db: None, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["--check"], "--check: say with --lock FILE what it is held against."),
+    (["--check"], "--check: name with --lock FILE the file to compare with."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
     (["--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
     (["--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
@@ -596,7 +596,7 @@ def test_checks_speak_beside_it(declared: Declared) -> None:
 
 
 def test_the_database_is_given_back(db: None) -> None:
-    inventory.take(site)
+    inventory.build(site)
 
     assert not {"connect", "cursor", "chunked_cursor"} & vars(connection).keys()
     assert User.objects.count() == 0

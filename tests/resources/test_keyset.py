@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
 from mcp_django.resources import filters, keyset, rows
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from tests.shop.models import Product, Tag
 from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights, make_staff
@@ -79,7 +79,7 @@ def test_rows_that_come_between_pages_double_and_hide_nothing(
 ) -> None:
     make_products(values)
     before = by_the_database(Product.objects.all(), names)
-    first = rows.find(rights_on(Product, superuser), rows.Question(order_by=names, limit=limit, fields=["id"]))
+    first = rows.find(rights_on(Product, superuser), rows.RecordQuery(order_by=names, limit=limit, fields=["id"]))
     Product.objects.bulk_create(Product(**one) for one in more)
 
     found = [row[0] for row in first.rows]
@@ -88,7 +88,7 @@ def test_rows_that_come_between_pages_double_and_hide_nothing(
         while cursor is not None:
             page = rows.find(
                 rights_on(Product, superuser),
-                rows.Question(order_by=names, limit=limit, fields=["id"], cursor=cursor),
+                rows.RecordQuery(order_by=names, limit=limit, fields=["id"], cursor=cursor),
             )
             found += [row[0] for row in page.rows]
             cursor = page.next_cursor
@@ -154,7 +154,7 @@ def test_keys_of_any_text_survive_a_cursor(superuser: User) -> None:
 def test_the_last_page_has_no_cursor(superuser: User) -> None:
     make_flights(4)
 
-    pages = [rows.find(rights_on(Flight, superuser), rows.Question(limit=limit)) for limit in (3, 4, 5)]
+    pages = [rows.find(rights_on(Flight, superuser), rows.RecordQuery(limit=limit)) for limit in (3, 4, 5)]
 
     assert [len(page.rows) for page in pages] == [3, 4, 4]
     assert [page.next_cursor is None for page in pages] == [False, True, True]
@@ -164,8 +164,8 @@ def test_the_last_page_has_no_cursor(superuser: User) -> None:
 
 
 def refused(user: User, **asked: Any) -> str:
-    with pytest.raises(InvalidQuestion) as raised:
-        rows.find(rights_on(Flight, user), rows.Question(**asked))
+    with pytest.raises(InvalidQuery) as raised:
+        rows.find(rights_on(Flight, user), rows.RecordQuery(**asked))
     [error] = raised.value.errors
     return error["field"]
 
@@ -174,7 +174,7 @@ def refused(user: User, **asked: Any) -> str:
 def cursor(superuser: User) -> str:
     """Of the first page of all flights, two to a page."""
     make_flights(6)
-    page = rows.find(rights_on(Flight, superuser), rows.Question(limit=2))
+    page = rows.find(rights_on(Flight, superuser), rows.RecordQuery(limit=2))
     assert page.next_cursor is not None
     return page.next_cursor
 
@@ -201,8 +201,8 @@ def test_a_cursor_in_another_question(superuser: User, cursor: str) -> None:
 
 
 def test_a_cursor_of_another_model(superuser: User, cursor: str) -> None:
-    with pytest.raises(InvalidQuestion, match="not a cursor of this question"):
-        rows.find(rights_on(Product, superuser), rows.Question(cursor=cursor))
+    with pytest.raises(InvalidQuery, match="not a cursor of this query"):
+        rows.find(rights_on(Product, superuser), rows.RecordQuery(cursor=cursor))
 
 
 def test_a_cursor_of_another_user(superuser: User, cursor: str) -> None:
@@ -212,7 +212,7 @@ def test_a_cursor_of_another_user(superuser: User, cursor: str) -> None:
 
 
 def test_a_cursor_goes_on_with_other_columns_and_another_limit(superuser: User, cursor: str) -> None:
-    page = rows.find(rights_on(Flight, superuser), rows.Question(cursor=cursor, limit=3, fields=["number"]))
+    page = rows.find(rights_on(Flight, superuser), rows.RecordQuery(cursor=cursor, limit=3, fields=["number"]))
 
     assert [row[0] for row in page.rows] == [3, 4, 5]
 
@@ -241,7 +241,7 @@ def test_every_direction_of_three_columns_is_paged(superuser: User) -> None:
 
 @pytest.mark.parametrize("length", [100, 101])
 def test_a_text_fits_into_a_cursor_whether_it_is_compressed_or_not(length: int) -> None:
-    digest = keyset.question_digest("shop.product")
+    digest = keyset.query_digest("shop.product")
 
     cursor = keyset.make_cursor(["\N{WAVING HAND SIGN}" * length, None], digest, f"user:{uuid.UUID(int=0)}")
 

@@ -7,7 +7,6 @@ import json
 import math
 import uuid
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from mcp_django.resources.kinds import KINDS, TEXT, kind_of
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights
+from tests.support.pages import cells
 
 SKU = uuid.UUID("12345678-1234-4234-8234-123456789abc")
 
@@ -167,11 +167,9 @@ EXAMPLES: dict[str, tuple[models.Field[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def test_values_look_as_the_readme_says() -> None:
-    readme = Path(__file__).parents[2].joinpath("README.md").read_text()
-    section = readme.partition("\n### What values look like\n")[2].partition("\n#")[0]
-    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("| `")]
-    said = {line[0].split("`")[1]: json.loads(line[2].strip(" `")) for line in lines}
+def test_values_look_as_the_documentation_says() -> None:
+    lines = cells("docs/models.md", "## What values look like")
+    said = {line[0].split("`")[1]: json.loads(line[2].strip("`")) for line in lines}
 
     written = {
         name: kind.write(value) for name, (field, value) in EXAMPLES.items() if (kind := kind_of(field, named=False))

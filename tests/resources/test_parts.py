@@ -36,7 +36,7 @@ def _letters(declared: Any) -> None:
     def letter(request: HttpRequest, text: str = LETTER, steps: int = 0) -> str:
         """A letter."""
         for step in range(steps):
-            request.exchange.progress(step)
+            request.mcp.progress(step)
         return text
 
     def ledger(request: HttpRequest) -> dict[str, list[str]]:

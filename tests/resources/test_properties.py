@@ -365,7 +365,7 @@ def test_filters_of_parts(principal: User, world: World, several: list[dict[str,
     for asked in [*several, *ALWAYS["part"]]:
         expected = [row["id"] for row in world.tables["part"] if holds(world, row, asked)]
         page = rows.find(
-            rights_on(Part, principal), rows.Question(filter=asked, fields=["id"], order_by=["id"], total=True)
+            rights_on(Part, principal), rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True)
         )
         assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
 
@@ -378,7 +378,7 @@ def test_filters_of_suppliers(principal: User, world: World, several: list[dict[
     for asked in [*several, *ALWAYS["supplier"]]:
         expected = [row["id"] for row in world.tables["supplier"] if holds(world, row, asked)]
         page = rows.find(
-            rights_on(Supplier, principal), rows.Question(filter=asked, fields=["id"], order_by=["id"], total=True)
+            rights_on(Supplier, principal), rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True)
         )
         assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
 

@@ -13,7 +13,7 @@ from mcp_django import ModelMCP
 from mcp_django.conf import get_conf
 from mcp_django.resources import aggregates
 from mcp_django.resources.measures import PARTS
-from mcp_django.resources.queries import aggregate_question, followed
+from mcp_django.resources.queries import aggregate_query, followed
 from mcp_django.resources.uris import Target, parse
 from tests.shop.models import Making, Part, Product, Supplier, Tag
 from tests.support.asking import DirectPeer, rights_on
@@ -72,12 +72,12 @@ def test_what_a_uri_asks_is_what_the_arguments_of_the_tool_ask() -> None:
         ("origin", "JFK"), ("measures__exact", "1"),
     )  # fmt: skip
 
-    assert aggregate_question(query) == aggregates.Question(
+    assert aggregate_query(query) == aggregates.AggregateQuery(
         group_by=["carrier", "departs_at__month"], measures=["count", "avg:distance"],
         having={"count__gte": "2", "max:distance__lt": "9"}, order_by=["-count", "carrier"], limit=5, search="x",
         filter={"origin": "JFK", "measures__exact": "1"},
     )  # fmt: skip
-    assert aggregate_question((("group_by", "carrier"),)).measures == ("count",)
+    assert aggregate_query((("group_by", "carrier"),)).measures == ("count",)
 
 
 # What they give.

@@ -20,7 +20,7 @@ from django.test.utils import CaptureQueriesContext
 from demo_project.flights.models import Airport, Disruption, Flight
 from mcp_django import MCPSite, ModelMCP
 from mcp_django.resources import rows
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import Rights
 from tests.shop.models import Part, Person, Remark, Supplier, Tag, Visit
 from tests.support.asking import DirectPeer, all_rows, errors_of, keys, request_of, rights_on, text_of
@@ -151,7 +151,7 @@ def test_inferring_hidden_rows_through_rows_that_are_seen(ops: DirectPeer) -> No
 def test_inferring_a_hidden_row_by_the_questions_that_it_costs(ops: DirectPeer) -> None:
     def cost(key: int, asked: Any) -> list[str]:
         with CaptureQueriesContext(connection) as captured:
-            rows.find(rights_on(Disruption, ops.user), rows.Question(filter=asked))
+            rows.find(rights_on(Disruption, ops.user), rows.RecordQuery(filter=asked))
             rows.get(rights_on(Flight, ops.user), key)
         return [query["sql"].replace(str(key), "?") for query in captured if "flights_" in query["sql"]]
 
@@ -213,14 +213,14 @@ def test_reaching_a_hidden_row_by_the_ids_of_an_action(ops: DirectPeer) -> None:
 
 @pytest.fixture
 def cursor(root: DirectPeer) -> str:
-    page = rows.find(rights_on(Flight, root.user), rows.Question(limit=2, filter={"number__gte": 0}))
+    page = rows.find(rights_on(Flight, root.user), rows.RecordQuery(limit=2, filter={"number__gte": 0}))
     assert page.next_cursor is not None
     return page.next_cursor
 
 
 def refused(rights: Any, **asked: Any) -> bool:
-    with pytest.raises(InvalidQuestion) as raised:
-        rows.find(rights, rows.Question(**asked))
+    with pytest.raises(InvalidQuery) as raised:
+        rows.find(rights, rows.RecordQuery(**asked))
     return [error["field"] for error in raised.value.errors] == ["cursor"]
 
 
@@ -229,7 +229,9 @@ def test_a_cursor_of_another_user_is_no_way_to_the_rows_of_that_user(
 ) -> None:
     same = {"filter": {"number__gte": 0}, "limit": 2}
 
-    assert [row[0] for row in rows.find(rights_on(Flight, root.user), rows.Question(**same, cursor=cursor)).rows] == [
+    assert [
+        row[0] for row in rows.find(rights_on(Flight, root.user), rows.RecordQuery(**same, cursor=cursor)).rows
+    ] == [
         3,
         4,
     ]
@@ -254,11 +256,11 @@ def test_a_cursor_on_another_site_or_model(cursor: str, root: DirectPeer) -> Non
 
 def test_a_cursor_by_what_has_become_hidden(root: DirectPeer, declared: Declared) -> None:
     asked: dict[str, Any] = {"order_by": ["origin__name"], "limit": 2}
-    page = rows.find(rights_on(Flight, root.user), rows.Question(**asked))
+    page = rows.find(rights_on(Flight, root.user), rows.RecordQuery(**asked))
     declared.model(Airport, exclude=["name"])
 
-    with pytest.raises(InvalidQuestion, match="no field to order by"):
-        rows.find(rights_on(Flight, root.user), rows.Question(**asked, cursor=page.next_cursor))
+    with pytest.raises(InvalidQuery, match="no field to order by"):
+        rows.find(rights_on(Flight, root.user), rows.RecordQuery(**asked, cursor=page.next_cursor))
 
 
 @pytest.mark.parametrize("salt", ["", "mcp_django", "django.core.signing"])

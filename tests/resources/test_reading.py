@@ -20,7 +20,7 @@ from mcp_django import ModelMCP
 from mcp_django.db import reading
 from mcp_django.db.interrupts import Interruptible
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push.listeners import watch
+from mcp_django.push.subscriptions import watch
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, keys, request_of, text_of
 from tests.support.base import MODERN

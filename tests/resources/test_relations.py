@@ -18,7 +18,7 @@ from django.utils.safestring import mark_safe
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.resources import rows
-from mcp_django.resources.filters import InvalidQuestion
+from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.policy import Rights
 from tests.shop.models import (
     Book,
@@ -106,8 +106,8 @@ def filtered(model: Any, user: User, asked: Any) -> list[Any]:
 
 
 def refusal(model: Any, user: User, **asked: Any) -> str:
-    with pytest.raises(InvalidQuestion) as raised:
-        rows.find(rights_on(model, user), rows.Question(**asked))
+    with pytest.raises(InvalidQuery) as raised:
+        rows.find(rights_on(model, user), rows.RecordQuery(**asked))
     [error] = raised.value.errors
     return error["message"]
 
@@ -211,7 +211,7 @@ def test_lists_end_at_a_limit_and_say_so(root: User, flights: None) -> None:
     with override_settings(MCP={"MAX_RELATED": 2}):
         page = rows.find(
             rights_on(Airline, root),
-            rows.Question(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
+            rows.RecordQuery(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
         )
 
     assert page.rows == [
@@ -226,7 +226,7 @@ def test_lists_end_at_a_limit_and_say_so(root: User, flights: None) -> None:
 def test_a_list_of_long_texts_is_cut(root: User, flights: None) -> None:
     Disruption.objects.update(note="x" * 5_000)
 
-    page = rows.find(rights_on(Flight, root), rows.Question(fields=["disruptions__note"], filter={"id": 1}))
+    page = rows.find(rights_on(Flight, root), rows.RecordQuery(fields=["disruptions__note"], filter={"id": 1}))
 
     assert page.rows == [[1, '["' + "x" * 1_998 + "…"]]
     assert page.notes == [
@@ -462,7 +462,7 @@ def test_counting_hidden_rows(ops: User) -> None:
     assert filtered(Airport, ops, {"departures__isnull": True}) == ["EWR", "IAH", "LGA"]
     assert filtered(Airport, ops, {"not": {"departures": {"number__gte": 0}}}) == ["EWR", "IAH", "LGA"]
     assert filtered(Airport, ops, {"departures__disruptions__note": "hail"}) == []
-    page = rows.find(rights_on(Airport, ops), rows.Question(filter={"departures__status": "cancelled"}, total=True))
+    page = rows.find(rights_on(Airport, ops), rows.RecordQuery(filter={"departures__status": "cancelled"}, total=True))
     assert (page.rows, page.total) == ([], 0)
 
 
@@ -696,7 +696,7 @@ def test_querysets_with_joins_and_aggregates(root: User, flights: None, declared
     assert filtered(Airport, root, {"departures": {"disruptions__count": 2}}) == ["JFK"]
     assert read(Disruption, root, "flight", "flight__number", "flight__origin__name")[0] == [1, 1, 1000, "JFK"]
     assert filtered(Disruption, root, {"not": {"flight__origin__name": "JFK"}}) == [2]
-    page = rows.find(rights_on(Flight, root), rows.Question(filter={"disruptions__isnull": False}, total=True))
+    page = rows.find(rights_on(Flight, root), rows.RecordQuery(filter={"disruptions__isnull": False}, total=True))
     assert page.total == 2
 
 
@@ -770,7 +770,7 @@ def test_columns_that_are_computed(computed: None, root: User) -> None:
 
 
 def test_a_computed_text_is_cut(computed: None, root: User) -> None:
-    page = rows.find(rights_on(Flight, root), rows.Question(fields=["long"], limit=1))
+    page = rows.find(rights_on(Flight, root), rows.RecordQuery(fields=["long"], limit=1))
 
     assert page.rows == [[1, "y" * 2_000 + "…"]]
     assert page.notes == ["Values of long ending in … were cut at 2000 characters; get_record gives them whole."]

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from pydantic import AnyUrl
 
 from demo_project.flights.models import Flight
-from mcp_django import MCPSite, ToolError, resource
+from mcp_django import MCPSite, resource
+from mcp_django.exceptions import ToolError
 from mcp_django.resources import queries, templates
-from mcp_django.resources.function_templates import PlainTemplate
+from mcp_django.resources.function_templates import FunctionTemplate
 from tests.conftest import PUSHING
 from tests.shop.models import Product, Tag
 from tests.support.asking import DirectPeer, rights_on
@@ -38,8 +39,8 @@ def echo(request: HttpRequest, **values: str) -> Any:
     return values
 
 
-def template(uri: str, function: Any = echo, **options: Any) -> PlainTemplate:
-    return PlainTemplate(uri, "echo", function, **options)
+def template(uri: str, function: Any = echo, **options: Any) -> FunctionTemplate:
+    return FunctionTemplate(uri, "echo", function, **options)
 
 
 def read(peer: Peer, uri: str, revision: str = MODERN) -> Any:
@@ -449,7 +450,7 @@ def test_a_field_that_is_named_as_a_parameter_is_compared_by_exact(root: DirectP
     names = ["limit__exact", "number", "any__exact", "measures__exact", "search", "order_by", "limit"]
     assert list(templates.parameters(rights)) == names
     assert list(templates.aggregate_parameters(rights)) == ["group_by", "measures", *names]
-    assert queries.question((("limit__exact", "5"), ("limit", "2"))).filter == {"limit__exact": "5"}
+    assert queries.record_query((("limit__exact", "5"), ("limit", "2"))).filter == {"limit__exact": "5"}
 
 
 def test_what_cannot_be_compared_searched_or_ordered_is_no_parameter(root: DirectPeer, declared: Declared) -> None:

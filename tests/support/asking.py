@@ -39,8 +39,9 @@ class DirectPeer(Peer):
         params = {**(params or {}), **({"_meta": meta()} if revision == MODERN else {})}
         request = request_of(self.user, *self.scopes)
         exchange = Exchange(
-            site=self.site, principal=request.mcp, revision=revision, method=method, params=decode(json.dumps(params)),
-            request_id=next(self.ids), client=Client(), connection=_NoConnection(), request=request,
+            site=self.site, principal=request.mcp.principal, revision=revision, method=method,
+            params=decode(json.dumps(params)), request_id=next(self.ids), client=Client(),
+            connection=_NoConnection(), request=request,
         )  # fmt: skip
         message: Message = json.loads(respond(exchange).body)
         schemas.check(message, revision, method)
@@ -70,7 +71,7 @@ def all_rows(model: type[models.Model], user: Any, **asked: Any) -> list[list[An
     found: list[list[Any]] = []
     cursor = None
     while True:
-        page = rows.find(rights_on(model, user), rows.Question(**asked, cursor=cursor))
+        page = rows.find(rights_on(model, user), rows.RecordQuery(**asked, cursor=cursor))
         found += page.rows
         assert len(found) < 10_000, "the pages do not end"
         if page.next_cursor is None:

@@ -8,8 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from mcp_django import ToolError
-from mcp_django.protocol.errors import MCPError
+from mcp_django.exceptions import MCPError, ToolError
 from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import Peer, Peers
@@ -54,11 +53,11 @@ def tools(declared: Declared, users: Any) -> Declared:
         """Takes its time, and says how far it is."""
         end = time.monotonic() + seconds
         step = 0
-        while time.monotonic() < end and not request.exchange.cancelled:
+        while time.monotonic() < end and not request.mcp.cancelled:
             step += 1
-            request.exchange.progress(step, 1000, "well under way" if step > 1 else "")
+            request.mcp.progress(step, 1000, "well under way" if step > 1 else "")
             time.sleep(0.01)
-        return "cancelled" if request.exchange.cancelled else "done"
+        return "cancelled" if request.mcp.cancelled else "done"
 
     def refuse(request: Any) -> str:
         """Refuses."""
@@ -74,21 +73,21 @@ def tools(declared: Declared, users: Any) -> Declared:
 
     def delete(request: Any, filename: str) -> str:
         """Asks first."""
-        answer = request.exchange.elicit(f"Delete {filename}?", CONFIRM, key="sure")
+        answer = request.mcp.elicit(f"Delete {filename}?", CONFIRM, key="sure")
         return f"deleted {filename}" if answer.accepted and answer.content["confirm"] else "kept"
 
     def two(request: Any) -> str:
         """Asks two things at once."""
         from mcp_django import Elicitation
 
-        found = request.exchange.ask({"first": Elicitation("First?", NAME), "second": Elicitation("Second?", NAME)})
+        found = request.mcp.ask({"first": Elicitation("First?", NAME), "second": Elicitation("Second?", NAME)})
         return f"{found['first'].content['name']} and {found['second'].content['name']}"
 
     def later(request: Any) -> str:
         """Asks, becomes a task, and asks again."""
-        who = request.exchange.elicit("Your name?", NAME, key="name").content["name"]
-        request.exchange.as_task()
-        colour = request.exchange.elicit("Your colour?", NAME, key="colour").content["name"]
+        who = request.mcp.elicit("Your name?", NAME, key="name").content["name"]
+        request.mcp.as_task()
+        colour = request.mcp.elicit("Your colour?", NAME, key="colour").content["name"]
         return f"{who} wears {colour}"
 
     for function in (add, slow, refuse, break_off, crash, delete, two):

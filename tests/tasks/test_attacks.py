@@ -200,7 +200,7 @@ def test_answers_that_came_with_the_call_confirm_nothing(client: Peer) -> None:
 def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, tools: Declared) -> None:
     def relaxed(request: Any) -> str:
         """Asks, and believes anything."""
-        return str(request.exchange.elicit("Sure?", CONFIRM, key="sure", trusted=False).content["confirm"])
+        return str(request.mcp.elicit("Sure?", CONFIRM, key="sure", trusted=False).content["confirm"])
 
     tools.tool(relaxed, task=True)
     switch_on("relaxed")
@@ -236,7 +236,7 @@ def test_answering_twice_runs_once(client: Peer, database: None) -> None:
 def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
     def echo(request: Any, text: str) -> str:
         """Says how long it is."""
-        answer = request.exchange.elicit("More?", {"type": "object", "properties": {"t": {"type": "string"}}}, key="m")
+        answer = request.mcp.elicit("More?", {"type": "object", "properties": {"t": {"type": "string"}}}, key="m")
         return f"{len(text)} {len(answer.content['t'])} {text[:3]!r}"
 
     tools.tool(echo, task=True)

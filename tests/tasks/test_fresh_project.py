@@ -1,4 +1,4 @@
-"""A project that does what the README says of tasks, with a worker."""
+"""A project that does what docs/tasks.md says, with a worker."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from typing import Any
 import httpx
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
+from tests.end_to_end.example_shop import ORDERS, write_shop
 from tests.end_to_end.projects import install, replace, set_up, start_project, token_of
 from tests.end_to_end.servers import wait_for
-from tests.end_to_end.test_readme import ORDERS, blocks, write_shop
+from tests.support.pages import blocks
 from tests.support.peers import MODERN, meta
 from tests.support.tasks import TASKS
 
 
-def test_the_readme_sets_a_worker_up(tmp_path: Path) -> None:
+def test_the_page_sets_a_worker_up(tmp_path: Path) -> None:
     folder = tmp_path / "fresh"
     folder.mkdir()
     project = start_project(folder)
     install(project)
     write_shop(project)
     (project.folder / "shop/mcp.py").write_text("from . import reports\n")
-    [text] = [block for block in blocks("python") if "django_tasks_db" in block]
+    [text] = [block for block in blocks("docs/tasks.md", "python") if "django_tasks_db" in block]
     settings = project.folder / "project/settings.py"
     replace(settings, "    'shop',\n", "    'shop',\n    'django_tasks_db',\n")
     settings.write_text(settings.read_text() + text)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mcp_django import __version__
 from mcp_django.models import Task
 from tests.support import tasks
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer
@@ -25,7 +26,7 @@ def test_a_call_is_a_finished_task_where_the_backend_is_an_immediate_one(client:
         "resultType": "complete",
         "content": [{"type": "text", "text": "1 + 2 = 3"}],
         "isError": False,
-        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": "0.1.0"}},
+        "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": __version__}},
     }
 
 

@@ -95,7 +95,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
         """Asks under one key until it is content."""
         offer = 1
         while True:
-            answer = request.exchange.elicit(f"Is {offer} enough?", NAME, key="offer").content["name"]
+            answer = request.mcp.elicit(f"Is {offer} enough?", NAME, key="offer").content["name"]
             if answer == "yes":
                 return f"sold for {offer}"
             offer = int(answer)
@@ -124,7 +124,7 @@ def test_an_answer_that_only_its_model_refuses_is_asked_for_again(client: Peer, 
 
     def halve(request: Any) -> str:
         """Halves."""
-        return str(request.exchange.elicit("Which number?", Even, key="n").content.number // 2)
+        return str(request.mcp.elicit("Which number?", Even, key="n").content.number // 2)
 
     tools.tool(halve, task=True)
     switch_on("halve")
@@ -146,8 +146,8 @@ def test_a_question_that_the_client_cannot_be_asked_fails_the_task(client: Peer)
 def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
     def poem(request: Any) -> str:
         """Lets the client's model write."""
-        found = request.exchange.ask({"poem": Sampling("A poem.", 100, "Be brief.", {"temperature": 0.5})})["poem"]
-        return f"{found.text} in {request.exchange.list_roots(key='where')[0].uri}"
+        found = request.mcp.ask({"poem": Sampling("A poem.", 100, "Be brief.", {"temperature": 0.5})})["poem"]
+        return f"{found.text} in {request.mcp.list_roots(key='where')[0].uri}"
 
     tools.tool(poem, task=True)
     switch_on("poem")
@@ -172,7 +172,7 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, confi
     def curious(request: Any) -> str:
         """Asks and asks."""
         for number in range(100):
-            request.exchange.elicit(f"{number}?", NAME)
+            request.mcp.elicit(f"{number}?", NAME)
         return "content"
 
     tools.tool(curious, task=True)

@@ -81,7 +81,7 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
     def patient(request: Any) -> str:
         """Waits for its end."""
         begun.set()
-        wait_for(lambda: request.exchange.cancelled, "the end")
+        wait_for(lambda: request.mcp.cancelled, "the end")
         ended.set()
         return "given up"
 
@@ -327,7 +327,7 @@ def test_a_tool_that_ends_its_worker(client: Peer, tools: Declared, database: No
 def test_an_asynchronous_tool(client: Peer, tools: Declared, database: None) -> None:
     async def count(request: Any) -> str:
         """Counts tasks."""
-        request.exchange.progress(1)
+        request.mcp.progress(1)
         return str(await Task.objects.acount())
 
     tools.tool(count, task=True)
@@ -345,9 +345,10 @@ def test_a_tool_runs_for_its_principal_as_it_would_have_run_in_the_call(
         """Says who asks."""
         token = getattr(request.auth, "pk", None)
         return " ".join([
-            str(request.user), str(token == client_token), *sorted(request.mcp.scopes), request.path, request.scheme,
-            request.META["HTTP_X_REGION"], str("HTTP_AUTHORIZATION" in request.META), translation.get_language(),
-            str(request.exchange.revision), str(request.exchange.client.info),
+            str(request.user), str(token == client_token), *sorted(request.mcp.principal.scopes),
+            request.path, request.scheme, request.META["HTTP_X_REGION"],
+            str("HTTP_AUTHORIZATION" in request.META), translation.get_language(),
+            str(request.mcp.revision), str(request.mcp.client.info),
         ])  # fmt: skip
 
     from mcp_django.models import AccessToken
@@ -408,7 +409,7 @@ def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPe
     def patient(request: Any) -> str:
         """Waits until nobody waits for it."""
         begun.set()
-        wait_for(lambda: request.exchange.cancelled, "the end")
+        wait_for(lambda: request.mcp.cancelled, "the end")
         ended.set()
         return "given up"
 
@@ -436,7 +437,7 @@ def test_nothing_is_queued_before_the_commit(users: Any, tools: Declared, databa
     request = request_of(users.admin)
     params = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta(**{CLIENT_CAPABILITIES_META_KEY: TASKS})}
     exchange = Exchange(
-        site=site, principal=request.mcp, revision=MODERN, method="tools/call", params=params, request_id=1,
+        site=site, principal=request.mcp.principal, revision=MODERN, method="tools/call", params=params, request_id=1,
         client=Client({}, TASKS), connection=NoConnection(), request=request,
     )  # fmt: skip
     with transaction.atomic():

@@ -122,7 +122,7 @@ def test_a_page_is_refused_with_a_link_for_a_person(give: Any, page: Any) -> Non
 
     assert result["isError"] is True
     assert text_of(result) == (
-        "This action asks a person to go on in a page of the admin; nothing was changed. "
+        "A person must finish this action on a page of the admin. Nothing was changed. "
         "Open http://localhost/admin/flights/flight/ and run it there."
     )
     assert not changed()

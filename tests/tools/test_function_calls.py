@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from pydantic import Field
 
 from demo_project.flights.models import Airport, Disruption, Flight
-from mcp_django import ToolError
+from mcp_django.exceptions import ToolError
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.data import make_flights, make_staff, token_of
 from tests.support.declared import Declared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from typing import Annotated, Any
 
@@ -114,7 +115,7 @@ def test_a_function_that_changes_its_arguments_changes_nothing_else(root: Direct
 
     def take(request: Any, arguments: dict[str, Any]) -> str:
         """Take."""
-        seen.append(request.exchange.params["arguments"])
+        seen.append(request.mcp.params["arguments"])
         arguments["list"].append(5)
         arguments.clear()
         return "taken"
@@ -240,6 +241,14 @@ def deep_schema(levels: int) -> dict[str, Any]:
     return schema
 
 
+def _refusal(value: Any) -> str:
+    """What this Python says of a value that JSON has not; from 3.13 on it names the value."""
+    with pytest.raises(ValueError) as refused:
+        json.dumps(value, allow_nan=False)
+    assert str(refused.value).startswith("Out of range float values are not JSON compliant")
+    return str(refused.value)
+
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "no object at its root": ({}, 'must have "type": "object" at its root, as arguments are an object.'),
     "another type": ({"type": "string"}, 'must have "type": "object" at its root, as arguments are an object.'),
@@ -256,7 +265,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "no JSON": ({"type": "object", "default": object()},
                 "cannot be written as JSON: Object of type object is not JSON serializable"),
     "infinity": ({"type": "object", "maxProperties": float("inf")},
-                 "cannot be written as JSON: Out of range float values are not JSON compliant"),
+                 f"cannot be written as JSON: {_refusal(float('inf'))}"),
     "too deep": (deep_schema(40), "is larger than 64000 bytes, or nested deeper than 64."),
     "too large": ({"type": "object", "description": "x" * 70_000},
                   "is larger than 64000 bytes, or nested deeper than 64."),

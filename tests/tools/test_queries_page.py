@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,10 @@ import pytest
 from demo_project.flights.models import Airline, Flight
 from tests.support.asking import DirectPeer
 from tests.support.data import Users
+from tests.support.pages import PAGES, blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "queries.md"
-QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGE.read_text())
-EXAMPLES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE.read_text(), re.DOTALL)]
+QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGES["docs/queries.md"])
+EXAMPLES = [json.loads(block) for block in blocks("docs/queries.md", "json")]
 
 
 def test_there_are_examples_of_every_tool() -> None:

@@ -25,7 +25,7 @@ class Gate:
     def wait(self, request: Any) -> None:
         self.reached.set()
         assert self.opened.wait(30)
-        self.cancelled = request.exchange.cancelled
+        self.cancelled = request.mcp.cancelled
         self.left.set()
 
 

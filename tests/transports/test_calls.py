@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Airline
 from mcp_django import ModelMCP, site
+from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.running import Running
 from mcp_django.models import AccessToken, CallStream, OpenQuestion, PostedMessage, Session, StreamEvent
 from mcp_django.protocol.errors import Overloaded
@@ -48,6 +49,7 @@ RESUMING = ("2025-03-26", "2025-06-18", "2025-11-25")
 LEVEL = "io.modelcontextprotocol/logLevel"
 ORIGIN = "https://app.example.com"
 END_SECONDS = 30
+HERE = Control(ControlKind.MAIL, "here")
 
 over_http = pytest.mark.parametrize("transport", HTTP_ASGI)
 bypassing_middleware = pytest.mark.parametrize("transport", ["http-asgi"])
@@ -66,27 +68,27 @@ def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> Any:
 
     def slow(request: Any) -> str:
         """Says something, waits, says something else."""
-        request.exchange.log("info", "begun")
+        request.mcp.log("info", "begun")
         gate.wait(request)
-        request.exchange.log("info", "waited")
+        request.mcp.log("info", "waited")
         return "done"
 
     def count(request: Any, steps: int = 5) -> str:
         """Counts."""
         for number in range(steps):
-            request.exchange.progress(number)
+            request.mcp.progress(number)
         return "counted"
 
     def greet(request: Any) -> str:
         """Asks for a name."""
-        return f"Hello, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     def until_cancelled(request: Any) -> str:
         """Chats until nobody wants to hear more."""
         gate.reached.set()
-        while not request.exchange.cancelled and not gate.opened.is_set():
-            request.exchange.log("info", "." * 500)
-        gate.cancelled = request.exchange.cancelled
+        while not request.mcp.cancelled and not gate.opened.is_set():
+            request.mcp.log("info", "." * 500)
+        gate.cancelled = request.mcp.cancelled
         gate.left.set()
         return "stopped"
 
@@ -227,8 +229,8 @@ def test_a_request_has_its_time_once_whether_it_says_something_or_not(
         """Says something late, and goes on."""
         begun = time.monotonic()
         time.sleep(2.5)
-        request.exchange.log("info", "late")
-        while not request.exchange.cancelled and time.monotonic() < begun + 30:
+        request.mcp.log("info", "late")
+        while not request.mcp.cancelled and time.monotonic() < begun + 30:
             time.sleep(0.01)
         ended.append(time.monotonic() - begun)
         return "done"
@@ -309,9 +311,9 @@ def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, ho
     cancelled, end = [message(event) for event in stream.events()]
     assert cancelled["params"]["requestId"] == message(question)["id"]
     assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
-    assert hub_of(peer).addresses._expected == {}
+    assert hub_of(peer).waiters._expected == {}
     assert not hub_of(peer)._members
-    assert hub_of(peer).addresses.stored_streams == {}
+    assert hub_of(peer).waiters.stored_streams == {}
 
 
 @over_http
@@ -320,9 +322,9 @@ def test_a_session_that_ends_before_its_client_is_asked(
 ) -> None:
     def late(request: Any) -> str:
         """Asks when it is too late."""
-        request.exchange.log("info", "begun")
+        request.mcp.log("info", "begun")
         gate.wait(request)
-        return str(request.exchange.elicit("Your name?", NAME).action)
+        return str(request.mcp.elicit("Your name?", NAME).action)
 
     declared.tool(late, read_only=True)
     switch_on("late")
@@ -392,7 +394,7 @@ def test_who_was_asked_is_not_sent_away_because_the_workers_are_busy(
 
     def greet(request: Any) -> str:
         """Asks for a name."""
-        return f"Hello, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     for function in (wait, greet):
         declared.tool(function, read_only=True)
@@ -460,7 +462,7 @@ def test_of_those_who_resume_one_stream_the_newest_is_told(peer: ASGIPeer, gate:
 
     [*_, end] = resumed[-1].events()
     assert text_of(message(end)) == "done"
-    wait_for(lambda: not hub_of(peer).addresses._readers and not hub_of(peer)._members, "the end of every stream")
+    wait_for(lambda: not hub_of(peer).waiters._readers and not hub_of(peer)._members, "the end of every stream")
 
 
 @over_http
@@ -501,7 +503,7 @@ def test_a_database_that_is_away_costs_the_stream_and_not_the_answer(
             said = talk(peer, "2025-11-25", "tools/call", {"name": "count", "_meta": {"progressToken": 1}})
         assert [step for step, _, _ in said.progress] == [0, 1, 2, 3, 4]
         assert said.text == "counted"
-    assert hub_of(peer).addresses.stored_streams == {}
+    assert hub_of(peer).waiters.stored_streams == {}
 
 
 @over_http
@@ -519,7 +521,7 @@ def test_a_database_that_is_away_while_a_client_is_asked(
     assert said.answer["error"]["data"] == {"reason": "INTERNAL_ERROR"}
     assert [record.getMessage() for record in caplog.records] == ["A request could not be answered"]
     wait_for(lambda: not hub_of(peer)._members, "the end of the call")
-    assert hub_of(peer).addresses._expected == {}
+    assert hub_of(peer).waiters._expected == {}
 
 
 @over_http
@@ -545,9 +547,9 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
         stream = streams.open_stream(key, number)
         for step in range(1, 31):
             try:
-                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, tell=False)
-                PostedMessage.objects.create(address="here", body=f"{number}/{step}")
-                taken.extend(mailbox.take("here"))
+                assert streams.add_events(stream, step, [f"{number}"], ended=step == 30, report=False)
+                PostedMessage.objects.create(address="mail:here", body=f"{number}/{step}")
+                taken.extend(mailbox.take(HERE))
             except Exception as error:  # noqa: BLE001 - told by the test
                 errors.append(repr(error))
         connections.close_all()
@@ -560,7 +562,7 @@ def test_streams_are_stored_and_messages_taken_in_parallel_on_sqlite(peer: ASGIP
 
     assert errors == []
     assert StreamEvent.objects.count() == 6 * 30
-    assert sorted([*taken, *mailbox.take("here")]) == sorted(
+    assert sorted([*taken, *mailbox.take(HERE)]) == sorted(
         f"{number}/{step}" for number in range(6) for step in range(1, 31)
     )
 
@@ -590,8 +592,8 @@ def test_nothing_but_what_it_listens_to_goes_on_the_stream_of_a_listen(
     class Chatty(ModelMCP):
         def get_queryset(self, request: Any) -> Any:
             if hasattr(request, "exchange"):
-                request.exchange.log("error", "looked")
-                request.exchange.progress(1)
+                request.mcp.log("error", "looked")
+                request.mcp.progress(1)
             return super().get_queryset(request)
 
     declared.model(Airline, Chatty)

@@ -22,7 +22,8 @@ from mcp_django.db.interrupts import Interruptible
 from mcp_django.exchange.exchange import Cancellation, Exchange
 from mcp_django.protocol.envelope import Client
 from mcp_django.push.hub import Hub, _hubs, get_hub
-from mcp_django.push.listeners import Listener, watch
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import watch
 from mcp_django.server.dispatch import respond
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
@@ -117,7 +118,7 @@ def _json(value: Any) -> bytes:
 
 def listener_of(user: User) -> Listener:
     request = request_of(user)
-    return Listener(site=site, principal=request.mcp, request=request, subscription_id=1)
+    return Listener(site=site, principal=request.mcp.principal, request=request, subscription_id=1)
 
 
 def test_a_subscription_of_a_listener_that_has_gone_is_not_indexed(db: None, serving_loop: LoopThread) -> None:
@@ -146,7 +147,7 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
             subscription = watch(site, uri)
             assert subscription is not None
             hub.watch(listener, subscription)
-            listener.tell_updated(uri)
+            listener.notify_updated(uri)
         return await listener.next()
 
     assert [json.loads(body)["params"]["uri"] for body in serving_loop.run(watch_twice())] == [uri]
@@ -243,7 +244,7 @@ def test_the_context_of_a_cancelled_call_is_undone(db: None) -> None:
     connection_: Any = _NoConnection()
     reply = respond(
         Exchange(
-            site=tidy, principal=request.mcp, revision=MODERN, method="tools/call",
+            site=tidy, principal=request.mcp.principal, revision=MODERN, method="tools/call",
             params={"name": "give_up", "arguments": {}, "_meta": meta()}, request_id=1, client=Client(),
             connection=connection_, request=request, cancellation=cancellation,
         )

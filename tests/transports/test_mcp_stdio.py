@@ -69,7 +69,7 @@ def test_an_inactive_user_is_refused(ada: User) -> None:
     with pytest.raises(CommandError) as raised:
         call_command("mcp_stdio", "--user", "ada")
 
-    assert str(raised.value) == "The user 'ada' is inactive, and an agent would be refused."
+    assert str(raised.value) == "The user 'ada' is inactive, so an agent would be refused."
 
 
 def test_stdio_cannot_slip_past_middleware_that_may_matter(settings: Any) -> None:
@@ -99,7 +99,7 @@ def test_of_several_sites_one_must_be_named(serve: Any) -> None:
     with pytest.raises(CommandError) as raised:
         find_site(None)
 
-    assert str(raised.value) == "--site: say which, of mcp, tenants."
+    assert str(raised.value) == "--site: name one of mcp, tenants."
     assert find_site("tenants") is other
 
 

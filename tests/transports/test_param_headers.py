@@ -398,7 +398,7 @@ NOWHERE = (
     f"the {KEYWORD} 'A' stands where no header can be read from. It belongs on an argument, or on a property of an "
     "argument that is an object, and not under items, anyOf, allOf, if, $defs and the like."
 )
-NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop what has underscores)"
+NAME = "it must be 1 to 100 letters, digits and hyphens (proxies drop names with underscores)"
 
 
 def string(name: Any) -> Any:
@@ -421,7 +421,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"properties": {"a": {"enum": ["x"], KEYWORD: "A"}}},
      f"the {KEYWORD} of a needs the type string, integer or boolean alone, and the type is None."),
     ({"properties": {"a": {"type": "integer", "maximum": 2**63, KEYWORD: "A"}}},
-     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which not every client can say exactly."),
+     f"the {KEYWORD} of a allows integers beyond ±(2^53-1), which some clients cannot write exactly."),
     ({KEYWORD: "A"}, NOWHERE),
     ({"properties": {"a": {"items": string("A")}}}, NOWHERE),
     ({"properties": {"a": {"anyOf": [string("A"), {"type": "null"}]}}}, NOWHERE),
@@ -493,7 +493,7 @@ def test_a_retry_without_its_header_does_not_use_its_state_up(admin: HTTPPeer, d
     def confirm(request: Any, region: Annotated[str, mirror("Region")]) -> str:
         """Confirm."""
         schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}, "required": ["sure"]}
-        answer = request.exchange.elicit("Sure?", schema, key="sure", single_use=True)
+        answer = request.mcp.elicit("Sure?", schema, key="sure", single_use=True)
         return f"{answer.action} {region}"
 
     declared.tool(confirm, read_only=True)

@@ -34,20 +34,20 @@ def gate() -> Iterator[Gate]:
 def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> ASGIPeer:
     def slow(request: Any) -> str:
         """Says something, waits, says something else."""
-        request.exchange.log("info", "begun")
+        request.mcp.log("info", "begun")
         gate.wait(request)
-        request.exchange.log("info", "waited")
+        request.mcp.log("info", "waited")
         return "done"
 
     def polled(request: Any) -> str:
         """Lets its client go while it works."""
-        request.exchange.close_stream(retry_ms=250)
+        request.mcp.close_stream(retry_ms=250)
         gate.wait(request)
         return "done"
 
     def greet(request: Any) -> str:
         """Asks for a name."""
-        return f"Hello, {request.exchange.elicit('Your name?', NAME).content['name']}."
+        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
     for function in (slow, polled, greet):
         declared.tool(function, read_only=True)

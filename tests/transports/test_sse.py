@@ -73,7 +73,7 @@ async def _finish(tasks: list[Any]) -> None:
 
 
 def hubs_are_empty() -> bool:
-    return all(not hub._members and not hub._listeners and not hub.addresses._expected for hub in hubs._hubs.values())
+    return all(not hub._members and not hub._listeners and not hub.waiters._expected for hub in hubs._hubs.values())
 
 
 # The stream.
@@ -135,7 +135,7 @@ def test_a_question_is_asked_on_the_stream_and_its_answer_is_posted(peer: SSEPee
     def greet(request: Any) -> str:
         """Ask for a name."""
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-        return f"Hello, {request.exchange.ask({'name': Elicitation('Who?', schema)})['name'].content['name']}."
+        return f"Hello, {request.mcp.ask({'name': Elicitation('Who?', schema)})['name'].content['name']}."
 
     declared.tool(greet, read_only=True)
     peer.capabilities = {"elicitation": {}}

@@ -1,4 +1,4 @@
-"""``manage.py mcp_inventory``: what agents can reach, for people to review, and a lock that fails when it changes."""
+"""``manage.py mcp_inventory``: what agents can reach, for people to review and to lock against changes."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ _WIDTH = 110
 
 class Command(BaseCommand):
     help = (
-        "Print which models, fields, tools and actions agents reach, and what the list of tools costs. Without --user: "
-        "all that is declared, as a superuser with every tool switched on reaches it, and no database is asked for it."
+        "Print the models, fields, tools and actions that agents can reach, and the size of the list of tools. Without "
+        "--user, print what a superuser reaches with every tool switched on, without asking a database."
     )
     requires_system_checks = ["mcp_django"]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", metavar="NAME", help="What this user reaches now, by the database.")
+        parser.add_argument("--user", metavar="NAME", help="Print what this user reaches now, by the database.")
         parser.add_argument(
             "--scopes",
-            help=f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ} of a user, else all.",
+            help=f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ} for a user, else all.",
         )
-        parser.add_argument("--site", metavar="NAME", help="Of several sites, the one to look at.")
+        parser.add_argument("--site", metavar="NAME", help="The site to look at, where there are several.")
         output = parser.add_mutually_exclusive_group()
-        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.take).")
+        output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.build).")
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
-        parser.add_argument("--check", action="store_true", help="Fail if what is exposed is not as --lock FILE says.")
+        parser.add_argument("--check", action="store_true", help="Fail if what is exposed differs from --lock FILE.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path | None = options["lock"]
         if options["check"] and path is None:
-            raise CommandError("--check: say with --lock FILE what it is held against.")
+            raise CommandError("--check: name with --lock FILE the file to compare with.")
         site = find_site(options["site"])
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
         wanted = parse_scopes(default if options["scopes"] is None else options["scopes"])
-        taken = inventory.take(site, user, wanted)
+        taken = inventory.build(site, user, wanted)
         if options["json"]:
             self.stdout.write(_dump(taken), ending="")
         elif path is None:
-            self.stdout.write("\n".join(_lines(taken, _switches(site) if user is None else {})))
+            self.stdout.write("\n".join(_lines(taken, _overrides(site) if user is None else {})))
         elif options["check"]:
             self._check(path, taken)
         else:
@@ -66,13 +66,13 @@ class Command(BaseCommand):
             self.stdout.write(f"{path} holds what {_whom(taken)} reaches.")
 
     def _check(self, path: Path, taken: JSON) -> None:
-        """Raises CommandError with what has changed, and how to accept it."""
+        """Raise CommandError with the changes, and with the command that accepts them."""
         accept = f"manage.py mcp_inventory {_options(taken)} --lock {shlex.quote(str(path))}"
         before, after = _read(path, accept), inventory.lock(taken)
         if _options(before) != _options(after):
             raise CommandError(f"{path} holds what {_whom(before)} reaches: check it with {_options(before)}.")
         if before == after:
-            self.stdout.write(f"{path} is of today.")
+            self.stdout.write(f"{path} is up to date.")
             return
         lines = inventory.changes(before, after) or ["~ the file: written by another version of mcp_django"]
         changed = "\n".join(lines)
@@ -107,13 +107,13 @@ def _whom(taken: JSON) -> str:
 
 
 def _options(taken: JSON) -> str:
-    """The options that say of whom and of what an inventory is."""
+    """The options of the command that gives an inventory of the same principal and site."""
     user = [] if taken["user"] is None else ["--user", str(taken["user"])]
     return shlex.join(["--site", str(taken["site"]), *user, "--scopes", ",".join(taken["scopes"])])
 
 
-def _switches(site: MCPSite) -> Mapping[str, str]:
-    """How administrators left the tools, in words; of none where no database can be asked."""
+def _overrides(site: MCPSite) -> Mapping[str, str]:
+    """What administrators decided about each tool, in words. Nothing where the database cannot be asked."""
     rows = Tool.objects.filter(site=site.name).values_list("name", "enabled", "restricted")
     try:
         return {
@@ -127,14 +127,14 @@ def _switches(site: MCPSite) -> Mapping[str, str]:
 # For people.
 
 
-def _lines(taken: JSON, switches: Mapping[str, str]) -> Iterator[str]:
+def _lines(taken: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
     yield f"What {_whom(taken)} reaches on the site {taken['site']}."
     if taken["user"] is None:
-        yield "It is what is declared, whatever the database holds. With --user NAME: what that user reaches now."
+        yield "The project declares this, whatever the database holds. --user NAME prints what that user reaches now."
     yield from _section("Models", (_model_lines(label, model) for label, model in taken["models"].items()))
     cost = f", {taken['tool_list']['bytes']:,} bytes in each list of tools"
     tools = taken["tools"].items()
-    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], switches)] for name, tool in tools), cost)
+    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], overrides)] for name, tool in tools), cost)
     for title in ("resources", "templates", "prompts"):
         named = {"templates": "Resource templates"}.get(title, title.capitalize())
         yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in taken[title].items()))
@@ -180,12 +180,12 @@ def _pointing(name: str, related: Mapping[str, str]) -> str:
     return f"{name} -> {related[name]}" if name in related else name
 
 
-def _tool_line(name: str, tool: JSON, user: str | None, switches: Mapping[str, str]) -> str:
+def _tool_line(name: str, tool: JSON, user: str | None, overrides: Mapping[str, str]) -> str:
     does = "reads" if tool["read_only"] else "may destroy data" if tool["destructive"] else "changes data"
     line = f"{name}: {tool['kind']}, {does}, {tool['bytes']:,} bytes{_needs(tool)}"
     if user is not None:
         return line
-    return ", ".join([f"{line}; starts {tool['starts']}", *([switches[name]] if name in switches else [])])
+    return ", ".join([f"{line}; starts {tool['starts']}", *([overrides[name]] if name in overrides else [])])
 
 
 def _needs(entry: JSON) -> str:

@@ -27,7 +27,7 @@ from mcp_django.workers import close_workers
 
 logger = logging.getLogger("mcp_django")
 
-#: How long calls that nobody waits for any more may go on before the process ends without them.
+#: How long calls may go on after their client has gone, before the process ends without them.
 _WORKERS_SECONDS = 0.5
 
 
@@ -35,9 +35,9 @@ class Command(BaseCommand):
     help = "Serve MCP on standard input and output, to one client and as one user. Logs go to standard error."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", required=True, metavar="NAME", help="The agent may do what this user may.")
+        parser.add_argument("--user", required=True, metavar="NAME", help="The agent may do what this user may do.")
         parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
-        parser.add_argument("--site", metavar="NAME", help="Of several sites, the one to serve.")
+        parser.add_argument("--site", metavar="NAME", help="The site to serve, where there are several.")
 
     def handle(self, *args: Any, **options: Any) -> None:
         principal = Principal(
@@ -49,26 +49,26 @@ class Command(BaseCommand):
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
         if isinstance(get_bus(), LocalBus):
             logger.warning(
-                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: what they change is not told."
+                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: their changes are not pushed."
             )
         standard = claim()
-        # The loop's thread asks the database nothing from now on.
+        # From now on, the loop's thread does not use the database.
         connections.close_all()
         refused = asyncio.run(_serve(site, principal, standard))
         if refused:
-            self.stderr.write(f"The user {options['user']!r} may no longer be here: inactive or deleted.")
+            self.stderr.write(f"The user {options['user']!r} was refused, being inactive or deleted by now.")
         _end(int(refused))
 
 
 async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> bool:
-    """Whether the principal was no longer let in at the end."""
+    """Serve until the client leaves. Returns whether the principal was refused in the end."""
     loop = asyncio.get_running_loop()
     server = StdioServer(site, principal, *standard)
 
     def close(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(lambda: server.close(going_away=True))
 
-    # Not by the loop, which on Windows can not.
+    # Not by the loop, which cannot do this on Windows.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, close)
     await server.serve()
@@ -76,7 +76,7 @@ async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> boo
 
 
 def _end(code: int) -> None:
-    """End the process, at once where a call cannot be stopped: Python itself would wait for its thread."""
+    """End the process, at once where a call cannot be stopped, since Python itself would wait for its thread."""
     ending = threading.Thread(target=close_workers, daemon=True)
     ending.start()
     ending.join(_WORKERS_SECONDS)

@@ -1,4 +1,4 @@
-"""``manage.py mcp_token USERNAME``: a new token, alone on standard output."""
+"""``manage.py mcp_token USERNAME``: print a new token, and nothing else, on standard output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcp_django.models import AccessToken
 
 
 class Command(BaseCommand):
-    help = "Make a token with which an agent may act as a user, and print it. It cannot be had again."
+    help = "Make a token with which an agent may act as a user, and print it. It cannot be shown again."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username")

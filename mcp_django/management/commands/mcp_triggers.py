@@ -1,4 +1,4 @@
-"""``manage.py mcp_triggers``: let PostgreSQL tell what changes, whoever changes it."""
+"""``manage.py mcp_triggers``: let PostgreSQL report changes of rows, whatever program makes them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from mcp_django.events.bus import push_databases
 
 class Command(BaseCommand):
     help = (
-        "Let the database of MCP['PUSH_DATABASE'] tell by triggers what changes in the tables of exposed models, "
-        "whoever changes it: raw SQL, cascades, other programs."
+        "Install triggers in the database of MCP['PUSH_DATABASE'] that report every change in the tables of exposed "
+        "models, also those by raw SQL, cascades and other programs."
     )
     requires_system_checks = ["mcp_django"]
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         wanted = parser.add_mutually_exclusive_group()
-        wanted.add_argument("--install", action="store_true", help="Make the triggers, and those anew that are stale.")
-        wanted.add_argument("--remove", action="store_true", help="Remove them all.")
-        wanted.add_argument("--check", action="store_true", help="Fail if one is missing or stale. The default.")
-        parser.add_argument("--sql", action="store_true", help="Only print SQL that does it anywhere, for a migration.")
+        wanted.add_argument("--install", action="store_true", help="Make the triggers that are missing or stale.")
+        wanted.add_argument("--remove", action="store_true", help="Remove all triggers.")
+        wanted.add_argument("--check", action="store_true", help="Fail if a trigger is missing or stale. The default.")
+        parser.add_argument(
+            "--sql", action="store_true", help="Only print the SQL, for a migration that runs on any database."
+        )
         parser.add_argument(
             "--database", metavar="ALIAS", help="The alias of a user who owns the tables. Default: PUSH_DATABASE."
         )
@@ -35,7 +37,7 @@ class Command(BaseCommand):
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from None
         if databases is None:
-            raise CommandError("Nobody would hear triggers: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
+            raise CommandError("No process would hear triggers: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
         alias = options["database"] or databases[0]
         if alias not in connections or connections[alias].vendor != "postgresql":
             raise CommandError(f"--database: {alias!r} is no PostgreSQL database of DATABASES.")
@@ -61,12 +63,12 @@ class Command(BaseCommand):
         # Each table is locked until its transaction ends.
         for one in state.stale:
             self._run(alias, one.create())
-            self.stdout.write(f"{one.table} tells what changes.")
+            self.stdout.write(f"{one.table} reports its changes.")
         for one in state.left_over:
             self._run(alias, one.drop())
-            self.stdout.write(f"{one.table} tells nothing any more.")
+            self.stdout.write(f"{one.table} no longer reports its changes.")
         for table in state.impossible:
-            self.stderr.write(f"{table} is no table of this database: what changes there is not told by triggers.")
+            self.stderr.write(f"{table} is no table of this database, so no trigger can report its changes.")
         self.stdout.write("The triggers are as they should be.")
 
     def _remove(self, alias: str) -> None:
@@ -74,7 +76,7 @@ class Command(BaseCommand):
 
         for one in triggers.installed(connections[alias]):
             self._run(alias, one.drop())
-            self.stdout.write(f"{one.table} tells nothing any more.")
+            self.stdout.write(f"{one.table} no longer reports its changes.")
         self._run(alias, triggers.drop_function())
         self.stdout.write("There are no triggers.")
 
@@ -84,7 +86,7 @@ class Command(BaseCommand):
         state = triggers.state(connections[alias])
         problems = state.problems if state.is_installed else ["There are no triggers."]
         if problems:
-            raise CommandError("\n".join([*problems, "To put that right: manage.py mcp_triggers --install"]))
+            raise CommandError("\n".join([*problems, "To fix this: manage.py mcp_triggers --install"]))
         self.stdout.write("The triggers are as they should be.")
 
     def _run(self, alias: str, statements: str) -> None:

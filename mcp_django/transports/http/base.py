@@ -15,9 +15,10 @@ from typing import ClassVar
 from mcp_django.access import origins
 from mcp_django.access.authentication import authenticate
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, MCPError, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InternalError, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import wanted_params

@@ -14,11 +14,12 @@ from typing import Any
 from mcp_django.access.authentication import authenticate, authenticate_from_memory
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.deadlines import deadlines
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import InternalError, InvalidRequest, MCPError, Overloaded
+from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
 from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
 from mcp_django.server.methods import METHODS
@@ -202,7 +203,7 @@ class EndpointView(View, InFlight):
             self.buffer.close_stream(retry_ms)
 
     def open_session(self, revision: str, client: Client) -> None:
-        self.opened = StoredSession.open(self.site, self.request.mcp, revision, client)
+        self.opened = StoredSession.open(self.site, self.request.mcp.principal, revision, client)
 
     # The message.
 

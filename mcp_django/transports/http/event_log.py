@@ -83,7 +83,7 @@ class EventLog:
             logger.exception("A stream could not be stored, and its client cannot come back for its rest")
         if not self._key:
             return
-        get_hub().addresses.stored_streams[self._key] = self
+        get_hub().waiters.stored_streams[self._key] = self
         if self._view.is_primed:
             self._put(f"retry: {_PRIMING_RETRY_MS}\n".encode() + event(b"", streams.event_id(self._key, 0)))
 
@@ -147,7 +147,7 @@ class EventLog:
             if self._size <= get_conf().MAX_STREAM_BYTES:
                 texts = [body.decode() for body in bodies]
                 kept = await run_patiently(
-                    lambda: streams.add_events(self._key, self._number, texts, ended=last, tell=not self.is_attached)
+                    lambda: streams.add_events(self._key, self._number, texts, ended=last, report=not self.is_attached)
                 )
             else:
                 await run_patiently(streams.drop, self._key)
@@ -155,6 +155,6 @@ class EventLog:
             logger.exception("Events of a stream could not be stored")
         self._number += len(bodies)
         if last or not kept:
-            get_hub().addresses.stored_streams.pop(self._key, None)
+            get_hub().waiters.stored_streams.pop(self._key, None)
         if not kept:
             self._key = ""

@@ -24,13 +24,17 @@ SSE_HEADERS = {
 }
 
 
+#: Reasons whose names in HTTPStatus depend on the version of Python: 3.13 has CONTENT_TOO_LARGE.
+_REASONS = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "REQUEST_ENTITY_TOO_LARGE"}
+
+
 class HTTPError(InvalidRequest):
     """A request that HTTP itself has a status for: a wrong method, type or size."""
 
     def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.http_status = status
-        self.reason = status.name
+        self.reason = _REASONS.get(status, status.name)
         self.headers = headers or {}
 
 

@@ -13,7 +13,7 @@ from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.push.visibility import session_uris, subscriptions, unseen
+from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.server.dispatch import respond
 from mcp_django.sessions import streams
 from mcp_django.sessions.questions import answer_question

@@ -73,7 +73,7 @@ class StreamView(View):
         if not self._key:
             return response
         limit = get_conf().MAX_LISTENS
-        if get_hub().streams_of(self.request.mcp.key) >= limit:
+        if get_hub().streams_of(self.request.mcp.principal.key) >= limit:
             _in_background(_forget(self._key))
             return self.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
         response.stream = SSEStream(self.site, self.request, self._key)
@@ -100,7 +100,7 @@ class SSEStream(EventStream):
 
     def __init__(self, site: MCPSite, request: MCPRequest, key: str) -> None:
         self.request = request
-        self.principal = request.mcp
+        self.principal = request.mcp.principal
         self.owner = _owner(site, self.principal)
         self._key = key
         self._loop = asyncio.get_running_loop()
@@ -169,8 +169,8 @@ class SSEStream(EventStream):
 
     async def _fetch(self) -> None:
         """Take in the messages that were posted to other processes, and say that the stream is alive."""
-        address = sse_streams.address_of(self._key)
-        arrived = self._hub.addresses.expect(address)
+        control = sse_streams.mail_of(self._key)
+        arrived = self._hub.waiters.expect(control)
         try:
             while True:
                 with contextlib.suppress(TimeoutError):
@@ -192,7 +192,7 @@ class SSEStream(EventStream):
                 for body in bodies:
                     await self._inbox.put(jsonrpc.decode(body))
         finally:
-            self._hub.addresses.unexpect(address, arrived)
+            self._hub.waiters.unexpect(control, arrived)
 
     # What the client is told.
 

@@ -11,12 +11,12 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import (
     InternalError,
     LimitExceeded,
-    MCPError,
     Overloaded,
     RequestCancelled,
     RequestTimedOut,
@@ -104,7 +104,7 @@ class StreamingCall:
 
     @property
     def principal(self) -> Principal:
-        return self._view.request.mcp
+        return self._view.request.mcp.principal
 
     @property
     def request(self) -> MCPRequest:
@@ -250,7 +250,7 @@ class StreamingCall:
             raise LimitExceeded(f"You have {limit} streams open (MAX_LISTENS). Answer a question, or close a listen.")
         self._asking = True
         try:
-            questions = StoredQuestions(session.key, hub.addresses)
+            questions = StoredQuestions(session.key, hub.waiters)
             given = await ask(asked, questions, self.events.write, self._has_to_end)
         finally:
             self._asking = False

@@ -105,7 +105,7 @@ class RestStream(EventStream):
 
     def __init__(self, request: MCPRequest, session_key: str, key: str, number: int) -> None:
         self.request = request
-        self.principal = request.mcp
+        self.principal = request.mcp.principal
         self.session_key = session_key
         self.number = number
         self._key = key
@@ -115,7 +115,7 @@ class RestStream(EventStream):
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        woken = self._woken = hub.addresses.begin_reading(self._key, self)
+        woken = self._woken = hub.waiters.begin_reading(self._key, self)
         hub.join(self)
         try:
             while not self._closed:
@@ -141,7 +141,7 @@ class RestStream(EventStream):
                         yield _KEEPALIVE
         finally:
             hub.leave(self)
-            hub.addresses.end_reading(self._key, self, woken)
+            hub.waiters.end_reading(self._key, self, woken)
 
     async def _read(self) -> streams.Rest | None:
         """The events that are there now; None where the stream is gone. While the database is away there are none."""

@@ -15,7 +15,7 @@ from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import ResolverMatch, URLPattern
-from django.urls.resolvers import RoutePattern
+from django.urls import path as url_path
 from django.views.decorators.csrf import csrf_exempt
 
 from mcp_django.conf import get_conf
@@ -35,8 +35,8 @@ class EndpointPattern(URLPattern):
     """Leads to the WSGI view or to the ASGI view of a route, by whether an event loop runs."""
 
     def __init__(self, path: str, site: MCPSite, route: Route, name: str | None = None) -> None:
-        super().__init__(RoutePattern(path, name=name, is_endpoint=True), wsgi_view(site, route), name=name)
-        self._on_loop = URLPattern(self.pattern, asgi_view(site, route), name=name)
+        self._on_loop = url_path(path, asgi_view(site, route), name=name)
+        super().__init__(self._on_loop.pattern, wsgi_view(site, route), name=name)
         self._is_open = route.is_open
 
     def resolve(self, path: str) -> ResolverMatch | None:

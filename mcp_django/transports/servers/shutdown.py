@@ -1,7 +1,7 @@
-"""Ending streams before the server ends: servers wait for open streams before they tell an application anything.
+"""Ends streams before the server ends: servers wait for open streams before they notify an application.
 
-A signal that ends the process is held back until the streams and sockets are written to their end: uvicorn, granian and
-Daphne learn of it by a signal. Hypercorn's workers do not, and are watched.
+A signal that ends the process is held back until the streams and sockets are written to their end. That works with
+uvicorn, granian and Daphne, which end by a signal. Hypercorn's workers get none, and are watched.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
 import threading
 import time
 from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
+from mcp_django.compat.servers import ends_of_hypercorn, signal_handler, twisted_reactor
 from mcp_django.push.hub import Hub
 
-#: How long a server is held back for streams and sockets to be written to their end, and how often that is looked at.
+#: How long a server is held back until streams and sockets are written to their end, and how often we look whether they
+#: are.
 _END_SECONDS, _STEP_SECONDS = 2.0, 0.05
 
 _hubs: WeakSet[Hub] = WeakSet()
@@ -29,7 +30,7 @@ _is_ending = False
 
 
 def close_hub_at_shutdown(hub: Hub) -> None:
-    """Close the hub's streams when the process is asked to end, ahead of what the server does then. On the loop."""
+    """Close the hub's streams when the process is asked to end, before the server acts on it. On the loop."""
     global _chained  # noqa: PLW0603
     if hub not in _hubs:
         _hubs.add(hub)
@@ -52,11 +53,11 @@ def _are_empty() -> bool:
 
 
 def _chain(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
-    """Close the hubs at a signal that ends the process, which a job in the background of a script is told to ignore."""
-    # What a loop does at a signal, as granian tells it, goes past the handlers of signal.signal.
-    by_loop = getattr(loop, "_signal_handlers", {}).get(number)
+    """Close the hubs at a signal that ends the process; not at one that is ignored, as in a script's background job."""
+    # A handler of the loop, as granian adds one, bypasses the handlers of signal.signal.
+    by_loop = signal_handler(loop, number)
     if by_loop is not None:
-        loop.add_signal_handler(number, lambda: None if _hold_back(number) else by_loop._run())
+        loop.add_signal_handler(number, lambda: None if _hold_back(number) else by_loop())
         return
     previous = signal.getsignal(number)
     if not callable(previous) and previous is not signal.SIG_DFL:
@@ -74,7 +75,7 @@ def _chain(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _hold_back(number: int) -> bool:
-    """Close the hubs at the first signal. True: it is sent once more, when their streams are written to their end."""
+    """Close the hubs at the first signal. True: it is sent again when their streams are written to their end."""
     global _is_ending  # noqa: PLW0603
     if _is_ending:
         return False
@@ -82,7 +83,7 @@ def _hold_back(number: int) -> bool:
     _close_hubs()
     if _are_empty():
         return False
-    # Not on the loop: what blocks it must not keep the process from ending.
+    # Not on the loop: a blocked loop must not keep the process from ending.
     threading.Thread(target=_send_again, args=(number,), name="mcp_django-shutdown", daemon=True).start()
     return True
 
@@ -95,23 +96,14 @@ def _send_again(number: int) -> None:
 
 
 def _watch_hypercorn(hub: Hub) -> None:
-    """Hypercorn's workers get no signal, and are told of the end only after it has waited for them to end.
+    """Close the hub when hypercorn ends. Its workers get no signal, nor other notice before their streams have ended.
 
-    What ends their idle connections at once ends the hub's streams too: an event that ``worker_serve`` holds.
+    The event by which ``worker_serve`` ends idle connections at once ends the hub's streams too.
     """
-    if "hypercorn.asyncio.run" not in sys.modules:
-        return
-    for task in asyncio.all_tasks(hub.loop):
-        waiting: Any = task.get_coro()
-        while waiting is not None:
-            frame = getattr(waiting, "cr_frame", None)
-            if frame is not None and frame.f_code.co_name == "worker_serve":
-                terminated = getattr(frame.f_locals.get("context"), "terminated", None)
-                if terminated is not None:
-                    watch = hub.loop.create_task(_close_after(terminated, hub))
-                    _watching.add(watch)
-                    watch.add_done_callback(_watching.discard)
-            waiting = getattr(waiting, "cr_await", None)
+    for terminated in ends_of_hypercorn(hub.loop):
+        watch = hub.loop.create_task(_close_after(terminated, hub))
+        _watching.add(watch)
+        watch.add_done_callback(_watching.discard)
 
 
 async def _close_after(terminated: Any, hub: Hub) -> None:
@@ -120,9 +112,9 @@ async def _close_after(terminated: Any, hub: Hub) -> None:
 
 
 def _hook_twisted() -> None:
-    """Daphne's reactor has no lifespan: it is asked to wait a moment, until the streams are written to their end."""
-    reactor = getattr(sys.modules.get("twisted.internet"), "reactor", None)
-    if reactor is None or "daphne.server" not in sys.modules:
+    """Let Daphne's reactor, which has no lifespan, wait a moment until the streams are written to their end."""
+    reactor = twisted_reactor()
+    if reactor is None:
         return
     from twisted.internet.task import deferLater
 
@@ -137,7 +129,7 @@ def _hook_twisted() -> None:
 
 
 def _after_fork() -> None:
-    """A child has none of its parent's hubs; the signal handlers it has."""
+    """A child has none of its parent's hubs, but it keeps the signal handlers."""
     global _is_ending  # noqa: PLW0603
     _is_ending = False
     _hubs.clear()

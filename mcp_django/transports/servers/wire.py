@@ -1,4 +1,4 @@
-"""The connection below an ASGI ``send``: how much its client has not taken yet, and how to end it all the same.
+"""What lies below an ASGI ``send``: how much of it the client has not taken yet, and how to end it all the same.
 
 ASGI says nothing of a client that stops reading. uvicorn and hypercorn let ``send`` wait, Daphne keeps everything in
 memory, and all of them hold a connection that is closed until its client has read the last byte. So the transport is
@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import socket
 import time
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from mcp_django.compat.servers import bears_end_by_system, is_twisted, transport_below, unsent_by_twisted
 from mcp_django.conf import get_conf
-from mcp_django.types import Send
+
+Send = Callable[[Any], Awaitable[None]]
 
 #: Where in its scope a request that Django answers finds the server's ``send``, which Django keeps to itself.
 SEND = "mcp_django.send"
@@ -24,8 +26,6 @@ SEND = "mcp_django.send"
 _HIGH_WATER_BYTES = 65_536
 #: How often a transport that tells nobody when it is empty is asked.
 _ASK_SECONDS = 0.02
-#: How many objects lie between an application and the transport at most, in hypercorn.
-_DEPTH = 4
 
 
 class Wire:
@@ -35,14 +35,14 @@ class Wire:
 
     def __init__(self, send: Send | None) -> None:
         self._send = send
-        self._transport = _transport_below(send)
-        self._is_twisted = hasattr(self._transport, "abortConnection")
+        self._transport = transport_below(send)
+        self._is_twisted = is_twisted(self._transport)
         self._paused = False
         self._wrote_at = time.monotonic()
         #: When the write began that is not completed yet, or 0.
         self.writing_since = 0.0
         # hypercorn would take such an end for a defect of its own, and log it.
-        if self._is_twisted or getattr(getattr(send, "__self__", None), "transport", None) is not None:
+        if self._is_twisted or bears_end_by_system(send):
             _let_the_system_give_up(self._transport)
 
     async def send(self, message: Any) -> None:
@@ -67,7 +67,7 @@ class Wire:
         self.writing_since = 0.0
 
     async def taken(self) -> None:
-        """Wait until the client has taken most of the sent bytes, where the server's ``send`` does not wait."""
+        """Wait until the client has taken most of what was sent, where the server's ``send`` does not."""
         while self._is_twisted and self.unsent > _HIGH_WATER_BYTES:  # noqa: ASYNC110 - nobody sets an event
             await asyncio.sleep(_ASK_SECONDS)
 
@@ -79,15 +79,10 @@ class Wire:
             return 0
         if not self._is_twisted:
             return int(transport.get_write_buffer_size())
-        # Twisted tells of this only whoever registers as a producer, and its HTTP channel has done that already.
-        if getattr(transport, "disconnected", False):
-            return 0
-        below = getattr(transport, "transport", transport)  # That of TLS lies on another.
-        waiting = len(getattr(below, "dataBuffer", b"")) - getattr(below, "offset", 0)
-        return int(waiting + getattr(below, "_tempDataLen", 0))
+        return unsent_by_twisted(transport)
 
     def is_stalled(self, now: float) -> bool:
-        """Whether the client has taken nothing of the written bytes for WRITE_SECONDS."""
+        """Whether the client has not taken for WRITE_SECONDS what was written."""
         seconds = get_conf().WRITE_SECONDS
         if not seconds:
             return False
@@ -118,25 +113,6 @@ class Wire:
             self._paused = False
             if not getattr(self._transport, "disconnected", False):
                 self._transport.resumeProducing()
-
-
-def _transport_below(send: Send | None) -> Any:
-    """The transport that an ASGI server's ``send`` writes to, or None: of asyncio, or of Twisted."""
-    if isinstance(send, partial):
-        # Daphne: the protocol of a socket, or a request of a channel.
-        protocol = send.args[0] if send.args else None
-        transport = getattr(getattr(protocol, "channel", protocol), "transport", None)
-        return transport if hasattr(transport, "abortConnection") else None
-    holder = getattr(send, "__self__", None)
-    for _ in range(_DEPTH):
-        # uvicorn's protocols hold it, and at the bottom of hypercorn a stream's writer does.
-        transport = getattr(getattr(holder, "writer", holder), "transport", None)
-        if hasattr(transport, "get_write_buffer_size"):
-            return transport
-        holder = getattr(getattr(holder, "send", None), "__self__", None)
-        if type(holder).__name__ == "H2Protocol":
-            return None  # It carries the streams of other requests too.
-    return None
 
 
 def _let_the_system_give_up(transport: Any) -> None:

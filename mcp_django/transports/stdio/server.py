@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_settings
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import LimitExceeded, MCPError
+from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite

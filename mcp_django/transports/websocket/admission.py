@@ -12,10 +12,11 @@ from typing import Any
 from mcp_django.access import origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InvalidRequest, MCPError, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InvalidRequest, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.types import JSON, Scope
 

@@ -11,8 +11,9 @@ from functools import partial
 from channels.consumer import AsyncConsumer
 
 from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, MCPError
+from mcp_django.protocol.errors import InternalError
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite, site

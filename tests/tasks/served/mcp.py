@@ -21,8 +21,8 @@ def wait(request: Any, name: str) -> str:
     end = time.monotonic() + 60
     while not Path(os.environ["TASK_FILES"], name).exists():
         assert time.monotonic() < end
-        request.exchange.progress(time.monotonic(), message="waits")
-        if request.exchange.cancelled:
+        request.mcp.progress(time.monotonic(), message="waits")
+        if request.mcp.cancelled:
             trace(f"{name}.cancelled")
             return "cancelled"
         time.sleep(0.02)
@@ -33,4 +33,4 @@ def wait(request: Any, name: str) -> str:
 def confirm(request: Any) -> str:
     """Asks."""
     schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    return f"Hello, {request.exchange.elicit('Your name?', schema, key='who').content['name']}."
+    return f"Hello, {request.mcp.elicit('Your name?', schema, key='who').content['name']}."

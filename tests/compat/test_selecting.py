@@ -13,8 +13,8 @@ from django.db import connection, models
 from django.db.models import F, Q
 
 from demo_project.flights.models import Flight
+from mcp_django.compat.selecting import values_list
 from mcp_django.resources import rows
-from mcp_django.resources.selecting import values_list
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
@@ -122,7 +122,7 @@ def test_rows_are_tuples_and_can_be_filtered_further() -> None:
 def test_a_page_reads_each_column_once(fields: list[str], expected: list[str]) -> None:
     make_flights(6)
     rights = rights_on(Flight, User.objects.create_superuser("root"))
-    question = rows.Question(fields=fields, order_by=["-departs_at"], limit=2)
+    question = rows.RecordQuery(fields=fields, order_by=["-departs_at"], limit=2)
 
     asked: list[str] = []
 

@@ -14,7 +14,11 @@ from django.db.models.options import Options
 
 
 def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.QuerySet[Any]:
-    """``queryset.values_list(*names)``; the columns of the model's own table are selected without looking for them."""
+    """``queryset.values_list(*names)``; the columns of the model's own table are selected without looking for them.
+
+    Private: ``Query.set_select``, ``values_select`` and ``selected``, ``get_initial_alias``, ``QuerySet._fields``,
+    ``Field.get_col``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``values_list``, which takes longer.
+    """
     query, columns = queryset.query, _own_columns(queryset.model._meta)
     plain = not (query.annotations or query.extra or query.group_by or query.combinator)
     if not plain or len(columns.keys() & names) < len(names):

@@ -1,24 +1,21 @@
-"""The README's examples of what a tool takes and returns do what is said of them."""
+"""The examples of docs/tools.md do what is said of them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
 
 from mcp_django import site
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
+from tests.support.pages import files
 from tests.support.peers import MODERN
-
-README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 @pytest.fixture
 def root(db: None) -> Iterator[DirectPeer]:
-    [example] = re.findall(r"^```python\n# shop/labels\.py\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    example = files("shop/")["shop/labels.py"]
     before = dict(site._functions)
     exec(example, {"__name__": "shop.labels"})
     yield DirectPeer(User.objects.create_superuser("root"))

@@ -21,8 +21,9 @@ from mcp_django.events.changes import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken
 from mcp_django.push import prefetch
-from mcp_django.push.listeners import Listener, watch
-from mcp_django.push.visibility import Group, told
+from mcp_django.push.listeners import Listener
+from mcp_django.push.subscriptions import watch
+from mcp_django.push.visibility import EqualRights, check
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of
 
@@ -52,12 +53,13 @@ class Elsewhere(MCPSite):
             yield
 
 
-def watching(user: User, uri: str = UA, at: MCPSite = site) -> Group:
+def watching(user: User, uri: str = UA, at: MCPSite = site) -> EqualRights:
     """A stream of the user, who may see the resource."""
     meta = {"HTTP_AUTHORIZATION": f"Bearer {token_of(user)}"}
     request = MCPRequest(path="/mcp", scheme="http", meta=meta, attributes={})
     request.for_principal(authenticate(request, fresh=True))
-    group, subscription = Group(Listener(site=at, principal=request.mcp, request=request)), watch(at, uri)
+    group = EqualRights(Listener(site=at, principal=request.mcp.principal, request=request))
+    subscription = watch(at, uri)
     assert subscription is not None
     assert subscription.look(at, request)
     subscription.visible = False  # What was visible would be told of once more.
@@ -71,14 +73,14 @@ def saved(model: Any, key: str) -> Changes:
     return changes
 
 
-def who_is_told(groups: list[Group], changes: Changes | None = None) -> list[str]:
+def who_is_told(groups: list[EqualRights], changes: Changes | None = None) -> list[str]:
     principals.clear()
-    found = told(groups, changes or saved(Airline, "UA"))
+    found = check(groups, changes or saved(Airline, "UA"))
     assert not any(checked.later for checked in found)
     return [
         group.listener.principal.user.get_username()
         for group, checked in zip(groups, found, strict=True)
-        if checked.tell
+        if checked.notify
     ]
 
 

@@ -13,7 +13,7 @@ from django.db import OperationalError, transaction
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import retries, visibility
+from mcp_django.push import retries, session_streams, visibility
 from mcp_django.push.hub import Hub
 from mcp_django.resources import rows
 from tests.end_to_end.servers import wait_for
@@ -156,7 +156,7 @@ def test_what_is_given_up_is_asked_about_no_more(
 
     watching.close()
 
-    wait_for(lambda: hub().is_empty and not hub().unanswered._entries, "nobody to tell")
+    wait_for(lambda: hub().is_empty and not hub().retries._waiting, "nobody to tell")
     asked = database.asked
     jfk.save()
     wait_for(lambda: not hub()._woken.is_set(), "the hub to look at it")
@@ -188,7 +188,7 @@ def test_a_record_that_was_told_unseen_and_turns_out_to_have_left_the_view_is_no
     assert watching.uris(1) == [JFK]
 
     database.failures = 0
-    wait_for(lambda: not hub().unanswered._entries, "the answer")
+    wait_for(lambda: not hub().retries._waiting, "the answer")
     # What happens to the row now is no business of theirs.
     jfk.save()
 
@@ -236,7 +236,7 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
 
     users.ops.groups.clear()
     monkeypatch.setattr(retries, "_ROUNDS", 0)
-    wait_for(lambda: not hub().unanswered._entries, "the answer")
+    wait_for(lambda: not hub().retries._waiting, "the answer")
 
     # The last word on a record that was visible; of the collection, nothing.
     touch()
@@ -244,9 +244,9 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
 
 
 def test_a_question_that_was_put_in_vain_for_days_is_put_again(transport: str) -> None:
-    entry = retries._Entry(rounds=5_000)
+    retry = retries._Retry(rounds=5_000)
 
-    pause = retries.Unanswered(cast("Hub", None))._pause(entry, visibility.Checked(is_away=True))
+    pause = retries.Retries(cast("Hub", None))._pause(retry, visibility.Checked(is_away=True))
 
     assert pause == retries._LAST_PAUSE_AWAY
 
@@ -254,14 +254,14 @@ def test_a_question_that_was_put_in_vain_for_days_is_put_again(transport: str) -
 def test_an_error_on_the_way_to_a_question_ends_no_others(
     ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch, touch: Callable[[], None]
 ) -> None:
-    ask, errors = retries.Unanswered._ask, [ZeroDivisionError(), ZeroDivisionError()]
+    ask, errors = retries.Retries._ask, [ZeroDivisionError(), ZeroDivisionError()]
 
     async def fail_at_first(self: Any, *args: Any) -> None:
         if errors:
             raise errors.pop()
         await ask(self, *args)
 
-    monkeypatch.setattr(retries.Unanswered, "_ask", fail_at_first)
+    monkeypatch.setattr(retries.Retries, "_ask", fail_at_first)
     watching = watch(ops, MODERN, JFK, FLIGHTS, QUIET)
     database.failures = 1
 
@@ -306,7 +306,9 @@ def test_a_check_that_fails_hides_its_own_model_and_no_other(
 
     assert watching.uris(1) == [QUIET]
     failed = [record.getMessage() for record in caplog.records if record.exc_info]
-    assert sorted(failed) == [f"The check of {uri} before a push failed; it is not told" for uri in (FLIGHTS, JFK)]
+    assert sorted(failed) == [
+        f"The check of {uri} before a push failed; its client is not notified" for uri in (FLIGHTS, JFK)
+    ]
 
 
 # A real question that takes too long.
@@ -339,7 +341,7 @@ def test_a_slow_query_is_stopped_and_asked_again(impatient: None, admin: Peer, m
 def test_what_a_session_watches_and_cannot_be_looked_at_in_time_is_told_of_later(
     ops: Peer, database: Database, jfk: Flight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = visibility.unseen
+    look = session_streams.unseen
 
     def look_at_a_busy_database(listener: Any, added: Any) -> Any:
         # Not for the request to subscribe, which is answered meanwhile.
@@ -348,7 +350,7 @@ def test_what_a_session_watches_and_cannot_be_looked_at_in_time_is_told_of_later
 
     revision = LEGACY[-1]
     watching = ops.watch(revision, [QUIET])
-    monkeypatch.setattr(visibility, "unseen", look_at_a_busy_database)
+    monkeypatch.setattr(session_streams, "unseen", look_at_a_busy_database)
 
     ops.result(revision, "resources/subscribe", {"uri": JFK})
 

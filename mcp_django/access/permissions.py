@@ -1,0 +1,79 @@
+"""Whether a principal may use something: its scope, what an administrator decided, and the project's own permission.
+
+Every list, call, resource, prompt and open stream asks here. To a client, something refused looks as if it did not
+exist, whatever the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_django.hooks import ask
+
+if TYPE_CHECKING:
+    from mcp_django.access.overrides import Override
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
+
+
+class Decision(Enum):
+    """May the principal use it, and if not, why? The reason is for logs and administrators, never for the client."""
+
+    ALLOWED = "allowed"
+    #: The credential lacks the scope. Nothing else was asked.
+    NO_SCOPE = "no scope"
+    #: An administrator switched it off.
+    SWITCHED_OFF = "switched off"
+    #: An administrator restricted it to groups, and the user is a member of none of them.
+    NO_GROUP = "no group"
+    #: The project's own hook refused, or failed.
+    NO_PERMISSION = "no permission"
+
+
+#: Lists compare with it for each of their items, and reading a member of an Enum is slow.
+ALLOWED = Decision.ALLOWED
+
+
+def decide(
+    request: MCPRequest,
+    scope: str,
+    override: Override | None,
+    hook: Callable[[MCPRequest], bool] | None,
+    *name: object,
+) -> Decision:
+    """Decide whether the request's principal may use something that needs ``scope`` and that ``hook`` allows.
+
+    The scope comes first, since no hook of the project may run for a credential without it. Where administrators
+    cannot override, there is no override, and where the project has nothing to say, no hook. A hook that fails refuses,
+    and is logged by its ``name``. Raises OperationalError while a database is away, and what the hook raised in a
+    request that was given up: neither is an answer (see ``hooks.ask``).
+    """
+    if not has_scope(request.mcp.principal, scope):
+        return Decision.NO_SCOPE
+    if override is not None:
+        if not override.enabled:
+            return Decision.SWITCHED_OFF
+        if override.restricted and not _is_member(request, override.groups):
+            return Decision.NO_GROUP
+    if hook is None or ask(partial(hook, request), False, *name):
+        return ALLOWED
+    return Decision.NO_PERMISSION
+
+
+def has_scope(principal: Principal, scope: str) -> bool:
+    """Whether the credential carries the scope."""
+    return scope in principal.scopes
+
+
+def has_permission(request: MCPRequest, permission: str) -> bool:
+    """Whether the request's user has the permission ``app.codename``. An empty one demands nothing."""
+    return not permission or request.user.has_perm(permission)
+
+
+def _is_member(request: MCPRequest, groups: frozenset[int]) -> bool:
+    """Whether the user is in one of the groups. Users without groups, such as anonymous ones, are in none."""
+    memberships = getattr(request.user, "groups", None)
+    return memberships is not None and memberships.filter(pk__in=groups).exists()

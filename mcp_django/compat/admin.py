@@ -1,0 +1,67 @@
+"""What the admin shows of a row, as its own pages find it out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.admin import AdminSite, ModelAdmin
+from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
+from django.db import models
+from django.forms.utils import pretty_name
+
+Model = type[models.Model]
+
+
+def model_admins(admin_site: AdminSite) -> Mapping[Model, ModelAdmin[Any]]:
+    """The ModelAdmins of a site, as they are registered now, and in that order.
+
+    Private: ``AdminSite._registry``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``get_model_admin`` for one model;
+    none that lists them all.
+    """
+    return admin_site._registry
+
+
+def names_in_fieldsets(fieldsets: Any) -> list[str]:
+    """The names of the fields in fieldsets, also of those that stand in one line.
+
+    Private: ``django.contrib.admin.utils.flatten_fieldsets``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    return [name for name in flatten_fieldsets(fieldsets) if isinstance(name, str)]
+
+
+def title_of(item: Any, model: Model, owner: Any) -> str:
+    """The heading of a column of ``list_display``: a name, or a function.
+
+    Private: ``django.contrib.admin.utils.label_for_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    title: Any = label_for_field(item, model, owner)
+    return str(title)
+
+
+def title_of_display(function: Any, name: str) -> str | None:
+    """The heading of ``get_status_display`` and the like, which Django makes of a field with choices; None for others.
+
+    Private: ``Model._get_FIELD_display`` is a ``partialmethod``, whose function is named ``_method``;
+    ``django.forms.utils.pretty_name``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    if not name.startswith("get_") or getattr(function, "__name__", "") != "_method":
+        return None
+    return pretty_name(name.removeprefix("get_").removesuffix("_display"))
+
+
+def value_in(item: Any, row: models.Model, owner: Any) -> Any:
+    """What a column of ``list_display`` holds for a row. Raises what the project's function raises.
+
+    Private: ``django.contrib.admin.utils.lookup_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    return lookup_field(item, row, owner)[2]
+
+
+def excluded_by_form(form: type[Any]) -> Sequence[str]:
+    """The fields that the form of a ModelAdmin declares in ``Meta.exclude``.
+
+    Private: ``ModelForm._meta``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``Meta``, which a form inherits
+    otherwise.
+    """
+    return getattr(getattr(form, "_meta", None), "exclude", None) or ()

@@ -1,0 +1,34 @@
+"""The end of a process, as Python's own modules tell each other of it."""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures.thread  # noqa: F401 - of what is called before threads end, the last comes first
+import multiprocessing.util
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def before_threads_end(function: Callable[[], Any]) -> None:
+    """Call a function at the exit, before the threads are gone in which asyncio resolves host names.
+
+    Private: ``threading._register_atexit``. Seen with: Python 3.11, 3.12, 3.13. Public way: ``atexit.register``, whose
+    functions are called after concurrent.futures has ended its threads; it is used where Python has no other.
+    """
+    getattr(threading, "_register_atexit", atexit.register)(function)
+
+
+def at_exit_of_children(owner: object, function: Callable[[], Any]) -> None:
+    """Call a function at the exit of each child of multiprocessing, as long as there is the owner.
+
+    Children run no atexit functions, and forget the finalizers of their parent.
+
+    Private: ``multiprocessing.util.register_after_fork`` and ``Finalize``. Seen with: Python 3.11, 3.12, 3.13. Public
+    way: none.
+    """
+
+    def register(_: object) -> None:
+        multiprocessing.util.Finalize(None, function, exitpriority=100)
+
+    multiprocessing.util.register_after_fork(owner, register)

@@ -1,0 +1,59 @@
+"""Where the layers of channels_redis put what is sent to a group, and how they are closed."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from mcp_django.types import JSON
+
+
+def group_channel(prefix: str, group: str) -> str:
+    """The channel of Redis on which ``RedisPubSubChannelLayer`` publishes what is sent to a group.
+
+    Private: ``RedisPubSubLoopLayer._get_group_channel_name``. Seen with: channels_redis 4.3. Public way:
+    ``group_send``, which needs an event loop.
+    """
+    return f"{prefix}__group__{group}"
+
+
+def host_of(hosts: Any, channel: str) -> JSON:
+    """Which of the hosts in a layer's CONFIG has the channel, as the arguments of a connection of redis-py.
+
+    Private: ``channels_redis.utils.decode_hosts`` and ``_consistent_hash``. Seen with: channels_redis 4.3. Public way:
+    none.
+    """
+    from channels_redis.utils import _consistent_hash, decode_hosts
+
+    decoded: list[JSON] = decode_hosts(hosts)
+    host: JSON = decoded[_consistent_hash(channel, len(decoded))]
+    return host
+
+
+def make_pool(host: JSON) -> Any:
+    """The asynchronous pool of connections to a host of ``host_of``, as the layers make theirs.
+
+    Private: ``channels_redis.utils.create_pool``. Seen with: channels_redis 4.3. Public way: none.
+    """
+    from channels_redis.utils import create_pool
+
+    return create_pool(host)
+
+
+def wait_at_most(layer: Any, seconds: float) -> None:
+    """Let a layer of lists ask Redis again after so long, in place of 5 seconds. Other layers do not ask.
+
+    Private: ``RedisChannelLayer.brpop_timeout``. Seen with: channels_redis 4.3. Public way: none.
+    """
+    if hasattr(layer, "brpop_timeout"):
+        layer.brpop_timeout = seconds
+
+
+async def close(layer: Any) -> None:
+    """Give back the connections of a layer that nobody else uses.
+
+    Private: ``RedisChannelLayer.close_pools``. Seen with: channels_redis 4.3. Public way: none; ``flush`` ends the
+    connections of the pub/sub layer and nothing else, but that of the layer of lists empties the broker.
+    """
+    with contextlib.suppress(Exception):
+        await (layer.close_pools() if hasattr(layer, "close_pools") else layer.flush())

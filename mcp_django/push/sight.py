@@ -1,0 +1,73 @@
+"""The rows that a principal sees of those that an event concerns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from mcp_django.events.changes import ModelChange
+from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.push.prefetch import Visible
+from mcp_django.push.subscriptions import Subscription, watched_keys
+from mcp_django.resources import rows
+from mcp_django.resources.policy import ModelRights, Rights
+
+_KEYS_PER_QUERY = 1_000
+
+
+class Sight:
+    """The visible rows of a principal: each question is put to the database once, for all of its subscriptions."""
+
+    def __init__(
+        self, rights: Rights, subscriptions: Iterable[Subscription], visible_to_others: Visible | None = None
+    ) -> None:
+        self._rights = rights
+        self._visible_to_others = visible_to_others
+        self._watched: dict[str, set[str]] = defaultdict(set)
+        for subscription in subscriptions:
+            if subscription.target is not None and subscription.target.is_of_record:
+                self._watched[subscription.target.label].add(subscription.key)
+        #: (label, alias) → the visible keys of the watched records, and of the rows that an event touched.
+        self._records: dict[tuple[str, str], set[str]] = {}
+        self._touched: dict[tuple[str, str], set[str]] = {}
+        self._collections: dict[str, frozenset[str] | None] = {}
+
+    def model(self, label: str) -> ModelRights | None:
+        return self._rights.of_label(label)
+
+    def record(self, model: ModelRights, key: str, alias: str) -> bool:
+        """Whether a record is visible that one of the subscriptions watches."""
+        place = (model.label, alias)
+        if place not in self._records:
+            self._records[place] = self._visible(model, self._watched[model.label], alias)
+        return key in self._records[place]
+
+    def touched(self, model: ModelRights, change: ModelChange, alias: str) -> set[str]:
+        """The keys of the visible rows of the change."""
+        place = (model.label, alias)
+        if place not in self._touched:
+            self._touched[place] = self._visible(model, (change.written or set()) | change.deleted, alias)
+        return self._touched[place]
+
+    def collection(self, model: ModelRights) -> frozenset[str] | None:
+        """The keys of all visible rows: see ``Subscription.keys``."""
+        if model.label not in self._collections:
+            self._collections[model.label] = watched_keys(model)
+        return self._collections[model.label]
+
+    def _visible(self, model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
+        others = self._visible_to_others
+        if others is None or model.model_mcp.checks_objects or not shows_every_row(model.model_mcp):
+            return _visible(model, keys, alias)
+        place = (model.label, alias, frozenset(keys))
+        if place not in others:
+            others[place] = _visible(model, keys, alias)
+        return others[place]
+
+
+def _visible(model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
+    found: set[str] = set()
+    waiting = sorted(keys)
+    for start in range(0, len(waiting), _KEYS_PER_QUERY):
+        found |= rows.visible_keys(model, waiting[start : start + _KEYS_PER_QUERY], using=alias or None)
+    return found

@@ -1,0 +1,158 @@
+"""Subscriptions: watched URIs, and what the principal could see of each when it was last checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from mcp_django.conf import get_conf
+from mcp_django.db import reading
+from mcp_django.exceptions import FieldError
+from mcp_django.push.live_answers import LiveAnswer, Viewer
+from mcp_django.push.receivers import spelled_key
+from mcp_django.resources import catalog, files, rows, uris
+from mcp_django.resources.policy import ModelRights, Rights
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
+
+
+@dataclass(slots=True, eq=False)
+class Subscription:
+    """One watched URI, as its client wrote it, and what the principal could see of it when it was last asked."""
+
+    uri: str
+    target: uris.Target | None
+    #: The label of the concrete model whose changes matter; empty for a resource that no model's change can touch.
+    concrete: str = ""
+    #: A record: its key as the database spells it, once it was looked up.
+    key: str = ""
+    #: A record: whether it was visible.
+    visible: bool = False
+    #: A scoped collection: the keys that were visible. None: every row is visible, or too many to remember.
+    keys: frozenset[str] | None = None
+    #: A collection of which every row is visible.
+    unscoped: bool = False
+    #: It could not be checked in time, and waits for a retry: see ``retries``.
+    is_waiting: bool = False
+    #: A live query: the digest of the answer that its client knows. None: it is being computed. Empty: none is known.
+    digest: str | None = None
+    #: A live query: its first answer, with the models it was made of and the time it took.
+    first: LiveAnswer | None = None
+    #: A live query of a stored session: the row still has the digest, since no notification was sent so far.
+    is_stored: bool = False
+    #: A query that cannot be watched: the reasons.
+    errors: list[FieldError] = field(default_factory=list)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the client is notified when the answer changes, and not when rows do."""
+        return self.target is not None and self.target.is_query
+
+    def look(self, site: MCPSite, request: MCPRequest) -> bool:
+        """Whether the request's principal may see the resource. The rows that are visible are remembered."""
+        if self.target is None:
+            return catalog.find_plain(site, request, self.uri) is not None
+        rights = Rights.of(site, request).of_label(self.target.label)
+        if rights is None:
+            return False
+        if self.target.is_of_record:
+            if self.target.kind == "file" and not files.holds(rights, self.target.field):
+                return False
+            found = rows.visible_keys(rights, [self.target.key])
+            self.key = next(iter(found), self.key)
+            self.visible = self.visible or bool(found)
+            return self.visible
+        if self.target.is_query:
+            return self._look_at_answer(Viewer.of(site, request), self.target)
+        if self.target.kind == "collection":
+            self._look_at_rows(rights)
+        return True
+
+    def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
+        self.errors = viewer.errors(target)
+        if self.errors:
+            return False
+        if self.digest is None:
+            self.first = viewer.answer(target)
+            # Set last: a digest means that the rest is known too.
+            self.digest = "" if self.first is None else self.first.digest
+        return True
+
+    def _look_at_rows(self, rights: ModelRights) -> None:
+        """Remember which rows of the collection are visible, with those that ``follow`` adds while they are read."""
+        self.unscoped = not rights.scoped
+        if self.unscoped:
+            return
+        before = self.keys
+        self.keys = before or frozenset()
+        try:
+            keys = watched_keys(rights)
+        except BaseException:
+            if before is None:
+                self.keys = None
+            raise
+        with _keys_lock:
+            self.keys = None if keys is None or self.keys is None else _once(keys | self.keys)
+
+    def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None]) -> None:
+        """Remember which rows of the collection are visible, so that the client can be notified when one goes."""
+        self.unscoped = not rights.scoped
+        if not self.unscoped:
+            keys = keys_of(rights)
+            self.keys = None if keys is None else _once(keys)
+
+    def follow(self, touched: set[str], visible: set[str]) -> bool | None:
+        """Remember which of the touched rows are visible. Whether others have gone; None where that is unknown."""
+        with _keys_lock:
+            if self.keys is None:
+                return None
+            gone = (self.keys & touched) - visible
+            if gone or not visible <= self.keys:
+                self.keys = _once((self.keys - gone) | visible)
+            return bool(gone)
+
+
+#: Held while the keys of a subscription are read and written: one worker may look while another one checks an event.
+_keys_lock = Lock()
+#: Hash → the set of keys with that hash, as long as a subscription remembers it.
+_remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
+
+
+def _once(keys: frozenset[str]) -> frozenset[str] | None:
+    """One shared set for all subscriptions with equal keys; None if there are more than MAX_WATCHED_KEYS."""
+    if len(keys) > get_conf().MAX_WATCHED_KEYS:
+        return None
+    found = _remembered.get(hash(keys))
+    if found == keys:
+        return found
+    _remembered[hash(keys)] = keys
+    return keys
+
+
+def watched_keys(rights: ModelRights) -> frozenset[str] | None:
+    """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
+    limit = get_conf().MAX_WATCHED_KEYS
+    keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
+    if len(keys) > limit:
+        return None
+    return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)
+
+
+def watch(site: MCPSite, uri: str) -> Subscription | None:
+    """A subscription to the URI, or None if it names nothing. It does not check rights: see ``Subscription.look``."""
+    if len(uri) > get_conf().MAX_URI:
+        return None
+    target = uris.parse(uri)
+    if target is None:
+        return Subscription(uri, None) if site.find_resource(uri) is not None else None
+    model_mcp = site.models.get(target.label)
+    if model_mcp is None:
+        return None
+    concrete = model_mcp.opts.concrete_model or model_mcp.model
+    label = concrete._meta.label_lower if target.kind != "schema" else ""
+    return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))

@@ -1,0 +1,65 @@
+"""The sweep: compares what is open with the database, for everything that no control reports or that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mcp_django.conf import get_conf
+from mcp_django.events.changes import Changes
+from mcp_django.events.controls import Control, ControlKind
+from mcp_django.protocol.errors import Overloaded
+from mcp_django.push import credentials, task_watch
+from mcp_django.workers import get_workers
+
+if TYPE_CHECKING:
+    from mcp_django.push.hub import Hub
+
+logger = logging.getLogger("mcp_django")
+
+
+async def sweep(hub: Hub) -> None:
+    """Compare a hub with the database, for ever."""
+    turn = 0
+    while True:
+        await asyncio.sleep(get_conf().SWEEP_SECONDS)
+        turn += 1
+        for work in (partial(hub.waiters.look, turn), partial(look_at_tasks, hub), partial(compare, hub, turn)):
+            try:
+                await work()
+            except Overloaded:
+                pass
+            except asyncio.CancelledError:
+                # Something that was awaited may have been cancelled, and not the sweep. Without the sweep a revoked
+                # token would end no stream.
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+            except Exception:
+                logger.exception("What is open could not be compared with the database; trying again")
+
+
+async def look_at_tasks(hub: Hub) -> None:
+    """Notify the clients of watched tasks whose changes no control reported."""
+    await task_watch.notify(hub, {key for listener in hub.listeners() for key in listener.tasks})
+
+
+async def compare(hub: Hub, turn: int) -> None:
+    """End the streams and sockets whose token, user or session is over, and reload those of changed sessions."""
+    members = hub.members()
+    if not members:
+        return
+    hub.lists.sweep()
+    for listener in [listener for listener in hub.listeners() if listener.is_overdue()]:
+        hub.remove(listener)
+        # Should its stream begin after all, it ends at once: it would get no notification any more.
+        listener.close()
+    ended, sessions = await get_workers().run(credentials.ended, members, turn)
+    for member in ended:
+        hub.end(member)
+    # The hub reads them again, in the order of its events: what was read here may be older than a control.
+    stale = {listener.session_key for listener, uris in sessions.items() if uris != set(listener.subscriptions)}
+    if stale:
+        hub.receive(Changes(), [Control(ControlKind.STALE_SESSION, key) for key in stale if key is not None])

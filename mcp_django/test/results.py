@@ -1,0 +1,95 @@
+"""What the server answers the client: results, and errors of the protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from mcp_django.exceptions import FieldError
+from mcp_django.types import JSON
+
+
+class ProtocolError(Exception):
+    """The server answered a request with an error of the protocol."""
+
+    def __init__(self, error: JSON) -> None:
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+        self.data: JSON = error.get("data") or {}
+        super().__init__(f"{self.message} ({self.code} {self.reason})")
+
+    @property
+    def reason(self) -> str:
+        """Names the error, as ``TOOL_NOT_FOUND``."""
+        return str(self.data.get("reason", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returned."""
+
+    #: The content blocks.
+    content: list[JSON]
+    #: The structured content; None where there is none.
+    structured: Any = None
+    is_error: bool = False
+    #: The whole CallToolResult.
+    raw: JSON = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The texts of the content, line by line."""
+        return "\n".join(block["text"] for block in self.content if block["type"] == "text")
+
+    @property
+    def errors(self) -> list[FieldError]:
+        """What is wrong with single arguments, where the tool said so."""
+        return refusal(self.text)[1] if self.is_error else []
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceResult:
+    """What a resource holds."""
+
+    contents: list[JSON]
+
+    @property
+    def text(self) -> str:
+        """The texts of the contents, line by line."""
+        return "\n".join(item["text"] for item in self.contents if "text" in item)
+
+    def json(self) -> Any:
+        """The value that the text is as JSON."""
+        return from_json(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptResult:
+    """The messages of a prompt."""
+
+    messages: list[JSON]
+    description: str = ""
+
+    @property
+    def text(self) -> str:
+        """The texts of the messages, line by line."""
+        return "\n".join(item["content"]["text"] for item in self.messages if item["content"]["type"] == "text")
+
+
+def result_of(message: JSON) -> JSON:
+    """The result that an answer holds. Raises ProtocolError."""
+    if "error" in message:
+        raise ProtocolError(message["error"])
+    result: JSON = message["result"]
+    return result
+
+
+def refusal(text: str) -> tuple[str, list[FieldError]]:
+    """The text of a refused call, and what it says of single arguments."""
+    try:
+        said = from_json(text)
+        return said["error"], said["errors"]
+    except (ValueError, TypeError, KeyError):
+        return text, []

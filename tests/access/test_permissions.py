@@ -1,0 +1,182 @@
+"""One decision for everything that agents may use: scope, override and permission, each of which alone refuses."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
+from django.db import OperationalError
+
+import mcp_django
+from mcp_django.access.overrides import Override
+from mcp_django.access.permissions import Decision, decide, has_permission
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest, from_settings
+from mcp_django.exchange.scopes import ACTIONS, READ
+
+pytestmark = pytest.mark.django_db
+
+#: The key of a group of which nobody is a member.
+STRANGERS = 1_000_000
+
+ALLOWED, NO_SCOPE, SWITCHED_OFF, NO_GROUP, NO_PERMISSION = Decision
+
+
+def says_yes(request: MCPRequest) -> bool:
+    return True
+
+
+def says_no(request: MCPRequest) -> bool:
+    return False
+
+
+def fails(request: MCPRequest) -> bool:
+    raise ZeroDivisionError
+
+
+def must_not_be_asked(request: MCPRequest) -> NoReturn:
+    raise AssertionError("the hook was asked")
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group.objects.create(name="dispatchers")
+
+
+@pytest.fixture
+def user(group: Group) -> User:
+    user = User.objects.create_user("ada")
+    user.groups.add(group)
+    return user
+
+
+def request_of(user: Any, *scopes: str) -> MCPRequest:
+    return from_settings().for_principal(Principal(user, frozenset(scopes)))
+
+
+def expected(has_scope: bool, override: str, hook: Callable[[MCPRequest], bool] | None) -> Decision:
+    if not has_scope:
+        return NO_SCOPE
+    if override.startswith("off"):
+        return SWITCHED_OFF
+    if override in ("on for others", "on for groups that are gone"):
+        return NO_GROUP
+    return ALLOWED if hook in (None, says_yes) else NO_PERMISSION
+
+
+OVERRIDES = (
+    "none", "on", "off", "on for mine", "on for others", "on for both", "on for groups that are gone", "off for mine"
+)  # fmt: skip
+HOOKS = (None, says_yes, says_no, fails)
+
+
+def test_the_table_is_whole() -> None:
+    cases = {expected(*case) for case in product([True, False], OVERRIDES, HOOKS)}
+
+    assert cases == set(Decision)
+
+
+@pytest.mark.parametrize(("has_scope", "override", "hook"), list(product([True, False], OVERRIDES, HOOKS)))
+def test_scope_override_and_permission_must_all_hold(
+    user: User, group: Group, has_scope: bool, override: str, hook: Callable[[MCPRequest], bool] | None
+) -> None:
+    overrides = {
+        "none": None,
+        "on": Override(enabled=True),
+        "off": Override(enabled=False),
+        "on for mine": Override(enabled=True, restricted=True, groups=frozenset({group.pk})),
+        "on for others": Override(enabled=True, restricted=True, groups=frozenset({STRANGERS})),
+        "on for both": Override(enabled=True, restricted=True, groups=frozenset({group.pk, STRANGERS})),
+        "on for groups that are gone": Override(enabled=True, restricted=True),
+        "off for mine": Override(enabled=False, restricted=True, groups=frozenset({group.pk})),
+    }
+    request = request_of(user, *([READ, ACTIONS] if has_scope else [READ]))
+
+    decision = decide(request, ACTIONS, overrides[override], hook, "the hook")
+
+    assert decision is expected(has_scope, override, hook)
+
+
+def test_the_scope_actions_does_not_hold_the_scope_read(user: User) -> None:
+    assert decide(request_of(user, ACTIONS), READ, None, says_yes, "a hook") is NO_SCOPE
+
+
+def test_no_hook_runs_for_a_credential_without_the_scope(user: User) -> None:
+    assert decide(request_of(user), READ, None, must_not_be_asked, "a hook") is NO_SCOPE
+
+
+@pytest.mark.parametrize("override", [Override(enabled=False), Override(enabled=True, restricted=True)])
+def test_no_hook_runs_for_what_an_administrator_refused(user: User, override: Override) -> None:
+    request = request_of(user, READ)
+
+    assert decide(request, READ, override, must_not_be_asked, "a hook") in (SWITCHED_OFF, NO_GROUP)
+
+
+def test_an_anonymous_user_is_a_member_of_no_group(group: Group) -> None:
+    override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
+
+    assert decide(request_of(AnonymousUser(), READ), READ, override, says_yes, "a hook") is NO_GROUP
+
+
+def test_a_user_model_without_groups_is_a_member_of_no_group(user: User, group: Group) -> None:
+    class Robot:
+        pk = 1
+
+    override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
+
+    assert decide(request_of(Robot(), READ), READ, override, says_yes, "a hook") is NO_GROUP
+
+
+def test_a_hook_that_fails_is_logged_by_its_name(user: User, caplog: pytest.LogCaptureFixture) -> None:
+    assert decide(request_of(user, READ), READ, None, fails, "flights.flight", "has_view_permission") is NO_PERMISSION
+
+    assert caplog.messages == ["flights.flight.has_view_permission failed; taken as a refusal"]
+
+
+def test_a_database_that_is_away_is_no_refusal(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that went out without what could not be asked for would be told to everybody as a change."""
+    monkeypatch.setattr("mcp_django.hooks.is_database_away", lambda: True)
+
+    with pytest.raises(OperationalError, match="The database is away"):
+        decide(request_of(user, READ), READ, None, fails, "a hook")
+
+
+def test_a_permission_is_asked_of_the_user_and_an_empty_one_demands_nothing(user: User) -> None:
+    request = request_of(user, READ)
+    granted = Permission.objects.get(codename="view_group")
+    user.user_permissions.add(granted)
+
+    assert has_permission(request, "")
+    assert has_permission(request, "auth.view_group")
+    assert not has_permission(request, "auth.change_group")
+
+
+def test_nothing_else_decides() -> None:
+    """Only the module of the decision holds a scope against those of a principal, or the groups of an override."""
+    package = Path(mcp_django.__file__).parent
+    deciding = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if _tests_scopes(node) or _reads_restriction(node)
+    }
+
+    assert deciding == {"access/permissions.py"}
+
+
+def _tests_scopes(node: ast.AST) -> bool:
+    """Whether the node is ``… in something.scopes``."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.In | ast.NotIn):
+        return False
+    held = node.comparators[0]
+    return isinstance(held, ast.Attribute) and held.attr == "scopes"
+
+
+def _reads_restriction(node: ast.AST) -> bool:
+    """Whether the node is ``override.restricted``."""
+    return isinstance(node, ast.Attribute) and node.attr == "restricted"

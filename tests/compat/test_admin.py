@@ -1,0 +1,86 @@
+"""What the admin shows of a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+
+from demo_project.flights.models import Airport, Flight
+from mcp_django.compat.admin import (
+    excluded_by_form,
+    model_admins,
+    names_in_fieldsets,
+    title_of,
+    title_of_display,
+    value_in,
+)
+
+
+def test_model_admins_are_those_that_are_registered_in_that_order() -> None:
+    site = admin.AdminSite()
+    found = model_admins(site)
+
+    before = dict(found)
+    site.register([Flight, Airport])
+    during = {model: type(model_admin) for model, model_admin in found.items()}
+    is_that_of_the_site = found[Flight] is site.get_model_admin(Flight)
+    site.unregister(Flight)
+
+    assert before == {}
+    assert list(during.items()) == [(Flight, admin.ModelAdmin), (Airport, admin.ModelAdmin)]
+    assert is_that_of_the_site
+    assert list(found) == [Airport]
+
+
+def test_names_in_fieldsets() -> None:
+    fieldsets = [(None, {"fields": ["a", ("b", "c")]}), ("More", {"fields": ("d",)})]
+
+    assert names_in_fieldsets(fieldsets) == ["a", "b", "c", "d"]
+
+
+class _Admin(admin.ModelAdmin[Any]):
+    @admin.display(description="The code")
+    def short(self, row: Airport) -> str:
+        return row.pk.lower()
+
+
+def test_title_of_and_value_in_a_column_of_list_display() -> None:
+    owner, row = _Admin(Airport, admin.AdminSite()), Airport(pk="JFK", daylight_saving="A")
+
+    assert title_of("short", Airport, owner) == "The code"
+    assert value_in("short", row, owner) == "jfk"
+    assert title_of(_upper, Airport, owner) == "upper"
+    assert value_in(_upper, row, owner) == "JFK"
+    assert value_in("get_daylight_saving_display", row, owner) == row.get_daylight_saving_display()
+
+
+def _upper(row: Airport) -> str:
+    return str(row.pk)
+
+
+_upper.short_description = "upper"  # type: ignore[attr-defined]
+
+
+def test_title_of_display_is_for_what_django_makes_of_choices() -> None:
+    made: Any = Airport.get_daylight_saving_display
+
+    assert title_of_display(made, "get_daylight_saving_display") == "Daylight saving"
+    assert title_of_display(made, "daylight_saving") is None
+    assert title_of_display(_upper, "get_upper_display") is None
+
+
+def test_excluded_by_form_is_what_its_meta_says() -> None:
+    class Form(forms.ModelForm[User]):
+        class Meta:
+            model = User
+            exclude = ["password"]  # noqa: DJ006
+
+    class Derived(Form):
+        pass
+
+    assert list(excluded_by_form(Derived)) == ["password"]
+    assert list(excluded_by_form(forms.modelform_factory(Group, fields=["name"]))) == []
+    assert list(excluded_by_form(forms.Form)) == []

@@ -1,0 +1,269 @@
+"""The private parts of Django's connections, on the database of the run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core.cache import caches
+from django.db import DatabaseError, connections, models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import atomic
+
+from mcp_django.compat.connections import (
+    before_commit,
+    clear_failure,
+    close_at,
+    close_caches,
+    connect_again,
+    connection_parameters,
+    driver_cursor,
+    driver_errors,
+    executed_by,
+    has_failed,
+    has_uuid_type,
+    in_test_transaction,
+    integer_range,
+    is_mariadb,
+    on_commit_count,
+    on_commit_functions,
+    on_commit_place,
+    quoted,
+    savepoint_branch,
+    sorts_nulls_last,
+)
+from tests.shop.models import Tag
+
+
+@pytest.fixture
+def other(transactional_db: None) -> BaseDatabaseWrapper:
+    """The connection that the test has otherwise."""
+    found: BaseDatabaseWrapper = connections["default"]
+    return found
+
+
+@pytest.fixture
+def connection(other: BaseDatabaseWrapper) -> Iterator[BaseDatabaseWrapper]:
+    """A connection of this test alone, under the alias "default": what is done to it ends with it."""
+    connections["default"] = own = connections.create_connection("default")
+    yield own
+    own.close()
+    connections["default"] = other
+
+
+def _count(connection: BaseDatabaseWrapper) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {Tag._meta.db_table}")
+        return int(cursor.fetchone()[0])
+
+
+def _ask(connection: BaseDatabaseWrapper, sql: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall()
+
+
+def test_before_commit_calls_before_each_commit_and_not_before_a_rollback(
+    connection: BaseDatabaseWrapper, other: BaseDatabaseWrapper
+) -> None:
+    seen: list[tuple[int, int]] = []
+    before_commit(connection, lambda mine: seen.append((_count(mine), _count(other))))
+
+    for name in ("first", "second"):
+        with atomic():
+            Tag.objects.create(name=name)
+    with pytest.raises(ZeroDivisionError), atomic():
+        Tag.objects.create(name="gone")
+        _ = 1 / 0
+
+    assert seen == [(1, 0), (2, 1)]
+    assert _count(other) == 2
+
+
+def test_before_commit_takes_one_function_of_a_connection(connection: BaseDatabaseWrapper) -> None:
+    called: list[str] = []
+    before_commit(connection, lambda _: called.append("first"))
+
+    before_commit(connection, lambda _: called.append("second"))
+
+    with atomic():
+        Tag.objects.create(name="new")
+    assert called == ["first"]
+
+
+def _first() -> None: ...
+def _second() -> None: ...
+
+
+def test_on_commit_functions_places_and_count_are_those_of_the_transaction(connection: BaseDatabaseWrapper) -> None:
+    with atomic():
+        connection.on_commit(_first, robust=True)
+        sid = connection.savepoint()
+        connection.savepoint_commit(sid)
+        with pytest.raises(ZeroDivisionError), atomic():
+            connection.on_commit(_second)
+            within = list(on_commit_functions(connection))
+            places = [on_commit_place(connection, _second, guess) for guess in (0, 1, 5)]
+            count = on_commit_count(connection)
+            _ = 1 / 0
+        after = list(on_commit_functions(connection))
+        gone = on_commit_place(connection, _second, 1)
+
+    assert (within, places, count) == ([_first, _second], [1, 1, 1], 2)
+    assert (after, gone) == ([_first], None)
+    assert list(on_commit_functions(connection)) == []
+
+
+def test_savepoint_branch_differs_in_each_branch(connection: BaseDatabaseWrapper) -> None:
+    branches = []
+    with atomic():
+        branches.append(savepoint_branch(connection))
+        for _ in range(2):
+            with atomic():
+                branches.append(savepoint_branch(connection))
+
+    assert branches[0] == ()
+    assert [len(branch) for branch in branches] == [0, 1, 1]
+    assert len(set(branches)) == 3
+
+
+def test_has_failed_until_clear_failure(connection: BaseDatabaseWrapper) -> None:
+    before = has_failed(connection)
+    with pytest.raises(DatabaseError):
+        _ask(connection, "SELECT nothing FROM nowhere")
+    failed = has_failed(connection)
+
+    clear_failure(connection)
+
+    assert (before, failed, has_failed(connection)) == (False, True, False)
+
+
+def test_close_at_says_when_a_connection_is_obsolete(connection: BaseDatabaseWrapper) -> None:
+    connection.ensure_connection()
+
+    close_at(connection, time.monotonic() + 60)
+    connection.close_if_unusable_or_obsolete()
+    kept = connection.connection is not None
+    close_at(connection, time.monotonic())
+    connection.close_if_unusable_or_obsolete()
+
+    assert kept
+    assert connection.connection is None
+
+
+def test_close_caches_closes_those_of_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(caches["default"], "close", lambda **_: closed.append("default"), raising=False)
+
+    close_caches()
+
+    assert closed == ["default"]
+
+
+def test_executed_by_a_wrapper_whatever_is_added_meanwhile(connection: BaseDatabaseWrapper) -> None:
+    """As receivers of ``connection_created`` add theirs when the first query is asked."""
+    by: list[str] = []
+
+    def ours(execute: Any, *args: Any) -> Any:
+        by.append("ours")
+        return execute(*args)
+
+    def theirs(execute: Any, *args: Any) -> Any:
+        by.append("theirs")
+        return execute(*args)
+
+    connection.ensure_connection()
+    with executed_by(connection, ours):
+        _ask(connection, "SELECT 1")
+        connection.execute_wrappers.append(theirs)
+        _ask(connection, "SELECT 2")
+    _ask(connection, "SELECT 3")
+
+    assert sorted(by) == ["ours", "ours", "theirs", "theirs"]
+    assert by[-1] == "theirs"
+
+
+def test_driver_cursor_is_one_of_the_drivers_connection(connection: BaseDatabaseWrapper) -> None:
+    found = []
+
+    def look(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        found.append(driver_cursor(context).connection)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(look):
+        _ask(connection, "SELECT 1")
+
+    # A new connection may have been told something first.
+    assert found
+    assert all(one is connection.connection for one in found)
+
+
+def test_driver_errors_makes_djangos_of_them(connection: BaseDatabaseWrapper) -> None:
+    connection.ensure_connection()
+    raw: Any = connection.connection
+
+    with pytest.raises(DatabaseError), driver_errors(connection):
+        raw.cursor().execute("SELECT nothing FROM nowhere")
+
+    assert has_failed(connection)
+
+
+def test_connection_parameters_name_the_database(connection: BaseDatabaseWrapper) -> None:
+    parameters = connection_parameters(connection)
+
+    name = {"sqlite": "database", "postgresql": "dbname", "mysql": "database"}[connection.vendor]
+    assert str(parameters[name]) == str(connection.settings_dict["NAME"])
+
+
+def test_connect_again_is_a_second_connection_to_the_same_database(connection: BaseDatabaseWrapper) -> None:
+    Tag.objects.create(name="new")
+
+    raw = connect_again(connection)
+
+    cursor = raw.cursor()
+    cursor.execute(f"SELECT count(*) FROM {Tag._meta.db_table}")
+    found = cursor.fetchone()[0]
+    raw.close()
+    assert found == 1
+    assert raw is not connection.connection
+
+
+@pytest.mark.skipif(connections["default"].vendor != "mysql", reason="MariaDB: TEST_DATABASE=mariadb")
+def test_is_mariadb_as_the_server_says(connection: BaseDatabaseWrapper) -> None:
+    [[version]] = _ask(connection, "SELECT VERSION()")
+
+    assert is_mariadb(connection) == ("MariaDB" in version)
+
+
+def test_has_uuid_type_as_the_columns_have_it(connection: BaseDatabaseWrapper) -> None:
+    assert has_uuid_type(connection) == (models.UUIDField().db_type(connection) == "uuid")
+
+
+def test_sorts_nulls_last_as_the_database_does(connection: BaseDatabaseWrapper) -> None:
+    rows = _ask(connection, "SELECT x FROM (SELECT NULL AS x UNION ALL SELECT 1) AS both_of_them ORDER BY x")
+
+    assert sorts_nulls_last(connection) == (rows[-1][0] is None)
+
+
+def test_integer_range_is_what_a_column_holds(connection: BaseDatabaseWrapper) -> None:
+    ranges = [integer_range(connection, name) for name in ("SmallIntegerField", "BigIntegerField")]
+
+    assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)
+    assert connection.vendor == "sqlite" or ranges[0] == (-(2**15), 2**15 - 1)
+
+
+def test_quoted_is_a_name_in_sql(connection: BaseDatabaseWrapper) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 AS {quoted(connection, 'order by')}")
+
+        assert cursor.description[0][0] == "order by"
+
+
+@pytest.mark.django_db
+def test_the_transaction_of_a_test_is_told_from_one_of_its_own() -> None:
+    assert [connection.alias for connection in in_test_transaction()] == ["default"]
+
+    with atomic():
+        assert list(in_test_transaction()) == []

@@ -1,0 +1,194 @@
+"""The private parts of querysets, on those that Django makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
+from django.db import connection, connections, models
+from django.db.models import F, Window
+from django.db.models.functions import RowNumber
+from django.test import override_settings
+from django.utils import timezone
+
+from mcp_django.compat.queries import (
+    QuerySetHooks,
+    forget_rows,
+    gives_instances,
+    has_every_row,
+    has_one_table,
+    has_plain_rows,
+    is_sliced_or_combined,
+    may_double_rows,
+    names_database,
+    picks_rows,
+    statement,
+    unlock,
+    write_to,
+)
+from tests.shop.models import Tag
+
+_ALL = Permission.objects.order_by()
+_NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
+
+
+@pytest.mark.parametrize(
+    ("function", "true", "false"),
+    [
+        (
+            is_sliced_or_combined,
+            [_ALL[:3], _ALL[3:], _ALL.union(_ALL), _ALL.difference(_ALL)],
+            [_ALL, _ALL.filter(pk=1), _ALL.distinct()],
+        ),
+        (
+            has_plain_rows,
+            [_ALL, _ALL.filter(content_type__model="flight"), _ALL.distinct()],
+            [_ALL[:3], _ALL.union(_ALL), _ALL.distinct("codename"), _ALL.values("pk"), _ALL.values_list("pk")],
+        ),
+        (
+            has_one_table,
+            [_ALL, _ALL.filter(codename="x"), _ALL.filter(content_type__id=1), _ALL.select_related("content_type")],
+            [
+                _ALL.filter(content_type__model="flight"),
+                _ALL.annotate(twice=F("pk") * 2),
+                _ALL.distinct(),
+                _ALL.extra(where=["1 = 1"], select={"one": "1"}),
+                _ALL.values("content_type").annotate(n=models.Count("pk")),
+            ],
+        ),
+        (
+            may_double_rows,
+            [
+                Group.objects.filter(permissions__codename="x"),
+                ContentType.objects.filter(permission__codename="x"),
+                _ALL.filter(group__name="x"),
+            ],
+            [
+                _ALL,
+                _ALL.filter(content_type__model="flight"),
+                Group.objects.filter(permissions__codename="x").distinct(),
+                Group.objects.values("name").annotate(n=models.Count("permissions")),
+            ],
+        ),
+        (
+            picks_rows,
+            [_ALL.distinct("codename"), _NUMBERED.filter(number=1), _ALL.filter(pk=1) & _NUMBERED.filter(number=1)],
+            [_ALL, _ALL.distinct(), _NUMBERED, _ALL.filter(codename="x")],
+        ),
+        (
+            has_every_row,
+            [_ALL, _ALL.order_by("pk"), _ALL.annotate(twice=F("pk") * 2), _ALL.select_related("content_type")],
+            [
+                _ALL.filter(pk=1),
+                _ALL.exclude(pk=1),
+                _ALL.none(),
+                _ALL[:3],
+                _ALL.distinct(),
+                _ALL.union(_ALL),
+                _ALL.extra(where=["1 = 0"]),
+                _ALL.annotate(model=F("content_type__model")),
+            ],
+        ),
+        (names_database, [_ALL.using("other"), _ALL.using("default")], [_ALL, _ALL.filter(pk=1)]),
+        (
+            gives_instances,
+            [_ALL, _ALL.filter(pk=1), _ALL.annotate(twice=F("pk") * 2)],
+            [
+                _ALL.values("pk"),
+                _ALL.values_list("pk"),
+                _ALL.values_list("pk", flat=True),
+                Session.objects.dates("expire_date", "day"),
+            ],
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)  # fmt: skip
+def test_what_a_queryset_is(function: Callable[[Any], bool], true: list[Any], false: list[Any]) -> None:
+    assert [str(queryset.query) for queryset in true if not function(queryset)] == []
+    assert [str(queryset.query) for queryset in false if function(queryset)] == []
+
+
+def test_statement_is_what_a_cursor_takes(db: None) -> None:
+    queryset = ContentType.objects.filter(model="flight").values_list("app_label", "model")
+
+    with connection.cursor() as cursor:
+        cursor.execute(*statement(queryset, "default"))
+        found = cursor.fetchall()
+
+    assert [tuple(row) for row in found] == [("flights", "flight")]
+
+
+def test_unlock_takes_select_for_update_away(transactional_db: None) -> None:
+    queryset = Tag.objects.select_for_update()
+
+    unlock(queryset)
+
+    assert list(queryset) == []  # Not in a transaction, a lock is refused.
+    assert "FOR UPDATE" not in str(queryset.query)
+
+
+class _Router:
+    def db_for_read(self, model: Any, **hints: Any) -> str:
+        return "other"
+
+    def db_for_write(self, model: Any, **hints: Any) -> str:
+        return "default"
+
+
+@override_settings(DATABASE_ROUTERS=["tests.compat.test_queries._Router"])
+def test_write_to_chooses_the_database_that_is_written_to() -> None:
+    queryset = Tag.objects.all()
+    before = queryset.db
+
+    write_to(queryset)
+
+    assert (before, queryset.db, queryset.filter(pk=1).db) == ("other", "default", "default")
+
+
+def test_forget_rows_has_them_read_anew(db: None) -> None:
+    queryset = Tag.objects.all()
+    before = len(queryset)
+    Tag.objects.create(name="new")
+    kept = len(queryset)
+
+    forget_rows(queryset)
+
+    assert (before, kept, len(queryset)) == (0, 0, 1)
+
+
+class _Hooked(QuerySetHooks, models.QuerySet[Any, Any]):
+    mark = ""
+    _carried = ("mark",)
+    deleted: list[int] = []
+
+    def _delete_at_once(self, using: str | None) -> int:
+        number = super()._delete_at_once(using)
+        self.deleted.append(number)
+        return number
+
+
+def test_query_set_hooks_carry_attributes_over_to_clones() -> None:
+    marked = _Hooked(Tag)
+    marked.mark = "mine"
+
+    clones = [marked.filter(pk=1), marked.all().order_by("pk"), marked.using("other"), marked._copied()]
+
+    assert [clone.mark for clone in clones] == ["mine"] * 4
+    assert all(clone is not marked for clone in clones)
+    assert _Hooked(Tag).mark == ""
+
+
+def test_query_set_hooks_hear_of_a_delete_by_one_statement(db: None) -> None:
+    _Hooked.deleted.clear()
+    for name in "ab":
+        Session.objects.create(session_key=name, session_data="", expire_date=timezone.now())
+
+    number, _ = _Hooked(Session).filter(session_key__in="ab").delete()
+
+    assert (number, _Hooked.deleted) == (2, [2])
+    assert connections["default"].in_atomic_block
+    assert not Session.objects.exists()

@@ -1,0 +1,76 @@
+"""Requests that no handler has made, responses and form data."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from django.contrib import messages
+from django.core.signals import request_finished
+from django.http import FileResponse, HttpRequest, QueryDict, StreamingHttpResponse
+
+from mcp_django.compat.requests import BareRequest, close_resources, freeze
+
+
+def test_bare_request_has_what_djangos_own_has() -> None:
+    made, bare = HttpRequest(), BareRequest("https")
+
+    missing = vars(made).keys() - vars(bare).keys()
+
+    assert missing == {"GET", "POST", "COOKIES", "FILES"}
+    assert all(getattr(bare, name) == value for name, value in vars(made).items() if name not in missing)
+
+
+@pytest.mark.parametrize(("scheme", "is_secure"), [("http", False), ("https", True)])
+def test_bare_request_has_its_own_scheme(scheme: str, is_secure: bool) -> None:
+    request = BareRequest(scheme)
+    request.META = {"HTTP_HOST": "testserver"}
+
+    assert (request.scheme, request.is_secure()) == (scheme, is_secure)
+    assert request.build_absolute_uri("/a") == f"{scheme}://testserver/a"
+
+
+def test_bare_request_has_an_empty_body_that_was_read() -> None:
+    request = BareRequest("http")
+
+    assert request.body == b""
+
+
+def test_bare_request_keeps_messages() -> None:
+    request = BareRequest("http")
+
+    messages.info(request, "One")
+    messages.debug(request, "Too little")
+    messages.error(request, "Two")
+
+    assert [message.message for message in messages.get_messages(request)] == ["One", "Two"]
+    assert [message.message for message in messages.get_messages(BareRequest("http"))] == []
+
+
+def test_freeze_refuses_changes() -> None:
+    data = QueryDict(mutable=True)
+    data["action"] = "book"
+
+    freeze(data)
+
+    with pytest.raises(AttributeError):
+        data["action"] = "cancel"
+    assert data.copy() == data
+
+
+def test_close_resources_closes_what_a_response_holds_and_no_request() -> None:
+    finished: list[object] = []
+
+    def note(sender: object, **_: object) -> None:
+        finished.append(sender)
+
+    request_finished.connect(note)
+    files = [io.BytesIO(b"a"), io.BytesIO(b"b")]
+    responses = [FileResponse(files[0]), StreamingHttpResponse(files[1])]
+
+    for response in responses:
+        close_resources(response)
+
+    request_finished.disconnect(note)
+    assert all(file.closed for file in files)
+    assert finished == []

@@ -1,0 +1,168 @@
+"""Private parts of others stand in ``mcp_django.compat`` and nowhere else; each is described there, and tested here."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import mcp_django
+from mcp_django import compat
+
+_PACKAGE = Path(mcp_django.__file__).parent
+_TESTS = Path(__file__).parent
+
+#: Names that begin with an underscore, and that others document or that Python gives to everybody.
+_DOCUMENTED = {
+    "_meta": "Django: ref/models/meta",
+    "_default_manager": "Django: topics/db/managers",
+    "_base_manager": "Django: topics/db/managers",
+    "_state": "Django: ref/models/instances",
+    "_exit": "Python: os._exit",
+}
+#: Names without an underscore that are private all the same: no documentation speaks of them.
+_UNDOCUMENTED = frozenset(
+    {
+        # Django: connections.
+        "close_at", "errors_occurred", "execute_wrappers", "features", "get_connection_params", "get_new_connection",
+        "mysql_is_mariadb", "ops", "queries_log", "run_on_commit", "savepoint_ids", "wrap_database_errors",
+        # Django: queries and models.
+        "alias_map", "alias_refcount", "combinator", "contains_over_clause", "distinct_fields", "fields_orders",
+        "get_compiler", "is_sliced", "lazy_sub_objs", "values_select",
+        # channels_redis, Twisted, and the frames of coroutines.
+        "brpop_timeout", "close_pools", "cr_await", "cr_frame", "dataBuffer", "f_back", "f_locals", "gi_frame",
+    }
+)  # fmt: skip
+_UNDOCUMENTED_MODULES = (
+    "channels_redis", "daphne", "django.contrib.admin.utils", "django.core.handlers", "django.db.models.query",
+    "django.db.models.sql", "django.forms.utils", "django.template.base", "django.template.defaulttags",
+    "django.template.smartif", "django.urls.resolvers", "hypercorn", "multiprocessing.util", "uvicorn",
+)  # fmt: skip
+#: What may stand elsewhere, as "module: name", and why.
+_ALLOWED = {
+    "admin: django.contrib.admin.utils": "words for a message on our own admin page",
+}
+
+
+def _is_private(name: str) -> bool:
+    is_ours = name.startswith("_mcp_")
+    return name in _UNDOCUMENTED or (bool(re.match(r"_[^_]", name)) and not is_ours and name not in _DOCUMENTED)
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    """The names that a module gives to what is its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_self(node.value):
+            yield node.attr
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+
+
+def _is_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _used(node: ast.AST) -> Iterator[tuple[str, bool]]:
+    """The names that a node asks others for, and whether it asks ``self``."""
+    if isinstance(node, ast.Attribute):
+        yield node.attr, _is_self(node.value)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
+        if isinstance(node.args[1], ast.Constant):
+            yield str(node.args[1].value), _is_self(node.args[0])
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith(("__", "mcp_django")):
+        yield from ((alias.name, False) for alias in node.names)
+
+
+@cache
+def _modules() -> dict[str, ast.Module]:
+    """Every module outside of the room, by its name."""
+    found = {path.relative_to(_PACKAGE): path for path in sorted(_PACKAGE.rglob("*.py"))}
+    return {
+        ".".join(name.with_suffix("").parts): ast.parse(path.read_text())
+        for name, path in found.items()
+        if name.parts[0] not in ("compat", "migrations")
+    }
+
+
+def _private_uses(tree: ast.Module, everywhere: frozenset[str]) -> set[str]:
+    """The private names that a module asks others for: those of ``self`` may be defined in another module of ours."""
+    own = frozenset(_defined(tree))
+    used = {found for node in ast.walk(tree) for found in _used(node)}
+    return {name for name, of_self in used if _is_private(name) and name not in (everywhere if of_self else own)}
+
+
+def _private_imports(tree: ast.Module) -> set[str]:
+    imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    return {name for name in imported if any(f"{name}.".startswith(f"{one}.") for one in _UNDOCUMENTED_MODULES)}
+
+
+def test_no_other_room_asks_for_private_parts_of_others() -> None:
+    everywhere = frozenset(name for tree in _modules().values() for name in _defined(tree))
+    everywhere |= {name for item in _parts() for name in vars(item[1]) if isinstance(item[1], type)}
+
+    found = {
+        f"{module}: {name}"
+        for module, tree in _modules().items()
+        for name in _private_uses(tree, everywhere) | _private_imports(tree)
+    }
+
+    assert found == _ALLOWED.keys()
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("connection._commit()", {"_commit"}),
+        ("getattr(user, '_password', None)", {"_password"}),
+        ("query.alias_map", {"alias_map"}),
+        ("from channels.layers import _close", {"_close"}),
+        ("def f(self): return self._fields", {"_fields"}),
+        ("class A:\n  def f(self): self._own = 1\nx._own", set()),
+        ("row._meta.label", set()),
+        ("type(row).__name__", set()),
+    ],
+)
+def test_a_private_part_is_noticed(source: str, expected: set[str]) -> None:
+    tree = ast.parse(source)
+
+    assert _private_uses(tree, frozenset(_defined(tree))) == expected
+
+
+def test_a_private_module_is_noticed() -> None:
+    tree = ast.parse("import uvicorn.server\nfrom django.db.models.sql import Query\nfrom django.db import models")
+
+    assert _private_imports(tree) == {"uvicorn.server", "django.db.models.sql"}
+
+
+def _parts() -> Iterator[tuple[str, object]]:
+    """Module and public part of the room."""
+    for info in pkgutil.iter_modules(compat.__path__):
+        module = importlib.import_module(f"mcp_django.compat.{info.name}")
+        for name, part in vars(module).items():
+            own = getattr(part, "__module__", None) == module.__name__ and inspect.getdoc(part)
+            if own and not name.startswith("_"):
+                yield info.name, part
+
+
+def _name(part: object) -> str:
+    return str(getattr(part, "__name__", part))
+
+
+@pytest.mark.parametrize(("module", "part"), list(_parts()), ids=_name)
+def test_each_part_says_what_is_private_and_is_tested(module: str, part: object) -> None:
+    described = " ".join((inspect.getdoc(part) or "").split())
+    tests = (_TESTS / f"test_{module}.py").read_text()
+
+    assert re.search(r"Private: .+ Seen with: .+\d.+ Public way: .+", described)
+    # Beside its import.
+    assert len(re.findall(rf"\b{_name(part)}\b", tests)) > 1

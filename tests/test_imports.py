@@ -1,0 +1,115 @@
+"""What a project imports: each name is there, is documented, and no documented example imports anything else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from importlib import import_module, metadata
+from pathlib import Path
+
+import pytest
+
+import mcp_django
+from mcp_django import content, exceptions, test
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs/reference-imports.md").read_text()
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Each public module, and its public names.
+PUBLIC: dict[str, list[str]] = {
+    "mcp_django": mcp_django.__all__,
+    "mcp_django.content": content.__all__,
+    "mcp_django.exceptions": exceptions.__all__,
+    "mcp_django.models": ["AccessToken", "Prompt", "Tool"],
+    "mcp_django.routing": ["get_asgi_application"],
+    "mcp_django.test": test.__all__,
+    "mcp_django.urls": [],
+}
+
+
+def section(module: str) -> str:
+    """What the page says of a module."""
+    sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    [found] = [text for text in sections if f"`{module}`" in text.partition("\n")[0]]
+    return found
+
+
+def named(text: str) -> set[str]:
+    """The names that stand in backticks, alone or with arguments."""
+    return set(re.findall(r"`([A-Za-z_]+)(?:\([^`]*\))?`", text))
+
+
+def imports(text: str) -> Iterator[tuple[str, str]]:
+    """What the examples of a page take from our modules: module and name."""
+    for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        # What an example leaves out is written as "...".
+        for node in ast.walk(ast.parse(block.replace("{...,", "{"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "mcp_django":
+                yield from ((str(node.module), alias.name) for alias in node.names)
+            elif isinstance(node, ast.Import):
+                yield from ((item.name, "") for item in node.names if item.name.partition(".")[0] == "mcp_django")
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "mcp_django":
+                yield "mcp_django", node.attr
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_public_name_is_there_and_documented(module: str) -> None:
+    loaded = import_module(module)
+
+    for name in PUBLIC[module]:
+        assert hasattr(loaded, name), name
+    assert set(PUBLIC[module]) <= named(section(module))
+
+
+@pytest.mark.parametrize("module", ["mcp_django", "mcp_django.exceptions"])
+def test_the_tables_of_names_hold_nothing_else(module: str) -> None:
+    table = section(module).rpartition("| Name |")[2]
+    rows = [line.split("|")[1] for line in table.splitlines()[2:] if line.startswith("|")]
+
+    assert set().union(*map(named, rows)) == set(PUBLIC[module])
+
+
+def test_request_mcp_has_every_name_of_its_table() -> None:
+    from mcp_django.exchange.exchange import Exchange
+
+    table = section_of_the_request().rpartition("| Name |")[2]
+    names = set().union(*(named(line.split("|")[1]) for line in table.splitlines()[2:] if line.startswith("|")))
+
+    assert {"principal", "elicit", "progress", "cancelled"} <= names
+    assert not [name for name in names if not hasattr(Exchange, name)]
+
+
+def section_of_the_request() -> str:
+    return PAGE.partition("\n## The request\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_examples_import_public_names_only(page: Path) -> None:
+    for module, name in imports(page.read_text()):
+        assert module in PUBLIC, (module, name)
+        assert not name or name in PUBLIC[module], (module, name)
+
+
+def test_the_demo_imports_public_names_only() -> None:
+    for file in (ROOT / "demo_project").rglob("*.py"):
+        for module, name in imports(f"```python\n{file.read_text()}\n```"):
+            assert module in PUBLIC, (file, module, name)
+            assert not name or name in PUBLIC[module], (file, module, name)
+
+
+def test_the_version_is_that_of_the_installed_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(vars(mcp_django), "__version__", raising=False)
+    monkeypatch.setattr(metadata, "version", {"django-admin-mcp-server": "1.2.3"}.__getitem__)
+
+    assert mcp_django.__version__ == "1.2.3"
+
+
+def test_a_checkout_that_is_not_installed_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_found(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.delitem(vars(mcp_django), "__version__", raising=False)
+    monkeypatch.setattr(metadata, "version", not_found)
+
+    assert mcp_django.__version__ == "0+source"
