@@ -177,5 +177,5 @@ def test_a_question_may_be_answered_in_a_batch(admin: DuplexPeer, declared: Decl
 
 def working_folder(request: Any) -> str:
     """Name the client's folder."""
-    [root] = request.exchange.list_roots()
+    [root] = request.mcp.list_roots()
     return str(root.name)

@@ -323,13 +323,13 @@ def test_the_transport_is_found_below_the_send_of_each_server(settings: Any) -> 
     hypercorn = Layer(send=Layer(send=Layer(writer=Layer(transport=transport)).write).write)
     daphne_request = Layer(channel=Layer(transport=twisted))
 
-    assert wires._transport_below(uvicorn.write) is transport
-    assert wires._transport_below(hypercorn.write) is transport
-    assert wires._transport_below(partial(reply, Layer(transport=twisted))) is twisted
-    assert wires._transport_below(partial(reply, daphne_request)) is twisted
-    assert wires._transport_below(Layer().write) is None
-    assert wires._transport_below(print) is None
-    assert wires._transport_below(None) is None
+    assert wires.transport_below(uvicorn.write) is transport
+    assert wires.transport_below(hypercorn.write) is transport
+    assert wires.transport_below(partial(reply, Layer(transport=twisted))) is twisted
+    assert wires.transport_below(partial(reply, daphne_request)) is twisted
+    assert wires.transport_below(Layer().write) is None
+    assert wires.transport_below(print) is None
+    assert wires.transport_below(None) is None
 
 
 def test_a_connection_that_many_requests_share_is_not_aborted_for_one() -> None:
@@ -338,7 +338,7 @@ def test_a_connection_that_many_requests_share_is_not_aborted_for_one() -> None:
 
     shared = H2Protocol(send=Layer(writer=Layer(transport=Asyncio())).write)
 
-    assert wires._transport_below(Layer(send=shared.write).write) is None
+    assert wires.transport_below(Layer(send=shared.write).write) is None
 
 
 def test_what_daphne_keeps_for_a_client_is_waited_for(daphne: tuple[Twisted, Wire], serving_loop: LoopThread) -> None:

@@ -50,7 +50,6 @@ class EndpointView(View, InFlight):
     reads_token_again = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         self.headers = self._headers = self.http.headers
         #: The legacy session that the request belongs to, and the one that it opened.
         self.session: StoredSession | None = None
@@ -64,6 +63,7 @@ class EndpointView(View, InFlight):
         # A large body is parsed only for a caller who is let in.
         if self.http.method == "POST" and body is not None and len(body) <= _SMALL_BODY_BYTES:
             self._read(body)
+        super().__post_init__()
 
     # How a request goes.
 
