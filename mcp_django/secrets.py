@@ -67,6 +67,7 @@ def _is_secret_word(word: str) -> bool:
     return any(word == first + second for second, companions in _COMPANY.items() for first in companions)
 
 
+@lru_cache(maxsize=4_096)
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
     return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
 

@@ -103,7 +103,7 @@ class MCPSite:
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
-        """Entered around every handler on every door, and around every check before a push.
+        """Entered around every handler on every transport, and around every check before a push.
 
         The place for what the project's middleware does elsewhere: a tenant, a database role, a language. It runs in
         the worker's thread, so it may set a variable of the database session; it must undo it when it is left.

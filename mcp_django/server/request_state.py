@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 
 
 _SALT = "mcp_django.protocol.request_state"
-_OWN_PARAMS = ("inputResponses", "requestState")
+#: The params that answers come in.
+OWN_PARAMS = frozenset({"inputResponses", "requestState"})
 
 
 def take_answers(exchange: Exchange) -> Answers:
     """The answers that a request brings; their params are taken out of it. Raises InvalidParams."""
-    given, state = (exchange.params.pop(name, _ABSENT) for name in _OWN_PARAMS)
+    given, state = (exchange.params.pop(name, _ABSENT) for name in ("inputResponses", "requestState"))
     if given is not _ABSENT and not isinstance(given, dict):
         raise InvalidParams(
             "inputResponses must be an object.", [field_error("inputResponses", "must be an object", given)]
@@ -98,6 +99,6 @@ def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
 
 def _binding(exchange: Exchange) -> str:
     """Names the principal and all of the request but its ``_meta``: another one's state is not valid here."""
-    params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *_OWN_PARAMS)}
+    params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
     key, token_id, scopes = exchange.principal.rights
     return digest([exchange.site.name, key, token_id, sorted(scopes), exchange.method, params])

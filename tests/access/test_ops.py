@@ -1,4 +1,4 @@
-"""Ops work with the flights that leave from JFK: no other row is reached, through whatever door."""
+"""Ops work with the flights that leave from JFK: no other row is reached, over whatever transport."""
 
 from __future__ import annotations
 

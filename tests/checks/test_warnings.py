@@ -59,7 +59,9 @@ def test_w002_middleware_that_sockets_would_skip() -> None:
     assert "tenants.middleware.TenantMiddleware may choose a tenant" in message.msg
 
 
-@override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"], MCP={"ASGI_DOOR": True})
+@override_settings(
+    MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"], MCP={"BYPASS_MIDDLEWARE": True}
+)
 def test_w002_is_silent_where_the_project_says_that_it_does_not_matter() -> None:
     assert messages() == []
 

@@ -1,4 +1,4 @@
-"""What a project sets in call_context holds for its own call on every door, and for no other."""
+"""What a project sets in call_context holds for its own call on every transport, and for no other."""
 
 from __future__ import annotations
 

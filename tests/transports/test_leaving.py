@@ -229,6 +229,7 @@ class _Tidy(MCPSite):
 
 class _NoConnection:
     push = False
+    headers = None
 
 
 def test_the_context_of_a_cancelled_call_is_undone(db: None) -> None:

@@ -1,4 +1,4 @@
-"""Which web pages may call: Origin and Host on every door, and CORS for the origins that are allowed."""
+"""Which web pages may call: Origin and Host on every transport, and CORS for the origins that are allowed."""
 
 from __future__ import annotations
 

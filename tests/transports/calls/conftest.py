@@ -21,7 +21,7 @@ LEVEL = "io.modelcontextprotocol/logLevel"
 
 over_http = pytest.mark.parametrize("transport", HTTP_ASGI)
 
-through_the_door = pytest.mark.parametrize("transport", ["http-asgi"])
+bypassing_middleware = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 @pytest.fixture

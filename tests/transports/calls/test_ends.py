@@ -21,7 +21,7 @@ from tests.support.http import ASGIPeer
 from tests.support.peers import MODERN, Message, Peers, SocketPeer
 from tests.support.talking import in_session
 from tests.transports.calling import NAME, Gate, begin, events_until, message
-from tests.transports.calls.conftest import LEVEL, hub_of, over_http, text_of, through_the_door
+from tests.transports.calls.conftest import LEVEL, bypassing_middleware, hub_of, over_http, text_of
 
 
 def ada(question: Message) -> Message:
@@ -210,7 +210,7 @@ def test_who_was_asked_is_not_sent_away_because_the_workers_are_busy(
     assert waiting.result(30).status == 200
 
 
-@through_the_door
+@bypassing_middleware
 def test_questions_beyond_the_limit_are_refused_in_band(peer: ASGIPeer, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_LISTENS": 2}
     open_ = [begin(peer, "greet", "2025-11-25", number) for number in range(2)]

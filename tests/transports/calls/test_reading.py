@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Airline
-from mcp_django import ModelMCP
+from mcp_django import ModelMCP, site
 from mcp_django.exchange.running import Running
 from mcp_django.models import StreamEvent
-from mcp_django.transports.http import asgi, outgoing
-from mcp_django.transports.http.places import Place
+from mcp_django.transports.http import asgi, event_log
+from mcp_django.transports.http.endpoint import EndpointView
+from mcp_django.transports.http.messages import HTTPResponse
+from mcp_django.transports.http.routes import Route
 from tests.end_to_end.servers import wait_for
 from tests.support.asgi import ASGICall
 from tests.support.data import switch_on, token_of
@@ -26,7 +28,7 @@ from tests.support.http import ASGIPeer
 from tests.support.peers import MODERN, Message, Peers, Socket, SocketPeer
 from tests.support.talking import call, in_session, talk
 from tests.transports.calling import Gate, begin, message, resume
-from tests.transports.calls.conftest import HTTP_ASGI, LEVEL, hub_of, over_http, text_of, through_the_door
+from tests.transports.calls.conftest import HTTP_ASGI, LEVEL, bypassing_middleware, hub_of, over_http, text_of
 
 ORIGIN = "https://app.example.com"
 
@@ -62,7 +64,7 @@ def test_ten_thousand_steps(peer: ASGIPeer, revision: str) -> None:
     assert StreamEvent.objects.count() == (len(steps) + 1 if revision != MODERN else 0)
 
 
-@through_the_door
+@bypassing_middleware
 def test_a_flood_for_a_client_that_is_gone_holds_up_nobody(peer: ASGIPeer, gate: Gate) -> None:
     """A legacy call goes on without its client; what it says goes nowhere, and the loop has other things to do."""
     stream = begin(peer, "until_cancelled", "2025-11-25")
@@ -108,7 +110,7 @@ def test_who_comes_back_does_not_wait_for_the_connection_that_was_lost(
 ) -> None:
     """The server is not told of every lost connection: it takes it for a client that reads slowly."""
     settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 5_000}
-    monkeypatch.setattr(outgoing, "_READER_SECONDS", 0.1)
+    monkeypatch.setattr(event_log, "_READER_SECONDS", 0.1)
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "until_cancelled"}}
     lost = Stalled(peer, body, in_session(peer, "2025-11-25"))
     priming = lost.first.decode().split("id: ")[1].split("\n")[0]
@@ -203,23 +205,23 @@ def test_nothing_but_what_it_listens_to_goes_on_the_stream_of_a_listen(
     assert opened["params"]["notifications"] == wanted
 
 
-@through_the_door
+@bypassing_middleware
 def test_a_stream_that_is_never_begun_is_given_up(peer: ASGIPeer, gate: Gate) -> None:
     """The server ends a request just when its answer is there."""
     peer.session("2025-11-25")
-    [place] = [place for place in _places() if place.name == "endpoint"]
 
     async def run() -> None:
-        async def answer_on_loop(incoming: Any) -> Any:
-            answer = await place.answer_on_loop(incoming)
-            task.cancel()
-            return answer
+        class EndingView(EndpointView):
+            async def respond_on_loop(self) -> HTTPResponse:
+                response = await super().respond_on_loop()
+                task.cancel()
+                return response
 
-        door = asgi.HTTPDoor(Place(place.route, place.name, place.answer, answer_on_loop))
+        application = asgi.HTTPApplication(site, Route("mcp", "endpoint", EndingView))
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {"name": "slow", "_meta": peer.meta(**{LEVEL: "info"})}}  # fmt: skip
         scope = peer.scope("POST", peer.headers(peer.modern_headers("tools/call", body["params"])))
-        exchange = ASGICall(door, scope)
+        exchange = ASGICall(application, scope)
         task = exchange.task
         await exchange.inbox.put({"type": "http.request", "body": json.dumps(body).encode(), "more_body": False})
         await asyncio.wait({task}, timeout=30)
@@ -231,13 +233,6 @@ def test_a_stream_that_is_never_begun_is_given_up(peer: ASGIPeer, gate: Gate) ->
     assert gate.left.wait(30)
     assert gate.cancelled
     wait_for(lambda: not hub_of(peer)._members, "the end of the call")
-
-
-def _places() -> list[Place]:
-    from mcp_django import site
-    from mcp_django.transports.http.places import places
-
-    return places(site)
 
 
 @pytest.mark.parametrize("transport", ["websocket"])

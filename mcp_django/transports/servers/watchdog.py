@@ -10,7 +10,7 @@ from typing import Protocol
 from weakref import WeakKeyDictionary
 
 from mcp_django.conf import get_conf
-from mcp_django.transports.wire import Wire
+from mcp_django.transports.servers.wire import Wire
 
 #: How often is looked at most and at least.
 _LEAST_SECONDS, _MOST_SECONDS = 0.05, 5.0
@@ -20,7 +20,7 @@ _LOOKS = 4
 
 class Watched(Protocol):
     def look(self, now: float) -> None:
-        """End what has lasted too long. ``now`` is a reading of ``time.monotonic()``."""
+        """End the connection if it has lasted too long. ``now`` is a reading of ``time.monotonic()``."""
 
 
 class Watchdog:

@@ -1,4 +1,4 @@
-"""What a call says to its client, as events: ready to be written, and stored where the client may come back."""
+"""The events of a call: ready to be written, and stored where the client may come back for them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from mcp_django.conf import get_conf
 from mcp_django.push.hub import get_hub
 from mcp_django.sessions import streams
-from mcp_django.transports.http.core import Conversation
-from mcp_django.transports.http.incoming import event
+from mcp_django.transports.http.messages import event
 from mcp_django.workers import run_patiently
+
+if TYPE_CHECKING:
+    from mcp_django.transports.http.endpoint import EndpointView
 
 logger = logging.getLogger("mcp_django")
 
@@ -21,17 +24,16 @@ _PRIMING_RETRY_MS = 500
 _READER_SECONDS = 15.0
 
 
-class Outgoing:
+class EventLog:
     """The events of one call. On the loop; one writes, one takes."""
 
-    def __init__(self, conversation: Conversation) -> None:
-        self._conversation = conversation
-        self._hub = get_hub()
-        #: Whether the client that is written to is the one that has asked. Another one may read what is stored.
+    def __init__(self, view: EndpointView) -> None:
+        self._view = view
+        #: Whether the connection that the request came on is written to. Another one may read the stored events.
         self.is_attached = True
         self._is_finished = False
         self._is_hurried = False
-        #: What the client has not taken yet, and how many bytes that is.
+        #: The events that the client has not taken yet, and how many bytes they are.
         self._ready: deque[bytes] = deque()
         self._unread = 0
         self._more = asyncio.Event()
@@ -49,7 +51,7 @@ class Outgoing:
         return self._is_finished or not self.is_attached
 
     def take(self) -> bytes:
-        """What is ready to be written."""
+        """The bytes that are ready to be written."""
         ready = b"".join(self._ready)
         self._ready.clear()
         self._unread = 0
@@ -72,7 +74,7 @@ class Outgoing:
 
     async def open(self) -> None:
         """Begin to store events, where the client may come back for them."""
-        session, request_id = self._conversation.session, self._conversation.request_id
+        session, request_id = self._view.session, self._view.request_id
         if session is None or request_id is None:
             return
         try:
@@ -81,8 +83,8 @@ class Outgoing:
             logger.exception("A stream could not be stored, and its client cannot come back for its rest")
         if not self._key:
             return
-        self._hub.waiters.stored_streams[self._key] = self
-        if self._conversation.is_primed:
+        get_hub().waiters.stored_streams[self._key] = self
+        if self._view.is_primed:
             self._put(f"retry: {_PRIMING_RETRY_MS}\n".encode() + event(b"", streams.event_id(self._key, 0)))
 
     async def write(self, bodies: Sequence[bytes]) -> None:
@@ -106,7 +108,7 @@ class Outgoing:
 
     def release(self, retry_ms: int) -> None:
         """Let the client go, if it can come back."""
-        if self._key and self._conversation.is_primed:
+        if self._key and self._view.is_primed:
             self._put(f"retry: {retry_ms}\n\n".encode())
             self.is_attached = False
             self._more.set()
@@ -153,6 +155,6 @@ class Outgoing:
             logger.exception("Events of a stream could not be stored")
         self._number += len(bodies)
         if last or not kept:
-            self._hub.waiters.stored_streams.pop(self._key, None)
+            get_hub().waiters.stored_streams.pop(self._key, None)
         if not kept:
             self._key = ""

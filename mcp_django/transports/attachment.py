@@ -1,4 +1,4 @@
-"""Attachments: a worker gives listeners to the hub on behalf of a request, whose client may go away meanwhile."""
+"""Giving listeners to the hub on behalf of a request, whose client may go away meanwhile."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TypeVar
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
-from mcp_django.push.hub import Hub
+from mcp_django.push.hub import Hub, get_hub
 from mcp_django.push.listeners import Listener
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.push.subscriptions import Subscription
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
 T = TypeVar("T")
 
@@ -20,13 +20,16 @@ _LOOP_SECONDS = 10.0
 
 
 class Attachment:
-    """The listeners in the hub of one request, or of one socket's session.
+    """The listeners of one request, or of one socket's session, in the hub of ``loop``.
 
-    The methods for workers return after the loop has done its part: a lookup that follows misses no change.
+    The methods for workers wait until the loop has done its part: a look at the database after them misses no change.
     """
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    #: Found on the loop, by the first listener.
+    _hub: Hub
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._listeners: list[Listener] = []
         self._gone = False
 
@@ -37,9 +40,9 @@ class Attachment:
         self._on_loop(lambda: self._add(listener))
 
     def remember_lists(self, listener: Listener) -> None:
-        """Remember the lists that the listener watches, to notify of their changes. Called in the call context.
+        """Note what the lists are that the listener is told of, and tell of what they become; in the call context.
 
-        Lists are read only if no other listener with equal rights has them there already.
+        Only what no other listener of equal rights has there already is read.
         """
         unknown = self._on_loop(lambda: self._hub.lists.unknown(listener)) if listener.lists else frozenset()
         if unknown:
@@ -51,16 +54,16 @@ class Attachment:
         self._on_loop(lambda: self._watch(listener, subscriptions))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
-        """Check subscriptions later that could not be checked in time."""
+        """Find out what there is of subscriptions that could not be looked at in time."""
         if unknown:
             self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
     def arrange(self, session_key: str) -> None:
-        """Send the messages of a session on its newest stream, now that it watches what the session watches."""
+        """Let the newest stream of a session speak for it, now that it watches what the session watches."""
         self._on_loop(lambda: self._hub.arrange(session_key))
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
-        """Give up resources that the principal may not see after all, with their pending notifications."""
+        """Give up URIs that turn out not to exist for the principal, with their pending notifications."""
         if uris:
             self._on_loop(lambda: self._unwatch(listener, uris))
 
@@ -68,12 +71,12 @@ class Attachment:
         async def run() -> T:
             return work()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._hub.loop).result(_LOOP_SECONDS)
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(_LOOP_SECONDS)
 
     # On the loop.
 
     def leave(self, *, but: Listener | None = None) -> None:
-        """Remove the listeners of a request that is over, ``but`` that of the stream that it opened."""
+        """The request is over: nothing of it stays in the hub, ``but`` the listener of the stream that it opened."""
         self._gone = True
         for listener in self._listeners:
             if listener is not but:
@@ -92,6 +95,7 @@ class Attachment:
     def _add(self, listener: Listener) -> None:
         if self._gone:
             raise RequestCancelled
+        self._hub = get_hub()
         limit = get_conf().MAX_LISTENS
         if listener.subscription_id is not None and self._hub.streams_of(listener.principal.key) >= limit:
             raise LimitExceeded(f"You have {limit} listens open (MAX_LISTENS). Close one of them.")

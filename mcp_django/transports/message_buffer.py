@@ -1,43 +1,42 @@
-"""Messages of a request that go ahead of its answer: put by the handler's thread, taken by whoever writes."""
+"""The messages of a request that go ahead of its answer: the handler's thread puts them, the transport takes them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any
 
 from mcp_django.conf import get_conf
 from mcp_django.protocol.jsonrpc import encode, notification_message
+from mcp_django.types import JSON
 
-JSON = dict[str, Any]
-
-#: What may wait for a slow client, beside the bytes of a message. Progress and log lines beyond are left out: the
-#: handler never waits.
+#: So many messages may wait for a slow client, beside the bound on their bytes. Progress and log lines beyond are left
+#: out: the handler never waits.
 _MAX_WAITING = 100
 
 
-def _nobody() -> None:
-    """Nobody waits for what is put."""
+def no_reader() -> None:
+    """For messages that nobody waits for."""
 
 
-class Outbox:
+@dataclass(slots=True)
+class MessageBuffer:
     """The messages of one request, encoded, in their order."""
 
-    def __init__(self, on_put: Callable[[], None] = _nobody) -> None:
-        #: Called in the thread of ``put``, once there is something to take.
-        self.on_put = on_put
-        #: Whether anything was put, so that the answer follows it in a stream.
-        self.used = False
-        self._lock = Lock()
-        self._waiting: deque[bytes] = deque()
-        self._bytes = 0
-        #: How many log messages were left out, and the level of the last: the client wants to be told of that level.
-        self._left_out = 0
-        self._level = ""
-        self._closed = False
-        #: Milliseconds after which the client is to come back for the rest, once the handler asked for that.
-        self.retry_ms: int | None = None
+    #: Called in the thread of ``put``, once there is something to take.
+    on_put: Callable[[], None] = no_reader
+    #: Whether anything was put, so that the answer follows it in a stream.
+    used: bool = False
+    #: Milliseconds after which the client is to come back for the rest, once the handler asked for that.
+    retry_ms: int | None = None
+    _lock: Lock = field(default_factory=Lock)
+    _waiting: deque[bytes] = field(default_factory=deque)
+    _bytes: int = 0
+    #: How many log messages were left out, and the level of the last: the client wants to be told of that level.
+    _left_out: int = 0
+    _level: str = ""
+    _closed: bool = False
 
     def put(self, message: JSON) -> None:
         """Take a message in. One that is too large for a client, or comes after the answer, is left out."""
@@ -57,13 +56,13 @@ class Outbox:
         self.on_put()
 
     def close_stream(self, retry_ms: int) -> None:
-        """The handler lets the client go, who is to come back for the rest."""
+        """The handler lets the client go; it is to come back for the rest."""
         self.retry_ms = retry_ms
         self.used = True
         self.on_put()
 
     def take(self) -> list[bytes]:
-        """What waits, and a line that says how many log messages were left out since."""
+        """The waiting messages, and a line that says how many log messages were left out since."""
         with self._lock:
             taken, left_out, level = list(self._waiting), self._left_out, self._level
             self._waiting.clear()
@@ -77,5 +76,6 @@ class Outbox:
         """The answer is there: nothing may follow it."""
         with self._lock:
             self._closed = True
-        # Whom it calls back has it, as a rule: such a circle would keep the whole request until garbage is collected.
-        self.on_put = _nobody
+        # The object that is called back has this buffer, as a rule: such a circle would keep the whole request until
+        # garbage is collected.
+        self.on_put = no_reader

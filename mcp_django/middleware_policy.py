@@ -1,4 +1,4 @@
-"""What the doors that do not pass MIDDLEWARE would lose by it."""
+"""Which entry points may bypass MIDDLEWARE: those that would lose nothing that matters to an agent's call."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ def unknown_middleware() -> list[str]:
 
 def skips_middleware() -> bool:
     """Whether HTTP may be answered ahead of Django."""
-    return get_conf().ASGI_DOOR or not unknown_middleware()
+    return get_conf().BYPASS_MIDDLEWARE or not unknown_middleware()
 
 
-def socket_problem(site: MCPSite, door: str = "a socket") -> str | None:
-    """Why a ``door`` that never passes MIDDLEWARE may not be opened, in words; None if it may."""
+def socket_problem(site: MCPSite, entry_point: str = "a socket") -> str | None:
+    """Why an entry point that never passes MIDDLEWARE may not be opened, in words; None if it may."""
     unknown = unknown_middleware()
-    if not unknown or get_conf().ASGI_DOOR or site.has_call_context:
+    if not unknown or get_conf().BYPASS_MIDDLEWARE or site.has_call_context:
         return None
     return (
-        f"{door} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "
-        "MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it."
+        f"{entry_point} does not pass {unknown[0]}, which may choose a tenant or guard the site. Do its work in "
+        "MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without it."
     )
