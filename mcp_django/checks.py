@@ -23,7 +23,7 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.middleware import skips_middleware, unknown_middleware
+from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options.model_mcp import ModelMCP, is_column
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
@@ -223,7 +223,8 @@ def _check_doors(site: MCPSite) -> Iterator[CheckMessage]:
         yield Warning(
             f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
             "or guard the site.",
-            hint="Do its work in MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it.",
+            hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
+            "it.",
             id="mcp_django.W002",
         )
 

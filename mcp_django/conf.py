@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -48,8 +48,9 @@ class Conf:
     QUEUE_PER_PRINCIPAL: int = 64
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
-    #: True: the ASGI door answers although MIDDLEWARE holds entries that it would skip. See ``routing``.
-    ASGI_DOOR: bool = False
+    #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See
+    #: ``routing``.
+    BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False
     #: What ``request.build_absolute_uri()`` gives where no request came in: on stdio, before a push.
@@ -148,7 +149,7 @@ class Conf:
     #: Visible keys that are remembered for a subscribed collection, to tell of deletes in it.
     MAX_WATCHED_KEYS: int = 1_000
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """The longest answer of which there is always more to ask for: it must fit into every message."""
         return min(self.MAX_RESULT_BYTES, MAX_MESSAGE_BYTES)

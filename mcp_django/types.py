@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
@@ -13,3 +14,11 @@ else:
 
 #: A JSON object.
 JSON = dict[str, Any]
+
+# The names of the ASGI specification.
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+#: Any ASGI application: Django's types and Channels' differ in how they write the same three arguments.
+Application = Callable[..., Awaitable[None]]

@@ -43,6 +43,8 @@ match os.environ.get("TEST_DATABASE", "sqlite"):
                 "NAME": _SERVER_NAME,
                 "HOST": "127.0.0.1",
                 "USER": os.environ.get("PGUSER", "postgres"),
+                # No test ends the server, so that no commit has to wait for the disk.
+                "OPTIONS": {"options": "-c synchronous_commit=off"},
             }
         }
     case "mariadb":

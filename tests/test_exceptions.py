@@ -117,6 +117,11 @@ def test_a_resource_with_variables_says_that_there_is_nothing(raising: Raising, 
     assert raising.error_of(error, *RESOURCE).reason == "INTERNAL_ERROR"
 
 
+@pytest.mark.parametrize("place", [RESOURCE, TEMPLATE])
+def test_a_resource_that_finds_a_value_wrong_says_only_that_it_failed(raising: Raising, place: Any) -> None:
+    assert raising.error_of(ValidationError("secret"), *place).reason == "INTERNAL_ERROR"
+
+
 @pytest.mark.parametrize("error", [error for error, _ in REFUSALS])
 def test_a_completer_that_refuses_suggests_nothing(raising: Raising, error: Exception) -> None:
     raising.error = error

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Any
 
@@ -34,16 +35,16 @@ def was_interrupted() -> bool:
     return answering is not None and answering.interrupted
 
 
+@dataclass(slots=True, eq=False)
 class Interruptible:
     """The database connections of the thread that answers a request, while it answers it."""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._is_left = False
-        #: Set when the handler has ended. A call of ``interrupt`` waits for it.
-        self._waiting: Event | None = None
-        self.interrupted = False
-        self._connections: list[BaseDatabaseWrapper] = []
+    interrupted: bool = False
+    _lock: Lock = field(default_factory=Lock)
+    _is_left: bool = False
+    #: Set when the handler has ended. A call of ``interrupt`` waits for it.
+    _waiting: Event | None = None
+    _connections: list[BaseDatabaseWrapper] = field(default_factory=list)
 
     @contextmanager
     def answering(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
@@ -34,15 +35,23 @@ def read_envelope(params: JSON) -> tuple[str, JSON]:
     return meta[PROTOCOL_VERSION_META_KEY], meta[CLIENT_CAPABILITIES_META_KEY]
 
 
+def open_modern(params: JSON, check_headers: Callable[[str], None] | None = None) -> tuple[str, Client]:
+    """The revision and the client of a modern request. Raises EnvelopeError and UnsupportedVersion.
+
+    ``check_headers`` is told the revision that the body names, before it is known to be served.
+    """
+    revision, capabilities = read_envelope(params)
+    if check_headers is not None:
+        check_headers(revision)
+    if revision not in MODERN_REVISIONS:
+        # A legacy revision is refused too: it cannot be served without a session.
+        raise UnsupportedVersion(revision)
+    return revision, client_of(params, capabilities)
+
+
 def client_of(params: JSON, capabilities: JSON) -> Client:
     info = params["_meta"].get(CLIENT_INFO_META_KEY)
     return Client(info if isinstance(info, dict) else {}, capabilities)
-
-
-def check_version(revision: str) -> None:
-    """Raises UnsupportedVersion. A legacy revision is refused too: it cannot be served without a session."""
-    if revision not in MODERN_REVISIONS:
-        raise UnsupportedVersion(revision)
 
 
 @dataclass(frozen=True, slots=True)

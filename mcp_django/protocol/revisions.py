@@ -78,5 +78,9 @@ MODERN = Era(
 )
 
 
+#: The era of each revision.
+ERAS: Mapping[str, Era] = MappingProxyType({name: MODERN if name in MODERN_REVISIONS else LEGACY for name in REVISIONS})
+
+
 def era_of(revision: str) -> Era:
-    return MODERN if revision in MODERN_REVISIONS else LEGACY
+    return ERAS.get(revision, LEGACY)

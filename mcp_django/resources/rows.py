@@ -67,7 +67,8 @@ class _Plan:
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
     after: list[Any] | None
-    digest: str
+    #: Its digest names the query in a cursor.
+    identity: tuple[Any, ...]
 
     def place_of(self, row: Sequence[Any]) -> list[Any]:
         """The row's values of the order, after which the next row comes."""
@@ -99,7 +100,7 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     cursor = None
     if kept and (more or kept < len(found)):
         cursor = keyset.make_cursor(
-            plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.principal.key
+            plan.place_of(found[kept - 1]), keyset.query_digest(*plan.identity), rights.rights.request.mcp.principal.key
         )
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
@@ -134,15 +135,15 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
         queryset = queryset.filter(filters.filter_condition(rights, query.filter))
     if query.search:
         queryset = queryset.filter(filters.search(rights, query.search))
-    digest = keyset.query_digest(
-        rights.label, query.filter, query.search, [order.name for order in orders], rights.rights.site.name
-    )
+    names = [order.name for order in orders]
+    identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
     if query.cursor is not None:
+        digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
     outputs = filters.outputs(rights, query.fields)
-    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
+    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:

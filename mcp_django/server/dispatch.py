@@ -30,11 +30,11 @@ from mcp_django.protocol.errors import (
 )
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
-from mcp_django.protocol.revisions import MODERN_REVISIONS
+from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
 from mcp_django.resources import parts
 from mcp_django.server import tasks
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
-from mcp_django.server.request_state import input_required, take_answers
+from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
 from mcp_django.tasks.framework import is_offered
 from mcp_django.types import JSON
@@ -123,7 +123,10 @@ def find_method(exchange: Exchange) -> Method:
 
 def _respond(exchange: Exchange) -> Reply:
     method = find_method(exchange)
-    if exchange.era.enveloped and exchange.method in ASKING_METHODS:
+    if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
+        method.check_headers(exchange, exchange.connection.headers)
+    brings_answers = not OWN_PARAMS.isdisjoint(exchange.params)
+    if brings_answers and exchange.era.enveloped and exchange.method in ASKING_METHODS:
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)
     try:
@@ -185,7 +188,7 @@ def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
 def shape(exchange: Exchange, method: Method, result: JSON) -> JSON:
     """The result as the exchange's revision knows it, in its envelope."""
     is_other = result.get("resultType") in ("input_required", "task")
-    if not is_other:
+    if not is_other and exchange.revision != NEWEST:
         result = project(exchange.method, result, exchange.revision)
     if not exchange.era.enveloped:
         return result

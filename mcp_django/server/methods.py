@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
+from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
 from mcp_django.server import completion, lifecycle, logs, prompts, resources, subscriptions, tasks, tools
@@ -25,6 +26,8 @@ class Method:
     needs_tasks: bool = False
     #: The model of its params, if mcp-types has none.
     params: type[BaseModel] | None = None
+    #: Raises HeaderMismatch if a header of a modern request does not repeat the value in its body.
+    check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
     #: The handler may read the database, so it runs in a worker under ASGI. If False, it runs on the event loop.
     blocking: bool = True
 
@@ -34,7 +37,7 @@ METHODS: Mapping[str, Method] = {
     "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True),
     "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False),
     "tools/list": Method(tools.list_tools, REVISIONS, cacheable=True),
-    "tools/call": Method(tools.call_tool, REVISIONS),
+    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_headers),
     "resources/list": Method(resources.list_resources, REVISIONS, cacheable=True),
     "resources/templates/list": Method(resources.list_templates, REVISIONS, cacheable=True),
     "resources/read": Method(resources.read, REVISIONS, cacheable=True),

@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
 
 _SALT = "mcp_django.protocol.request_state"
-_OWN_PARAMS = ("inputResponses", "requestState")
+#: The params that answers come in.
+OWN_PARAMS = frozenset({"inputResponses", "requestState"})
 
 
 def take_answers(exchange: Exchange) -> Answers:
     """The answers of a request, whose params are removed from it. Raises InvalidParams."""
-    given, state = (exchange.params.pop(name, _ABSENT) for name in _OWN_PARAMS)
+    given, state = (exchange.params.pop(name, _ABSENT) for name in ("inputResponses", "requestState"))
     if given is not _ABSENT and not isinstance(given, dict):
         raise InvalidParams(
             "inputResponses must be an object.", [field_error("inputResponses", "must be an object", given)]
@@ -100,6 +101,6 @@ def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
 
 def _binding(exchange: Exchange) -> str:
     """A digest of the principal and of the request without its ``_meta``, which the state is bound to."""
-    params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *_OWN_PARAMS)}
+    params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
     key, token_id, scopes = exchange.principal.rights
     return digest([exchange.site.name, key, token_id, sorted(scopes), exchange.method, params])

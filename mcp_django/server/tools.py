@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from mcp_django.access.authentication import renew_principal
 from mcp_django.exceptions import MissingCapability
+from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
 from mcp_django.tools import catalog
+from mcp_django.tools.mirrored import find_mismatch
 from mcp_django.tools.results import error_result
 from mcp_django.types import JSON
 
@@ -34,3 +36,13 @@ def call_tool(exchange: Exchange) -> JSON:
         if exchange.era.enveloped:
             raise
         return error_result(error.message)
+
+
+def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
+    """Raises HeaderMismatch where a header does not repeat an argument as the tool's schema says."""
+    name = exchange.params.get("name")
+    mirrored = catalog.mirrored(exchange, name)
+    mismatch = find_mismatch(headers, mirrored, exchange.params.get("arguments")) if mirrored else None
+    # Of a tool that is not there for the principal nothing is told, as of one that does not exist.
+    if mismatch is not None and catalog.exists(exchange, str(name)):
+        raise mismatch

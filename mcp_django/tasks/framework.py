@@ -11,7 +11,7 @@ from django.core.checks import ERROR
 from django.core.signals import setting_changed
 
 from mcp_django.conf import get_conf
-from mcp_django.middleware import socket_problem
+from mcp_django.middleware_policy import socket_problem
 
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite

@@ -26,6 +26,8 @@ from tests.support.loop import LoopThread
 from tests.support.peers import Answered, HTTPPeer, Message, Peers, Socket, meta
 from tests.support.raw import error
 
+pytestmark = pytest.mark.every_database
+
 over_http = pytest.mark.parametrize("transport", HTTP)
 in_one_way = pytest.mark.parametrize("transport", ["http-asgi"])
 

@@ -19,6 +19,8 @@ from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
 
+pytestmark = pytest.mark.every_database
+
 _MODELS = [model for model in apps.get_models() if model._meta.app_label in ("flights", "shop", "auth")]
 
 

@@ -17,6 +17,8 @@ from tests.support.base import offered
 from tests.support.peers import LEGACY, MODERN, REVISIONS, DuplexPeer, HTTPPeer, Peer, meta
 from tests.support.raw import error, send_modern, send_raw
 
+pytestmark = pytest.mark.every_transport
+
 CLIENT = {"capabilities": {}, "clientInfo": {"name": "tests", "version": "1"}}
 
 

@@ -14,6 +14,8 @@ from tests.conftest import HTTP
 from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.raw import error, send_modern, send_raw
 
+pytestmark = pytest.mark.every_transport
+
 UNSERVED = [
     "prompts", "prompts/call", "completion/list", "tasks/result", "tasks/list", "roots/list", "unheard/of", "tools",
     "TOOLS/LIST", "",

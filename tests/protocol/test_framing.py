@@ -11,6 +11,8 @@ from tests.conftest import HTTP, NETWORK
 from tests.support.peers import HTTPPeer, Peer, SocketPeer
 from tests.support.raw import error, send_raw, send_unanswered
 
+pytestmark = pytest.mark.every_transport
+
 NO_OBJECT = error(-32600, "INVALID_REQUEST", "A message must be a JSON object.")
 BAD_ID = error(-32600, "INVALID_REQUEST", "id must be an integer, or a string of at most 1000 characters.")
 NO_VERSION = error(-32600, "INVALID_REQUEST", 'A message must carry "jsonrpc": "2.0".', 7)

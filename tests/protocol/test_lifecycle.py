@@ -8,6 +8,8 @@ from mcp_django import __version__
 from tests.support.base import offered
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
+pytestmark = pytest.mark.every_transport
+
 
 def test_discover_tells_what_the_door_offers(admin: Peer) -> None:
     result = admin.result(MODERN, "server/discover")

@@ -14,6 +14,8 @@ from mcp_django.server.methods import METHODS
 from tests.support.declared import Declared
 from tests.support.peers import REVISIONS, Peer
 
+pytestmark = pytest.mark.every_transport
+
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 LETTERS = {"http-view-wsgi": "W", "http-view-asgi": "A", "http-asgi": "A", "websocket": "S", "stdio": "I"}
 

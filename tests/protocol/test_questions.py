@@ -21,6 +21,8 @@ from tests.support.peers import MODERN, REVISIONS, DuplexPeer, DuplexWatching, M
 from tests.support.raw import assert_next_is_mine
 from tests.support.talking import accept, call, talk
 
+pytestmark = pytest.mark.every_transport
+
 ASKING = ("2025-06-18", "2025-11-25", MODERN)
 EVERYTHING: Message = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}

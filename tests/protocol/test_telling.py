@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from mcp_django.protocol.jsonrpc import notification_message
-from mcp_django.protocol.outbox import Outbox
+from mcp_django.transports.message_buffer import MessageBuffer
 from tests.support.data import switch_on
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.talking import call, talk
+
+pytestmark = pytest.mark.every_transport
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 
@@ -175,7 +177,7 @@ def test_one_line_that_is_too_large_is_said_to_be_missing(declared: Declared, us
 
 
 def test_what_waits_for_a_slow_client_is_bounded_in_bytes() -> None:
-    outbox = Outbox()
+    outbox = MessageBuffer()
 
     for _ in range(50):
         outbox.put(notification_message("notifications/message", {"level": "info", "data": "a" * 100_000}))

@@ -22,7 +22,7 @@ from tests.support.talking import call, talk
 
 LETTER = "abcdefghij" * 200_000
 
-pytestmark = pytest.mark.usefixtures("_generous")
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("_generous")]
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from mcp_django.resources.patterns import read_pattern
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, described, errors_of, keys
 
+pytestmark = pytest.mark.every_database
+
 by_database = pytest.mark.skipif(connection.vendor == "sqlite", reason="SQLite has none")
 sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="of SQLite")
 

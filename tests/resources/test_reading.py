@@ -26,6 +26,8 @@ from tests.support.asking import DirectPeer, keys, request_of, text_of
 from tests.support.base import MODERN
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL")
 mysql = pytest.mark.skipif(connection.vendor != "mysql", reason="of MariaDB")
 sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="of SQLite")

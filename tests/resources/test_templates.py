@@ -27,6 +27,8 @@ from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:

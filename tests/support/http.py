@@ -1,4 +1,4 @@
-"""Clients of Streamable HTTP, through each door."""
+"""Clients of Streamable HTTP, through each entry point."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def parse_events(body: bytes) -> list[Event]:
 
 
 class HTTPPeer(Peer):
-    """Streamable HTTP; subclasses say which door."""
+    """Streamable HTTP; subclasses say which entry point."""
 
     path = "/mcp"
     query = ""

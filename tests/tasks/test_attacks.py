@@ -17,6 +17,8 @@ from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import CONFIRM, Configure
 from tests.tasks.test_running import ONE
 
+pytestmark = pytest.mark.http_and_duplex
+
 METHODS = pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 YES = {"action": "accept", "content": {"confirm": True}}
 

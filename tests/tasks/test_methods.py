@@ -12,6 +12,8 @@ from tests.support import tasks
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer
 from tests.support.tasks import EXTENSION, TASKS, text_of
 
+pytestmark = pytest.mark.http_and_duplex
+
 
 def test_a_call_is_a_finished_task_where_the_backend_is_an_immediate_one(client: Peer) -> None:
     created = tasks.start(client, "add", a=1, b=2)

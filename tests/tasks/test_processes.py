@@ -23,6 +23,8 @@ from tests.support.data import token_of
 from tests.support.peers import MODERN, Message
 from tests.support.tasks import TASKS, text_of
 
+pytestmark = [pytest.mark.every_database, pytest.mark.slow]
+
 
 class Processes:
     """Servers and workers on the test's database."""

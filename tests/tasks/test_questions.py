@@ -17,6 +17,8 @@ from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import CONFIRM, NAME, Configure
 
+pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
+
 YES = {"action": "accept", "content": {"confirm": True}}
 
 

@@ -22,6 +22,8 @@ from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import Configure
 from tests.tasks.test_running import ONE, age
 
+pytestmark = pytest.mark.every_transport
+
 ALL = pytest.mark.parametrize("transport", PUSHING)
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
@@ -30,7 +32,7 @@ def test_a_database_that_is_away_for_one_principal_silences_no_other(
     users: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = {user: request_of(user) for user in (users.ops, users.viewer)}
-    listeners = [Listener(site=site, principal=one.mcp, request=one) for one in requests.values()]
+    listeners = [Listener(site=site, principal=one.mcp.principal, request=one) for one in requests.values()]
 
     def request_now(listener: Listener) -> Any:
         if listener.principal.user == users.ops:
@@ -39,7 +41,7 @@ def test_a_database_that_is_away_for_one_principal_silences_no_other(
 
     monkeypatch.setattr(task_watch, "current_request", request_now)
 
-    assert task_watch._principals(listeners) == {listeners[1]: requests[users.viewer].mcp}
+    assert task_watch._principals(listeners) == {listeners[1]: requests[users.viewer].mcp.principal}
 
 
 def told(watching: Watching, seconds: float = 30) -> Message:
