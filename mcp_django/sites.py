@@ -106,7 +106,7 @@ class MCPSite:
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
-        """Entered around every handler on every transport, and around every check before a push.
+        """A context around every handler on every transport, and around every check before a push.
 
         Use it for the work of the project's middleware: to choose a tenant, a database role or a language. It runs in
         the worker's thread, so it may set a variable of the database session. It must undo that at its end.

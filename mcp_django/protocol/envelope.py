@@ -38,13 +38,13 @@ def read_envelope(params: JSON) -> tuple[str, JSON]:
 def open_modern(params: JSON, check_headers: Callable[[str], None] | None = None) -> tuple[str, Client]:
     """The revision and the client of a modern request. Raises EnvelopeError and UnsupportedVersion.
 
-    ``check_headers`` is told the revision that the body names, before it is known to be served.
+    ``check_headers`` is called with the revision in the body before we know whether we support it.
     """
     revision, capabilities = read_envelope(params)
     if check_headers is not None:
         check_headers(revision)
     if revision not in MODERN_REVISIONS:
-        # A legacy revision is refused too: it cannot be served without a session.
+        # A legacy revision is refused too, because it needs a session.
         raise UnsupportedVersion(revision)
     return revision, client_of(params, capabilities)
 

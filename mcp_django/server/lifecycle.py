@@ -41,7 +41,7 @@ def ping(exchange: Exchange) -> JSON:
 
 
 def capabilities(exchange: Exchange) -> JSON:
-    """What this connection really offers: without push nothing is promised that needs it."""
+    """The capabilities that this connection really has. Without push, none that needs it is announced."""
     offered: JSON = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
     if exchange.connection.push:
         offered |= {name: {"listChanged": True} for name in LISTS}

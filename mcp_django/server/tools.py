@@ -39,10 +39,10 @@ def call_tool(exchange: Exchange) -> JSON:
 
 
 def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
-    """Raises HeaderMismatch where a header does not repeat an argument as the tool's schema says."""
+    """Raises HeaderMismatch if a header does not repeat an argument as the tool's schema demands."""
     name = exchange.params.get("name")
     mirrored = catalog.mirrored(exchange, name)
     mismatch = find_mismatch(headers, mirrored, exchange.params.get("arguments")) if mirrored else None
-    # Of a tool that is not there for the principal nothing is told, as of one that does not exist.
+    # For the client, a tool that the principal may not use does not exist, so its headers are never wrong.
     if mismatch is not None and catalog.exists(exchange, str(name)):
         raise mismatch
