@@ -15,7 +15,7 @@ T = TypeVar("T")
 logger = logging.getLogger("mcp_django")
 
 
-def ask(hook: Callable[[], T], default: T, *name: object) -> T:
+def call_hook(hook: Callable[[], T], default: T, *name: object) -> T:
     """The hook's result. If the hook fails, its name is logged and ``default`` is returned, which counts as a refusal.
 
     The name may be given in parts. They are joined with dots, and only if the name is needed.

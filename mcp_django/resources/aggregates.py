@@ -14,7 +14,7 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.resources import filters
 from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
@@ -148,7 +148,7 @@ def smallest_group(rights: ModelRights) -> int:
     """How many rows the smallest group has that is shown. A hook that fails shows none."""
     model_mcp, request = rights.model_mcp, rights.rights.request
     shows_none: int | None = sys.maxsize
-    own = ask(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
+    own = call_hook(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 

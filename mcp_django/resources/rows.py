@@ -13,7 +13,7 @@ from django.db import models
 from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.resources import filters, keyset
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.policy import ModelRights
@@ -246,7 +246,7 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
         instance = instances.get(row[0])
         for index, output in computed.items():
             read = partial(output.read, instance)
-            row[index] = None if instance is None else ask(read, None, f"{rights.label}.{output.name}")
+            row[index] = None if instance is None else call_hook(read, None, f"{rights.label}.{output.name}")
 
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
@@ -309,13 +309,15 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {str(obj.pk) for obj in reading.fetch(queryset) if ask(partial(may_view, request, obj), False, name)}
+        return {
+            str(obj.pk) for obj in reading.fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)
+        }
     return {str(key) for key in reading.fetch(queryset.values_list("pk", flat=True))}
 
 
 def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
     obj = next(iter(reading.fetch(queryset[:1])), None)
     model_mcp = rights.model_mcp
-    return obj is not None and ask(
+    return obj is not None and call_hook(
         lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
     )

@@ -14,7 +14,7 @@ from mcp_django import ModelMCP, site
 from mcp_django.db.interrupts import Interruptible
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
@@ -215,7 +215,7 @@ def test_a_hook_that_fails_since_its_request_was_given_up_is_not_logged_and_is_n
 
     with pytest.raises(Exception, match="cancelled"), queries.answering():
         queries.interrupted = True
-        ask(Flight.objects.count, 0, "FlightAdmin.get_queryset")
+        call_hook(Flight.objects.count, 0, "FlightAdmin.get_queryset")
 
     assert errors == []
 
