@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_VALUES = 100
 
 #: A project's function for one argument: ``f(request, typed, arguments)`` returns texts.
-Function = Callable[..., Iterable[str]]
+CompletionFunction = Callable[..., Iterable[str]]
 
 logger = logging.getLogger("mcp_django")
 
@@ -56,7 +56,7 @@ NOTHING = Completion([], 0)
 Completer = Callable[[str, Mapping[str, str]], Completion]
 
 
-def nothing(typed: str, arguments: Mapping[str, str]) -> Completion:
+def suggest_nothing(typed: str, arguments: Mapping[str, str]) -> Completion:
     """The completer of an argument that has none."""
     return NOTHING
 
@@ -74,7 +74,9 @@ def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
     )
 
 
-def asked(function: Function, request: MCPRequest, typed: str, arguments: Mapping[str, str], what: str) -> Completion:
+def suggested_by(
+    function: CompletionFunction, request: MCPRequest, typed: str, arguments: Mapping[str, str], what: str
+) -> Completion:
     """The suggestions of a project's function, unfiltered, or none if the function refuses. Raises MCPError."""
     try:
         found: Any = run_function(function, request, typed, dict(arguments))

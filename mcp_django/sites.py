@@ -19,7 +19,7 @@ from django.dispatch import Signal
 
 from mcp_django import __version__
 from mcp_django.compat.admin import model_admins
-from mcp_django.completion import Function
+from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
@@ -349,7 +349,7 @@ def prompt(
     name: str = "",
     title: str = "",
     permission: str = "",
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -360,7 +360,7 @@ def prompt(
     name: str = "",
     title: str = "",
     permission: str = "",
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
     """Offer a function ``f(request, …)`` as a prompt. It returns a text, a PromptMessage, or a list of them.
@@ -390,7 +390,7 @@ def resource(
     annotations: Mapping[str, Any] | None = None,
     last_modified: Callable[..., datetime | None] | None = None,
     size: int | None = None,
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]:
     """Offer the return value of a function ``f(request)`` (text, bytes or JSON) as the resource ``uri``.

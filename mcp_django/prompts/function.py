@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.access.permissions import has_permission
-from mcp_django.completion import NOTHING, Completion, Function, among, asked
+from mcp_django.completion import NOTHING, Completion, CompletionFunction, among, suggested_by
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
@@ -42,7 +42,7 @@ class FunctionPrompt(BasePrompt):
         name: str = "",
         title: str = "",
         permission: str = "",
-        complete: Mapping[str, Function] | None = None,
+        complete: Mapping[str, CompletionFunction] | None = None,
     ) -> None:
         self.name, self._description = name_and_description("prompt", function, name)
         self.title = title
@@ -103,7 +103,7 @@ class FunctionPrompt(BasePrompt):
     def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
         if name in self._completers:
             what = f"{name} of the prompt {self.name}"
-            return asked(self._completers[name], exchange.request, typed, arguments, what)
+            return suggested_by(self._completers[name], exchange.request, typed, arguments, what)
         model = self._signature.models.get(name)
         if model is not None:
             rights = Rights.of(exchange.site, exchange.request).of_model(model)
