@@ -20,8 +20,8 @@ from mcp_django.resources.filters import InvalidQuery
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.values import within_bytes, write_rows
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 #: What a tool's schema lets through.
 MAX_GROUP_BY = 5

@@ -19,8 +19,8 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
 from mcp_django.resources.policy import ModelRights, SearchField, split_path
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 MAX_SEARCH_CHARS = 200
 #: Fields that an order may name.

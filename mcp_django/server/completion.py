@@ -14,8 +14,8 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
 from mcp_django.resources import completers
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 
 def complete(exchange: Exchange) -> JSON:
