@@ -1,4 +1,4 @@
-"""What the admin shows of a row."""
+"""The columns and values that the admin shows for a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private parts of querysets, on those that Django makes."""
+"""The private parts of querysets, tested on real querysets."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_unlock_takes_select_for_update_away(transactional_db: None) -> None:
 
     unlock(queryset)
 
-    assert list(queryset) == []  # Not in a transaction, a lock is refused.
+    assert list(queryset) == []  # Outside of a transaction a lock is refused.
     assert "FOR UPDATE" not in str(queryset.query)
 
 

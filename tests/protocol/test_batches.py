@@ -1,4 +1,4 @@
-"""Several messages in one body or frame, as the revisions up to 2025-03-26 have them."""
+"""Several messages in one body or frame, which the revisions up to 2025-03-26 allow."""
 
 from __future__ import annotations
 

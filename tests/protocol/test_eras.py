@@ -1,4 +1,4 @@
-"""How a conversation opens, in either era, and that the eras do not touch each other."""
+"""How a client of either era begins, and that the eras do not affect each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods that are not there, and the shape of every error."""
+"""Methods that do not exist, and the shape of every error."""
 
 from __future__ import annotations
 

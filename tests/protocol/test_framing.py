@@ -1,4 +1,4 @@
-"""Messages that are none, ids of every kind, and notifications."""
+"""Malformed messages, ids of every kind, and notifications."""
 
 from __future__ import annotations
 

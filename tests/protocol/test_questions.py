@@ -36,7 +36,7 @@ class Seat(BaseModel):
 
 @pytest.fixture
 def asker(declared: Declared, users: Any, peers: Peers) -> Iterator[Peer]:
-    """A client that can be asked everything, of an administrator."""
+    """An administrator's client that supports every kind of question."""
     from tests.support.data import token_of
 
     runs: list[str] = []
@@ -275,7 +275,7 @@ def test_an_answer_that_counts_without_a_state_cannot_be_for_one_use(ask: Any) -
 
 
 def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
-    """2025-06-18 knows neither defaults but booleans' nor titled choices."""
+    """2025-06-18 has only boolean defaults, and no titled choices."""
     properties = {
         "name": {"type": "string", "default": "Ada"},
         "sure": {"type": "boolean", "default": True},
@@ -353,7 +353,7 @@ def test_an_asynchronous_tool_asks(declared: Declared, asker: Peer, revision: st
 @pytest.mark.parametrize("transport", PUSHING)
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_list_asks_nobody(declared: Declared, asker: Peer, revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Only tools, prompts and resources may ask: the hook of a model that does so in a list is a mistake."""
+    """Only tools, prompts and resources may ask. A model's hook that asks during a list is a mistake."""
 
     class Asking(ModelMCP):
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
@@ -398,7 +398,7 @@ def test_a_resource_whose_client_will_not_answer(
 
 @pytest.fixture
 def composer(declared: Declared, asker: Peer) -> Peer:
-    """A client whose model is asked with what came late to the protocol."""
+    """A client whose model is asked with features that came late to the protocol."""
 
     def compose(request: Any, kind: str) -> str:
         """Lets the client's model write."""

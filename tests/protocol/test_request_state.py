@@ -145,7 +145,7 @@ def test_a_state_that_has_expired(asker: Peer, settings: Any, deleted: list[str]
 
 
 def test_an_answer_to_a_question_that_was_not_the_one_asked(asker: Peer, declared: Declared) -> None:
-    """The question changes between the rounds: an answer to the old one does not count."""
+    """The question changes between the rounds, so an answer to the old one does not count."""
     price = [1]
 
     def buy(request: Any) -> str:
@@ -176,7 +176,7 @@ def test_a_replay_of_what_may_be_used_once(asker: Peer, deleted: list[str]) -> N
 def test_a_replay_of_a_later_round_of_what_may_be_used_once(
     asker: Peer, declared: Declared, deleted: list[str]
 ) -> None:
-    """The answer that may be used once stands in the state of every round after it."""
+    """The state of every later round holds the answer that may be used once."""
 
     def give(request: Any) -> str:
         """Gives something away once, and asks whether that is meant."""
@@ -210,7 +210,7 @@ def test_a_replay_of_what_may_be_used_once_in_many_requests_at_the_same_time(ask
 
 
 def redeemed(peer: Peer, params: Message, number: int) -> Message:
-    """The answer to a retry, which others send too."""
+    """The answer to a retry that other threads send at the same time."""
     if isinstance(peer, HTTPPeer):
         answer: Message = peer.send(MODERN, "tools/call", params).json
         connections.close_all()

@@ -1,4 +1,4 @@
-"""Ways to somebody else's task, and to more than one's own."""
+"""Attempts to reach the tasks of others, and to get more from a task than its principal may."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def knowing(peer: Peer) -> Peer:
 
 
 def assert_hidden(peer: Peer, task: Any, method: str) -> None:
-    """The task is as absent as one that never was."""
+    """The answer is the same as for a task that never existed."""
     answers = [
         peer.error(MODERN, method, {"taskId": key, "inputResponses": {"sure": YES}})
         for key in (task["taskId"], "x" * len(task["taskId"]))
@@ -93,7 +93,7 @@ def test_ids_cannot_be_guessed(client: Peer) -> None:
 
 
 def _lost(client: Peer, created: Any) -> None:
-    """What is left of a task whose principal lost its right to it."""
+    """Run the task of a principal that lost its right to it. It fails, with a text that reveals nothing."""
     tasks.work()
     task = Task.objects.get(pk=created["taskId"])
     assert task.state == Task.State.FAILED

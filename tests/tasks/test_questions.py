@@ -1,4 +1,4 @@
-"""Questions of a task: asked with tasks/get, answered with tasks/update, and those that go before it."""
+"""Questions of a task, asked with tasks/get and answered with tasks/update, and questions before a task begins."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_two_questions_are_answered_one_after_the_other(client: Peer) -> None:
 
     tasks.update(client, created, second=named("Bo"))
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
-    # What was answered, and what nobody asked, is acknowledged and ignored.
+    # Answers to answered questions and to unknown ones are acknowledged and ignored.
     tasks.update(client, created, **{"second": named("Eve"), "unknown-key": {"ignored": True}, "other": 7})
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
 

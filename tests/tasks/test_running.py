@@ -1,4 +1,4 @@
-"""What happens to a task while it runs: progress, cancelling, its limits, and workers that die."""
+"""Running tasks: progress, cancellation, limits, and workers that die."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONE = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def age(task: Any, **fields: Any) -> None:
-    """Let something about the task have happened some seconds ago."""
+    """Move a time of the task some seconds into the past."""
     moments = {name: timezone.now() - timedelta(seconds=seconds) for name, seconds in fields.items()}
     assert Task.objects.filter(pk=task["taskId"]).update(**moments)
 
@@ -66,7 +66,7 @@ def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
 
 def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
     created = tasks.start(client, "slow", seconds=60)
-    with tasks.working():  # At its end the worker must be free.
+    with tasks.working():  # The block ends only if the worker is free.
         tasks.until(client, created, lambda found: "statusMessage" in found)
         tasks.cancel(client, created)
         found = tasks.get(client, created)
@@ -91,7 +91,7 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
     tasks.start(client, "patient")
     with tasks.working():
         assert begun.wait(30)
-        # No hub is told: as in another process.
+        # No hub gets the control, as in another process.
         Task.objects.update(state=Task.State.CANCELLED)
         assert ended.wait(30)
 
@@ -170,7 +170,7 @@ def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
         assert client.error(MODERN, method, params)["data"]["reason"] == "TASK_NOT_FOUND"
     tasks.work()
     assert Task.objects.get().state == Task.State.QUEUED
-    # The next one clears it away.
+    # The next task deletes it.
     other = tasks.start(client, "add", a=1, b=2)
     assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
 
@@ -187,7 +187,7 @@ def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) ->
     failed = tasks.get(client, created)
     assert failed["status"] == "failed"
     assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
-    # It comes back from the dead, and nobody listens to it.
+    # The lost worker is alive after all, and its writes are ignored.
     store.complete(claimed.key, claimed.run, {"content": []})
     store.set_message(claimed.key, claimed.run, "well under way")
     assert tasks.get(client, created) == failed

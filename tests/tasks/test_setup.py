@@ -1,4 +1,4 @@
-"""Where tasks cannot run: what is said of it, and what happens instead."""
+"""Projects in which tasks cannot run: the reason is reported, and the tools run as plain calls or are refused."""
 
 from __future__ import annotations
 

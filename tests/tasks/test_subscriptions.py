@@ -1,4 +1,4 @@
-"""notifications/tasks on a listen that names tasks; the official suite leaves this out."""
+"""notifications/tasks on a listen that names tasks, which the official suite does not test."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> N
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
     assert told(watching)["status"] == "working"
-    # As another process that nothing connects with this one.
+    # A process without a bus would make the change in this way.
     claimed = store.claim(created["taskId"])
     assert claimed is not None
     from django.utils import timezone

@@ -1,4 +1,4 @@
-"""What a client is told ahead of its answer: progress and lines of log."""
+"""Messages before the answer: progress and log lines."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_what_a_client_does_not_take_as_a_stream_is_not_sent(counting: None, adm
 
 @pytest.mark.parametrize("revision", ["2025-03-26", MODERN])
 def test_a_token_that_is_as_large_as_the_body(counting: None, admin: Peer, revision: str) -> None:
-    """It would come back with each step, and a thousand steps of a megabyte are what the tool never meant to say."""
+    """Each step would repeat the token, and a tool with a thousand steps would send a thousand megabytes."""
     said = talk(admin, revision, "tools/call", {"name": "count", "_meta": {"progressToken": "a" * 500_000}})
     assert said.told == []
     assert said.text == "counted"
@@ -177,11 +177,11 @@ def test_one_line_that_is_too_large_is_said_to_be_missing(declared: Declared, us
 
 
 def test_what_waits_for_a_slow_client_is_bounded_in_bytes() -> None:
-    outbox = MessageBuffer()
+    buffer = MessageBuffer()
 
     for _ in range(50):
-        outbox.put(notification_message("notifications/message", {"level": "info", "data": "a" * 100_000}))
+        buffer.put(notification_message("notifications/message", {"level": "info", "data": "a" * 100_000}))
 
-    *waited, last = outbox.take()
+    *waited, last = buffer.take()
     assert sum(map(len, waited)) <= 900_000
     assert json.loads(last)["params"]["data"].startswith(f"{50 - len(waited)} log messages")
