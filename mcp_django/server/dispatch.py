@@ -46,7 +46,7 @@ _FRAME_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PendingQuestions:
     """Questions to a legacy client, which must be answered before its request can be."""
 
     exchange: Exchange
@@ -61,7 +61,7 @@ class Reply:
     status: HTTPStatus = HTTPStatus.OK
     failed: bool = False
     listen: Listen | None = None
-    asked: Asked | None = None
+    pending: PendingQuestions | None = None
     #: The value of WWW-Authenticate, if the credentials have become invalid meanwhile.
     challenge: str = ""
 
@@ -83,10 +83,10 @@ def respond(exchange: Exchange) -> Reply:
         return error_reply(exchange, InternalError())
 
 
-def respond_again(asked: Asked, given: Mapping[str, Any]) -> Reply:
+def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
     """Answer a request whose client has answered its questions: the handler runs again from the start."""
-    exchange = asked.exchange
-    exchange.answers.add(asked.questions, given)
+    exchange = pending.exchange
+    exchange.answers.add(pending.questions, given)
     exchange.begin_again()
     limit = get_conf().MAX_QUESTION_ROUNDS
     if exchange.round > limit:
@@ -135,7 +135,7 @@ def _respond(exchange: Exchange) -> Reply:
         if exchange.method not in ASKING_METHODS:
             raise TypeError(f"{exchange.method} cannot ask the client. Tools, prompts and resources can.") from None
         if not exchange.era.enveloped:
-            return Reply(b"", asked=_legacy_questions(exchange, asked))
+            return Reply(b"", pending=_legacy_questions(exchange, asked))
         result = input_required(exchange, asked)
     except TaskStarted:
         result = tasks.create(exchange)
@@ -161,13 +161,13 @@ def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
     return encode(result_message(exchange.request_id, shape(exchange, method, parts.cut(exchange, result))))
 
 
-def _legacy_questions(exchange: Exchange, asked: InputRequired) -> Asked:
+def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuestions:
     """The questions of a run. Raises LimitExceeded for a question that is too large for clients."""
     limit = get_conf().page_bytes
     for key, question in asked.questions.items():
         if len(encode(question.to_params())) > limit - _FRAME_BYTES:
             raise LimitExceeded(f"The question {key} is larger than {limit} bytes (MAX_RESULT_BYTES).")
-    return Asked(exchange, asked.questions)
+    return PendingQuestions(exchange, asked.questions)
 
 
 def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
