@@ -23,7 +23,6 @@ from mcp_django.completion import Function
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
-from mcp_django.resources import parts
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import Rights
@@ -164,13 +163,11 @@ class MCPSite:
     def add_resource(self, resource: FunctionResource | FunctionTemplate) -> None:
         if resource.uri.startswith("db://"):
             raise ImproperlyConfigured(f"{resource.uri}: the scheme db is taken by models.")
-        if resource.uri.startswith(f"{parts.SCHEME}://"):
-            raise ImproperlyConfigured(f"{resource.uri}: the scheme {parts.SCHEME} is taken by parts of long results.")
         if resource.uri in self.resources:
             raise ImproperlyConfigured(f"Two resources have the URI {resource.uri}.")
         for other in self._resource_templates:
-            if isinstance(resource, FunctionTemplate) and resource.overlaps(other):
-                raise ImproperlyConfigured(f"A URI may be one of {resource.uri} and of {other.uri}: tell them apart.")
+            if isinstance(resource, FunctionTemplate) and resource.has_the_uris_of(other):
+                raise ImproperlyConfigured(f"{resource.uri} and {other.uri} are templates of the same URIs.")
         self.resources[resource.uri] = resource
 
     # Lookup.
@@ -207,7 +204,10 @@ class MCPSite:
         return self._tools
 
     def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
-        """What is declared for a URI: the resource of that very URI, else the template that it is one of."""
+        """What is declared for a URI: the resource of that very URI, else the first template that it is one of.
+
+        Whoever may not read that one is not given the next one, since a template would then answer for another.
+        """
         exact = self.resources.get(uri)
         if isinstance(exact, FunctionResource):
             return exact

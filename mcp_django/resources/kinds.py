@@ -17,15 +17,13 @@ from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.db import connections, models, router
+from django.db import connections, models
 from django.db.models import F
 from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
 
 from mcp_django.compat.connections import integer_range
-from mcp_django.conf import get_conf
-from mcp_django.resources.patterns import read_pattern
 from mcp_django.types import AnyField
 
 #: From what an agent sent to what the ORM takes. Raises ValidationError.
@@ -44,7 +42,6 @@ _DATE_PARTS = ("year", "quarter", "month", "day", "week", "week_day", "iso_year"
 _TIME_PARTS = ("hour", "minute", "second")
 #: Lookups that take a part of the value, which is then compared.
 PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
-_REGEX = ("regex", "iregex")
 
 #: Python reads more than these as an integer: underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
@@ -65,8 +62,8 @@ class Kind:
     #: The word for it in describe_models.
     name: str
     schema: Mapping[str, Any]
-    #: The lookups that are always there; see ``lookups``.
-    plain_lookups: tuple[str, ...]
+    #: The lookups that a filter may use.
+    lookups: tuple[str, ...]
     read: Reader
     #: From what the ORM gives to JSON.
     write: Callable[[Any], Any]
@@ -82,13 +79,6 @@ class Kind:
     long: bool = False
     #: Types of values, that of null among them, which ``write`` leaves as they are.
     json_types: frozenset[type] = frozenset()
-
-    @property
-    def lookups(self) -> tuple[str, ...]:
-        """The lookups that a filter may use."""
-        return (
-            (*self.plain_lookups, *_REGEX) if "regex" in self.readers and _has_regex("default") else self.plain_lookups
-        )
 
     def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
         """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
@@ -235,18 +225,6 @@ def _read_year(field: AnyField, value: Any) -> int:
     return year
 
 
-def _read_regex(field: AnyField, value: Any) -> str:
-    alias = router.db_for_read(field.model) if hasattr(field, "model") else "default"
-    if not _has_regex(alias):
-        raise ValidationError("regular expressions are not there for this model")
-    return read_pattern(_read_text(field, value))
-
-
-def _has_regex(alias: str) -> bool:
-    """Whether regular expressions are on. SQLite leaves them to Python, whose matching nothing can stop."""
-    return get_conf().REGEX_LOOKUPS and connections[alias].vendor != "sqlite"
-
-
 def refuse(field: AnyField, value: Any) -> Any:
     """Of a kind that no filter compares. Raises ValidationError."""
     raise ValidationError("cannot be compared")
@@ -265,8 +243,7 @@ BOOLEAN = Kind(
     "boolean", {"type": "boolean"}, _EXACT, _read_boolean, bool, json_types=frozenset({bool, type(None)}),
 )  # fmt: skip
 TEXT = Kind(
-    "text", {"type": "string"}, _TEXT, _read_text, str, readers=dict.fromkeys(_REGEX, _read_regex), long=True,
-    json_types=frozenset({str, type(None)}),
+    "text", {"type": "string"}, _TEXT, _read_text, str, long=True, json_types=frozenset({str, type(None)}),
 )  # fmt: skip
 ADDRESS = Kind(
     "ip address", {"type": "string"}, (*_EXACT, "startswith"), _read_address, str, readers={"startswith": _read_text},
