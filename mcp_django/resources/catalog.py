@@ -16,7 +16,7 @@ from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNot
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import annotating, files, function, queries, rows, uris
 from mcp_django.resources import templates as model_templates
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import ModelRights, Rights

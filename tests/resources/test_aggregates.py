@@ -26,7 +26,7 @@ from demo_project.flights.models import Airline, Airport, Disruption, Flight, Pl
 from mcp_django import ModelMCP
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources.aggregates import AggregateQuery, Table, aggregate
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.measures import PARTS
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Book, Product, Tag

@@ -18,7 +18,7 @@ from django.utils.safestring import mark_safe
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.resources import rows
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import Rights
 from tests.shop.models import (
     Book,
