@@ -59,10 +59,8 @@ class Conf:
     # Limits.
     MAX_BODY_BYTES: int = 1_000_000
     MAX_BATCH: int = 50
-    #: The longest answer. Over 900 kB it is whole as JSON over HTTP and on stdio, and a tool's elsewhere cut in parts.
+    #: The longest answer. Beyond 900 kB it is an error wherever official clients would refuse the message.
     MAX_RESULT_BYTES: int = 900_000
-    #: How long the parts of such a result can be read.
-    RESULT_SECONDS: int = 600
     MAX_ROWS: int = 100
     DEFAULT_ROWS: int = 20
     MAX_TEXT: int = 2_000
@@ -71,8 +69,6 @@ class Conf:
     MAX_FILTER_CONDITIONS: int = 50
     MAX_FILTER_DEPTH: int = 5
     MAX_IN_VALUES: int = 200
-    #: True: texts may be compared with regular expressions, but for those on SQLite.
-    REGEX_LOOKUPS: bool = False
     #: How many relations a path may follow, as ``origin__name`` follows one; and how many all paths of a filter may,
     #: and all columns of an answer.
     MAX_RELATION_DEPTH: int = 2

@@ -23,7 +23,6 @@ from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
-from mcp_django.resources import parts
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import Rights
@@ -167,17 +166,11 @@ class MCPSite:
     def add_resource(self, resource: FunctionResource | FunctionTemplate) -> None:
         if resource.uri.startswith("db://"):
             raise ImproperlyConfigured(f"{resource.uri}: the scheme db is reserved for models.")
-        if resource.uri.startswith(f"{parts.SCHEME}://"):
-            raise ImproperlyConfigured(
-                f"{resource.uri}: the scheme {parts.SCHEME} is reserved for parts of long results."
-            )
         if resource.uri in self.resources:
             raise ImproperlyConfigured(f"Two resources have the URI {resource.uri}.")
         for other in self._resource_templates:
-            if isinstance(resource, FunctionTemplate) and resource.overlaps(other):
-                raise ImproperlyConfigured(
-                    f"The templates {resource.uri} and {other.uri} may match the same URI. Change one of them."
-                )
+            if isinstance(resource, FunctionTemplate) and resource.has_the_uris_of(other):
+                raise ImproperlyConfigured(f"{resource.uri} and {other.uri} are templates of the same URIs.")
         self.resources[resource.uri] = resource
 
     # Lookup.
@@ -214,7 +207,10 @@ class MCPSite:
         return self._tools
 
     def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
-        """The declared resource with exactly this URI, or else the template that matches it."""
+        """The declared resource with exactly this URI, or else the first template that matches it.
+
+        A principal who may not read that one is not given the next one, since a template would then answer for another.
+        """
         exact = self.resources.get(uri)
         if isinstance(exact, FunctionResource):
             return exact

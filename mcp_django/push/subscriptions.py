@@ -56,7 +56,7 @@ class Subscription:
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
-            return catalog.find_plain(site, request, self.uri) is not None
+            return catalog.find_declared(site, request, self.uri) is not None
         rights = Rights.of(site, request).of_label(self.target.label)
         if rights is None:
             return False

@@ -15,10 +15,11 @@ from django.db.models.expressions import OrderBy
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import call_hook
-from mcp_django.resources import filters
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import within_bytes, write_rows
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -177,9 +178,9 @@ def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any
     """The rows that meet the conditions."""
     queryset = rights.bare_rows()
     if query.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+        queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(filters.search(rights, query.search))
+        queryset = queryset.filter(search_condition(rights, query.search))
     return queryset
 
 

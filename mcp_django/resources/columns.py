@@ -17,7 +17,8 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
 from django.utils.html import strip_tags
 
-from mcp_django.resources.kinds import DATA, INTEGER, Kind, list_of, refuse
+from mcp_django.resources.kinds import DATA, INTEGER, Kind, list_of
+from mcp_django.resources.parsing import refuse
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:

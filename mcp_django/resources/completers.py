@@ -16,12 +16,15 @@ from django.db.models import Q
 from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
 from mcp_django.db import reading
-from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
+from mcp_django.resources import catalog, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.fields import column_of
 from mcp_django.resources.function_templates import FunctionTemplate
-from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
+from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
+from mcp_django.resources.searching import search_condition
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -135,8 +138,8 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
     if search and typed.strip() and model.searchable:
-        with suppress(filters.InvalidQuery):  # It is too long to be one.
-            conditions.append(filters.search(model, typed))
+        with suppress(InvalidQuery):  # It is too long to be one.
+            conditions.append(search_condition(model, typed))
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:

@@ -122,34 +122,9 @@ class FunctionTemplate:
             return None
         return dict(zip(self.variables, values, strict=True))
 
-    def overlaps(self, other: FunctionTemplate) -> bool:
-        """Whether some URI is one of both."""
-        mine, theirs = self._tokens, other._tokens
-        seen, waiting = set(), [(0, 0)]
-        while waiting:
-            position = waiting.pop()
-            if position in seen:
-                continue
-            seen.add(position)
-            i, j = position
-            if i == len(mine) and j == len(theirs):
-                return True
-            if i < len(mine) and j < len(theirs) and _share(mine[i], self._excluded, theirs[j], other._excluded):
-                # A variable may go on, or end.
-                waiting += [
-                    (next_i, next_j)
-                    for next_i in ((i + 1,) if mine[i] else (i, i + 1))
-                    for next_j in ((j + 1,) if theirs[j] else (j, j + 1))
-                ]
-        return False
-
-    @cached_property
-    def _tokens(self) -> list[str]:
-        """The template character by character; an empty one for a variable."""
-        tokens: list[str] = []
-        for index, literal in enumerate(self._literals):
-            tokens += [*([""] if index else []), *literal]
-        return tokens
+    def has_the_uris_of(self, other: FunctionTemplate) -> bool:
+        """Whether both match the same URIs: they differ in the names of their variables alone."""
+        return self._literals == other._literals
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
@@ -174,12 +149,3 @@ class FunctionTemplate:
         except (ObjectDoesNotExist, Http404, PermissionDenied):
             return None
         return None if value is None else contents(uri, self.mime_type, value)
-
-
-def _share(mine: str, my_excluded: frozenset[str], theirs: str, their_excluded: frozenset[str]) -> bool:
-    """Whether some character is of both tokens."""
-    if mine and theirs:
-        return mine == theirs
-    if mine:
-        return mine not in their_excluded
-    return not theirs or theirs not in my_excluded

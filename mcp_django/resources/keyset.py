@@ -18,8 +18,9 @@ from django.db import connections
 from django.db.models import Q
 
 from mcp_django.compat.connections import sorts_nulls_last
-from mcp_django.resources.filters import InvalidQuery, Order
-from mcp_django.resources.kinds import column_of
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.fields import column_of
+from mcp_django.resources.ordering import Order
 
 _SALT = "mcp_django.resources.keyset"
 

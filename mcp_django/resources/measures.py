@@ -18,7 +18,8 @@ from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, func
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
 from mcp_django.resources.columns import Column
-from mcp_django.resources.filters import InvalidQuery, unknown_path
+from mcp_django.resources.errors import InvalidQuery, unknown_path
+from mcp_django.resources.fields import column_of
 from mcp_django.resources.kinds import (
     BOOLEAN,
     DATE,
@@ -30,7 +31,6 @@ from mcp_django.resources.kinds import (
     TEXT,
     TIME,
     Kind,
-    column_of,
 )
 from mcp_django.resources.policy import ModelRights
 from mcp_django.unknown_names import unknown_name

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
-from django.db.models import Q
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
@@ -23,7 +22,9 @@ from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
 from mcp_django.options.row_hooks import shows_every_row
 from mcp_django.resources.columns import Column, Computed, Relation
+from mcp_django.resources.fields import split_path
 from mcp_django.resources.kinds import DATETIME, kind_of
+from mcp_django.resources.searching import SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
@@ -38,20 +39,6 @@ T = TypeVar("T")
 
 #: What a hook that fails counts as, where making a refusal takes longer than asking.
 _REFUSED: Any = object()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchField:
-    """One place that a search looks in: a field, or one of the rows that a relation leads to."""
-
-    name: str
-    column: Column
-    lookup: str
-    relation: Relation | None = None
-
-    def condition(self, value: Any) -> Q:
-        found = self.column.condition(self.lookup, value)
-        return found if self.relation is None else self.relation.exists(found)
 
 
 class _EveryName:
@@ -256,23 +243,8 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (self._search_field(declared) for declared in self._ask("get_search_fields", ()))
+        found = (search_field(self, declared) for declared in self._ask("get_search_fields", ()))
         return [field for field in found if field is not None]
-
-    def _search_field(self, declared: str) -> SearchField | None:
-        lookup = {"^": "istartswith", "=": "iexact", "@": "search"}.get(declared[:1], "icontains")
-        path = declared.lstrip("^=@")
-        head, _, rest = path.partition("__")
-        relation = self.relations.get(head)
-        column, explicit = (
-            self.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
-        )
-        if column is None or column.related is not None or lookup == "search":
-            return None
-        if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
-            return None
-        name = path.removesuffix(f"__{explicit}") if explicit else path
-        return SearchField(name, column, explicit or lookup, relation)
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
         """The column of a path, and the lookup that it may end in."""
@@ -396,12 +368,6 @@ def _column_of(field: AnyField, named: bool) -> Column | None:
     """A field as a column, as the model alone has it: without what a foreign key points to, and whoever asks."""
     kind = kind_of(field, named=named)
     return None if kind is None else Column(field.name, field, kind)
-
-
-def split_path(path: str) -> tuple[str, str]:
-    """The first name of a path, and the rest. What ends in ``__`` has no rest, and is the name of nothing."""
-    head, _, rest = path.partition("__")
-    return (head, rest) if rest else (path, "")
 
 
 def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]:

@@ -13,7 +13,8 @@ from django.db import models
 
 from mcp_django.conf import get_conf
 from mcp_django.resources import kinds
-from mcp_django.resources.kinds import Kind, Reader, list_of, read_part
+from mcp_django.resources.kinds import Kind, list_of
+from mcp_django.resources.parsing import ValueReader, read_part
 from mcp_django.types import AnyField
 
 #: Which ends of a range belong to it, as PostgreSQL writes it.
@@ -46,7 +47,7 @@ def _array_of(base: Kind) -> Kind:
         base_field = field.base_field  # type: ignore[attr-defined]
         return [_fitting(base_field, base.read(base_field, value)) for value in _as_list(values)]
 
-    readers: Mapping[str, Reader] = {"len": read_part}
+    readers: Mapping[str, ValueReader] = {"len": read_part}
     return Kind(listed.name, listed.schema, lookups, read, listed.write, orderable=False, readers=readers, long=True)
 
 
@@ -107,7 +108,7 @@ def _range_of(base: Kind) -> Kind:
         return {"lower": lower, "upper": upper, "bounds": bounds}
 
     lookups = ("exact", "contains", "contained_by", "overlap", "fully_lt", "fully_gt", "isnull")
-    readers: Mapping[str, Reader] = {"contains": read_range_or_value}
+    readers: Mapping[str, ValueReader] = {"contains": read_range_or_value}
     return Kind(
         f"{base.name} range", {"type": "object"}, lookups, read, write, orderable=False, readers=readers
     )  # fmt: skip

@@ -14,9 +14,11 @@ from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import call_hook
-from mcp_django.resources import filters, keyset
+from mcp_django.resources import keyset, ordering, selection
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
@@ -62,7 +64,7 @@ class _Plan:
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
     names: list[str]
-    orders: list[filters.Order]
+    orders: list[ordering.Order]
     #: The rows that meet the conditions, in no order.
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
@@ -129,12 +131,12 @@ def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
 
 
 def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
-    orders = filters.order(rights, query.order_by)
+    orders = ordering.order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+        queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(filters.search(rights, query.search))
+        queryset = queryset.filter(search_condition(rights, query.search))
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
@@ -142,7 +144,7 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    outputs = filters.outputs(rights, query.fields)
+    outputs = selection.outputs(rights, query.fields)
     return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 
@@ -183,7 +185,7 @@ def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequenc
     return rows
 
 
-def _names(outputs: Sequence[Output], orders: Sequence[filters.Order] = ()) -> list[str]:
+def _names(outputs: Sequence[Output], orders: Sequence[ordering.Order] = ()) -> list[str]:
     """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
     names = []
     for index, output in enumerate(outputs):
@@ -263,7 +265,7 @@ def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | N
 
 
 def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
-    outputs = filters.outputs(rights, fields)
+    outputs = selection.outputs(rights, fields)
 
     def read(queryset: models.QuerySet[Any]) -> Record | None:
         found = reading.fetch(_values(queryset, outputs, _names(outputs))[:1])

@@ -9,20 +9,13 @@ column is.
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any, TypeGuard
 
 from django.db import models
 from django.db.models import Manager, Q, QuerySet
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 from rest_framework import fields as drf
 from rest_framework import relations, serializers
 from rest_framework.request import Request
@@ -31,10 +24,11 @@ from rest_framework.settings import api_settings
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.resources import kinds, rows, uris
+from mcp_django.resources import rows, uris
 from mcp_django.resources.columns import Column, Relation
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.serializer_values import write_value
 from mcp_django.resources.sources import Lead, follow
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
@@ -52,15 +46,6 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
-
-_KINDS: Mapping[type, kinds.Kind] = {
-    int: kinds.INTEGER,
-    Decimal: kinds.DECIMAL,
-    datetime.datetime: kinds.DATETIME,
-    datetime.date: kinds.DATE,
-    datetime.time: kinds.TIME,
-    datetime.timedelta: kinds.DURATION,
-}
 
 
 class RecordSerializer:
@@ -94,7 +79,7 @@ class RecordSerializer:
         given = self.serializer.to_representation(instance)
         if not isinstance(given, Mapping):
             raise TypeError(f"{type(self.serializer).__name__} gives {type(given).__name__}, and a record is an object")
-        return {str(name): write(value) for name, value in given.items() if not fields or name in fields}
+        return {str(name): write_value(value) for name, value in given.items() if not fields or name in fields}
 
     # What is left of a serializer.
 
@@ -331,27 +316,3 @@ def _write_as_ours(field: Field) -> None:
             field.format = None
     elif isinstance(field, drf.DurationField) and not hasattr(field, "format"):
         field.format = None
-
-
-def write(value: Any, depth: int = 0) -> Any:
-    """A value of a serializer as JSON: exact, and as the values of rows are written."""
-    if value is None or isinstance(value, bool | float):
-        return value
-    if isinstance(value, Enum):
-        return write(value.value, depth)
-    if isinstance(value, str):
-        return str(value)
-    for cls in type(value).__mro__:
-        if cls in _KINDS:
-            return _KINDS[cls].write(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode()
-    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        value = to_jsonable_python(value, fallback=str)
-    if not isinstance(value, Mapping | list | tuple | set | frozenset):
-        return str(value)
-    if depth >= kinds.MAX_JSON_DEPTH:
-        return f"… (deeper than {kinds.MAX_JSON_DEPTH} levels)"
-    if isinstance(value, Mapping):
-        return {str(name): write(item, depth + 1) for name, item in value.items()}
-    return [write(item, depth + 1) for item in value]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connections
-from django.utils import timezone, translation
+from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
@@ -36,7 +36,6 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import parts
 from mcp_django.server import dispatch
 from mcp_django.server.methods import METHODS
 from mcp_django.sites import MCPSite, all_sites
@@ -123,18 +122,18 @@ def _result(exchange: Exchange, task: Task) -> JSON:
     if not isinstance(result, dict):
         raise TypeError("A call of a tool must give a result.")
     shaped = dispatch.shape(exchange, method, result)
-    _check_size("result", shaped, get_conf().MAX_RESULT_BYTES)
-    if len(encode(shaped)) <= MAX_MESSAGE_BYTES - _FRAME_BYTES:
-        return shaped
-    # The result is also sent on streams, so it must fit a message. Its parts are kept as long as the task.
-    seconds = max(0, int((task.expires_at - timezone.now()).total_seconds()))
-    return dispatch.shape(exchange, method, parts.cut(exchange, result, seconds))
+    # Streams and sockets carry the result too, so that it must fit into a message of theirs.
+    _check_size("result", shaped, get_conf().page_bytes)
+    return shaped
 
 
 def _check_size(what: str, value: Any, limit: int) -> None:
     """Raises LimitExceeded."""
     if len(encode(value)) > limit - _FRAME_BYTES:
-        raise LimitExceeded(f"The {what} would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
+        raise LimitExceeded(
+            f"The {what} of the task would be larger than {limit} bytes (MAX_RESULT_BYTES, and at most "
+            f"{MAX_MESSAGE_BYTES} in a task). Ask for less."
+        )
 
 
 def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tuple[str, str, JSON]]:

@@ -31,7 +31,6 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
-from mcp_django.resources import parts
 from mcp_django.server import tasks
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
@@ -145,7 +144,7 @@ def _respond(exchange: Exchange) -> Reply:
 
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
-    """The answer. A tool's result that is too long for a message of the connection is cut. Raises LimitExceeded."""
+    """The encoded answer. Raises LimitExceeded."""
     body = encode(result_message(exchange.request_id, shape(exchange, method, result)))
     limit = get_conf().MAX_RESULT_BYTES
     if len(body) > limit:
@@ -158,7 +157,18 @@ def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
             f"The answer would be larger than the {limit} bytes that a message of this connection may have. Ask for "
             "less, or ask over HTTP and without a progress token."
         )
-    return encode(result_message(exchange.request_id, shape(exchange, method, parts.cut(exchange, result))))
+    # A client that only saw a protocol error might call the tool again, which has done its work.
+    return encode(result_message(exchange.request_id, shape(exchange, method, _too_long(limit))))
+
+
+def _too_long(limit: int) -> JSON:
+    """What a tool's result is replaced with that is longer than a message may be, for the model to read."""
+    text = (
+        f"The tool has done its work, but its result is larger than the {limit} bytes that a message of this "
+        "connection may have, and is not shown. Do not repeat a call that changes anything. To see the result, ask "
+        "for less, or call over HTTP and without a progress token."
+    )
+    return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
 def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuestions:

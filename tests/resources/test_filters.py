@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from demo_project.flights.models import Flight
 from mcp_django.resources import kinds, rows
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on

@@ -16,7 +16,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from mcp_django import site
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.models import ResultPart, Task
+from mcp_django.models import Task
 from mcp_django.protocol.envelope import Client
 from mcp_django.server import background
 from mcp_django.server.dispatch import respond
@@ -292,7 +292,7 @@ def test_a_result_that_is_too_large(client: Peer, tools: Declared, configure: Co
 
 
 @ONE
-def test_a_result_that_is_too_large_for_a_stream_is_cut_and_its_parts_live_as_long_as_the_task(
+def test_a_result_that_is_too_large_for_a_stream_fails_the_task(
     client: Peer, tools: Declared, configure: Configure
 ) -> None:
     def huge(request: Any, size: int) -> str:
@@ -301,14 +301,15 @@ def test_a_result_that_is_too_large_for_a_stream_is_cut_and_its_parts_live_as_lo
 
     tools.tool(huge, task=True)
     switch_on("huge")
-    configure(MAX_RESULT_BYTES=8_000_000, TASK_SECONDS=3_000)
+    configure(MAX_RESULT_BYTES=8_000_000)
 
-    created = tasks.start(client, "huge", size=2_000_000)
-    first, _, *links = tasks.get(client, created)["result"]["content"]
+    failed = tasks.get(client, tasks.start(client, "huge", size=2_000_000))
 
-    rest = [client.result(MODERN, "resources/read", {"uri": link["uri"]})["contents"][0]["text"] for link in links]
-    assert first["text"] + "".join(rest) == "x" * 2_000_000
-    assert ResultPart.objects.earliest("expires_at").expires_at >= Task.objects.get().expires_at
+    assert failed["status"] == "failed"
+    assert failed["statusMessage"] == (
+        "The result of the task would be larger than 900000 bytes (MAX_RESULT_BYTES, and at most 900000 in a task). "
+        "Ask for less."
+    )
 
 
 @ONE

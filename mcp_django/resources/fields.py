@@ -1,0 +1,24 @@
+"""Paths to fields, and which field says what a column holds."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from mcp_django.types import AnyField
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The first name of a path, and the rest. What ends in ``__`` has no rest, and is the name of nothing."""
+    head, _, rest = path.partition("__")
+    return (head, rest) if rest else (path, "")
+
+
+def column_of(field: AnyField) -> AnyField:
+    """The field that says what is in the column: the far end of a foreign key, the output of a generated field."""
+    while True:
+        if isinstance(field, models.ForeignKey):
+            field = field.target_field
+        elif isinstance(field, models.GeneratedField):
+            field = field.output_field  # type: ignore[assignment]
+        else:
+            return field
