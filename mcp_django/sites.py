@@ -209,7 +209,7 @@ class MCPSite:
     def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
         """The declared resource with exactly this URI, or else the first template that matches it.
 
-        A principal who may not read that one is not given the next one, since a template would then answer for another.
+        A principal that may not read it does not get the next one, or one template would answer for another.
         """
         exact = self.resources.get(uri)
         if isinstance(exact, FunctionResource):

@@ -122,7 +122,7 @@ def _result(exchange: Exchange, task: Task) -> JSON:
     if not isinstance(result, dict):
         raise TypeError("A call of a tool must give a result.")
     shaped = dispatch.shape(exchange, method, result)
-    # Streams and sockets carry the result too, so that it must fit into a message of theirs.
+    # Streams and sockets carry the result too, so it must fit one of their messages.
     _check_size("result", shaped, get_conf().page_bytes)
     return shaped
 

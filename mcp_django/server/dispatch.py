@@ -157,12 +157,12 @@ def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
             f"The answer would be larger than the {limit} bytes that a message of this connection may have. Ask for "
             "less, or ask over HTTP and without a progress token."
         )
-    # A client that only saw a protocol error might call the tool again, which has done its work.
+    # The tool has done its work. After an error of the protocol, a client might call it again.
     return encode(result_message(exchange.request_id, shape(exchange, method, _too_long(limit))))
 
 
 def _too_long(limit: int) -> JSON:
-    """What a tool's result is replaced with that is longer than a message may be, for the model to read."""
+    """The result for the model in the place of one that is too long for a message of the connection."""
     text = (
         f"The tool has done its work, but its result is larger than the {limit} bytes that a message of this "
         "connection may have, and is not shown. Do not repeat a call that changes anything. To see the result, ask "

@@ -247,7 +247,7 @@ def test_sorts_nulls_last_as_the_database_does(connection: BaseDatabaseWrapper) 
     assert sorts_nulls_last(connection) == (rows[-1][0] is None)
 
 
-def test_integer_range_is_what_a_column_holds(connection: BaseDatabaseWrapper) -> None:
+def test_integer_range_is_the_range_of_a_column(connection: BaseDatabaseWrapper) -> None:
     ranges = [integer_range(connection, name) for name in ("SmallIntegerField", "BigIntegerField")]
 
     assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)

@@ -75,7 +75,7 @@ def test_host_of_takes_hosts_in_each_spelling() -> None:
     assert {host_of(HOSTS, channel)["address"] for channel in channels} == set(HOSTS)
 
 
-def test_make_pool_hears_what_is_sent_to_a_group(prefix: str) -> None:
+def test_make_pool_receives_the_messages_to_a_group(prefix: str) -> None:
     from channels_redis.pubsub import RedisPubSubChannelLayer
     from redis import asyncio as aioredis
 
@@ -145,7 +145,7 @@ def test_wait_at_most_leaves_other_layers_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["core.RedisChannelLayer", "pubsub.RedisPubSubChannelLayer"])
-def test_close_ends_the_connections_and_keeps_what_is_in_the_broker(prefix: str, name: str) -> None:
+def test_close_ends_the_connections_and_deletes_nothing_in_redis(prefix: str, name: str) -> None:
     host = {"address": HOSTS[0], "client_name": prefix}
 
     async def use() -> tuple[int, int]:

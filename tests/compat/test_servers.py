@@ -81,7 +81,7 @@ def test_transport_below_is_that_of_the_socket(server: tuple[str, int]) -> None:
     assert seen["peer"] == (mine if seen["transport"] else None)
 
 
-def test_unsent_by_twisted_counts_what_a_client_does_not_read(server: tuple[str, int]) -> None:
+def test_unsent_by_twisted_counts_the_bytes_that_a_client_does_not_read(server: tuple[str, int]) -> None:
     name, port = server
     if name != "daphne":
         pytest.skip("Daphne alone is on Twisted")
@@ -160,7 +160,7 @@ def _get_by_http2(port: int) -> None:
             has_ended = any(isinstance(event, StreamEnded) for event in events)
 
 
-def test_signal_handler_is_what_the_loop_calls() -> None:
+def test_signal_handler_is_the_function_that_the_loop_calls() -> None:
     async def call() -> tuple[list[int], bool]:
         loop, called = asyncio.get_running_loop(), list[int]()
         before = signal_handler(loop, signal.SIGUSR1)

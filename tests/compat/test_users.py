@@ -13,7 +13,7 @@ from django.test import override_settings
 from mcp_django.compat.users import finds_by_tables, has_new_password, keep_permissions
 
 
-def test_keep_permissions_is_what_model_backend_has_found(db: None, django_assert_num_queries: Any) -> None:
+def test_keep_permissions_sets_the_cache_of_model_backend(db: None, django_assert_num_queries: Any) -> None:
     user = User.objects.create(username="ada")
 
     keep_permissions(user, {"flights.view_flight"}, {"flights.add_flight"})

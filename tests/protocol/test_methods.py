@@ -47,7 +47,7 @@ def test_every_letter_is_one_transport() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_each_transport_serves_what_the_table_says(
+def test_each_transport_serves_the_methods_of_the_table(
     admin: Peer, transport: str, revision: str, declared: Declared
 ) -> None:
     """A method that is not supported is unknown. A supported one may still refuse the params."""

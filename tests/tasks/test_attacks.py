@@ -184,7 +184,7 @@ def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None
 
 
 @ONE
-def test_answering_what_was_not_asked_yet(client: Peer, database: None) -> None:
+def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: None) -> None:
     created = tasks.start(client, "delete", filename="a")
     tasks.update(client, created, sure=YES)
     tasks.work()
@@ -261,7 +261,7 @@ def test_credentials_are_kept_nowhere(client: HTTPPeer, database: None) -> None:
 
 
 @ONE
-def test_tasks_are_not_among_what_agents_read(client: Peer) -> None:
+def test_agents_cannot_read_the_rows_of_tasks(client: Peer) -> None:
     tasks.start(client, "add", a=1, b=2)
     described = client.call("describe_models")
     assert "mcp_django" not in str(described)

@@ -221,7 +221,7 @@ def test_a_task_whose_worker_is_killed_has_failed(processes: Processes, connect:
     assert tasks.get(peer, created) == failed
 
 
-def test_a_worker_that_is_told_to_end_finishes_its_task(processes: Processes, connect: Connect) -> None:
+def test_a_worker_that_must_end_finishes_its_task(processes: Processes, connect: Connect) -> None:
     worker = processes.worker()
     _, origin = processes.server()
     peer = connect(origin)

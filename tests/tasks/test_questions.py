@@ -113,7 +113,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_an_answer_that_only_its_model_refuses_is_asked_for_again(client: Peer, tools: Declared) -> None:
+def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: Peer, tools: Declared) -> None:
     class Even(BaseModel):
         number: int
 
@@ -190,7 +190,7 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, confi
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_what_is_answered_is_cleared_away_with_its_task(client: Peer) -> None:
+def test_answers_are_deleted_with_their_task(client: Peer) -> None:
     tasks.start(client, "two")
     assert TaskQuestion.objects.count() == 2
     Task.objects.all().delete()

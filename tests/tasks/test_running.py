@@ -115,7 +115,7 @@ def test_cancelling_while_it_asks(client: Peer) -> None:
 
 
 @ONE
-def test_what_is_over_cannot_be_cancelled(client: Peer) -> None:
+def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
     for tool, status in (("refuse", "completed"), ("break_off", "failed")):
         created = tasks.start(client, tool)
         before = tasks.get(client, created)
@@ -464,7 +464,7 @@ def _finished(client: Peer) -> Any:
 
 
 @pytest.mark.parametrize("moment", [datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)])
-def test_times_are_told_in_utc_in_every_project(moment: datetime) -> None:
+def test_times_are_in_utc_in_every_project(moment: datetime) -> None:
     task = Task(
         key="k", created_at=moment, updated_at=moment, expires_at=moment + timedelta(seconds=1), state=Task.State.QUEUED
     )
