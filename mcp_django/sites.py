@@ -48,7 +48,7 @@ M = TypeVar("M", bound=type[ModelMCP])
 
 _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRecord, AggregateRecords)
 
-#: Sent by a site when what it exposes has changed, with the argument ``site``.
+#: Sent by a site when the models that it exposes may have changed, with the argument ``site``.
 registry_changed = Signal()
 
 _sites: WeakSet[MCPSite] = WeakSet()
@@ -156,7 +156,7 @@ class MCPSite:
         if tool.name in self._functions or tool.name in {cls.name for cls in _QUERY_TOOLS}:
             raise ImproperlyConfigured(f"Two tools are named {tool.name}. Give one of them another name=.")
         self._functions[tool.name] = tool
-        self._forget()
+        self._tools = None
 
     def add_prompt(self, prompt: FunctionPrompt) -> None:
         if prompt.name in self.prompts:

@@ -10,6 +10,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from pytest_django.plugin import blocking_manager_key
 
 from mcp_django import sites
 from mcp_django.access import overrides
@@ -155,6 +156,17 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         keep_as_migrated(["default", "other"] if other["NAME"] == other["TEST"]["NAME"] else ["default"])
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: Any) -> None:
+    """The rows of its fixtures are there before the test opens the transaction that is rolled back."""
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begin_with
+
+    if "db" in item.fixturenames or "transactional_db" in item.fixturenames or item.get_closest_marker("django_db"):
+        with item.config.stash[blocking_manager_key].unblock():
+            begin_with(dict(rows for name, rows in OF_FIXTURES.items() if name in item.fixturenames))
+
+
 @pytest.fixture(scope="session")
 def serving_loop() -> Iterator[LoopThread]:
     """The loop in which applications are served."""
@@ -219,17 +231,34 @@ def peers(transport: str, transactional_db: None, serving_loop: LoopThread) -> I
 
 
 @pytest.fixture
-def users(transactional_db: None) -> Any:
-    from tests.support.data import make_users
-
-    return make_users()
+def rows_of_test(db: None) -> None:
+    """The database of rows that fixtures make: in a transaction, unless something of the test asks for none."""
 
 
 @pytest.fixture
-def flights(transactional_db: None) -> Any:
-    from tests.support.data import make_flights
+def made_users(rows_of_test: None) -> Any:
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begun_with
 
-    return make_flights()
+    return begun_with(*OF_FIXTURES["made_users"])
+
+
+@pytest.fixture
+def users(made_users: Any) -> Any:
+    return made_users
+
+
+@pytest.fixture
+def made_flights(rows_of_test: None) -> Any:
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begun_with
+
+    return begun_with(*OF_FIXTURES["made_flights"])
+
+
+@pytest.fixture
+def flights(made_flights: Any) -> Any:
+    return made_flights
 
 
 @pytest.fixture

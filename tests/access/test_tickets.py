@@ -353,7 +353,7 @@ def test_one_token_cannot_fill_the_table(users: Users) -> None:
         tickets.redeem(given[0])
 
 
-def test_two_sockets_that_race_for_a_ticket_are_one(users: Users) -> None:
+def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, users: Users) -> None:
     ticket = ticket_of(users.admin)
     start = threading.Barrier(8)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -55,7 +56,7 @@ def make_flights(count: int = 12) -> list[Flight]:
     return once(f"{count} flights", lambda: _make_flights(count))
 
 
-def _make_flights(count: int) -> list[Flight]:
+def _make_flights(count: int = 12) -> list[Flight]:
     airlines = Airline.objects.bulk_create(
         Airline(carrier=code, name=name) for code, name in (("UA", "United"), ("AA", "American"))
     )
@@ -78,6 +79,13 @@ def _make_flights(count: int) -> list[Flight]:
         )
         for number in range(count)
     )  # fmt: skip
+
+
+#: Rows that a test may begin with, by the fixture that gives them: their name, and what makes them.
+OF_FIXTURES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "made_users": ("users", _make_users),
+    "made_flights": ("12 flights", _make_flights),
+}
 
 
 def switch_on(*names: str) -> None:

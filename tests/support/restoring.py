@@ -1,11 +1,15 @@
-"""Restores the rows of the test databases: removes the rows of a test, and adds those that many tests begin with."""
+"""Restores the rows of the test databases: removes the rows of a test, and adds those that many tests begin with.
+
+A test that commits ends with the rows of ``migrate``. A test in a transaction that is rolled back leaves the rows that
+it began with, so that the next test that begins with the same rows costs nothing.
+"""
 
 from __future__ import annotations
 
 import pickle
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import Permission
@@ -47,6 +51,26 @@ def keep_as_migrated(aliases: list[str]) -> None:
     TransactionTestCase._fixture_teardown = put_back  # type: ignore[method-assign]
 
 
+def begin_with(wanted: Mapping[str, Callable[[], Any]]) -> None:
+    """Make the rows of the default database those of these names, in their order, before a test opens its transaction.
+
+    Before the first test of a process, which makes the databases, it does nothing.
+    """
+    store = _stores.get("default")
+    if store is None or store.kind == tuple(wanted):
+        return
+    if tuple(wanted)[: len(store.kind)] != store.kind:
+        store.put_back(MIGRATED)
+    for name in tuple(wanted)[len(store.kind) :]:
+        once(name, wanted[name])
+
+
+def begun_with(name: str, make: Callable[[], T]) -> T:
+    """What ``make`` made of the rows of that name, which are only made now where the test did not begin with them."""
+    store = _stores.get("default")
+    return once(name, make) if store is None or name not in store.kind else store.made_of(name)
+
+
 def once(name: str, make: Callable[[], T]) -> T:
     """The rows that ``make`` makes in the default database. They are made once in each process, and copied later.
 
@@ -61,7 +85,7 @@ def once(name: str, make: Callable[[], T]) -> T:
     else:
         store.made[kind] = pickle.dumps(make())
         store.keep(kind)
-    made: T = pickle.loads(store.made[kind])
+    made: T = store.made_of(name)
     return made
 
 
@@ -73,6 +97,10 @@ class Store(ABC):
         #: The return value of ``make``, pickled, because a test may change it.
         self.made: dict[Kind, bytes] = {}
         self.keep(MIGRATED)
+
+    def made_of(self, name: str) -> Any:
+        """What was returned when the rows of that name were made."""
+        return pickle.loads(self.made[self.kind[: self.kind.index(name) + 1]])
 
     @abstractmethod
     def keep(self, kind: Kind) -> None:

@@ -21,6 +21,11 @@ Configure = Callable[..., None]
 
 
 @pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Tasks run in other threads and processes."""
+
+
+@pytest.fixture
 def configure() -> Iterator[Configure]:
     """Sets keys of MCP for the rest of the test."""
     active: list[override_settings] = []
