@@ -10,16 +10,18 @@ from mcp_django.protocol.errors import InvalidRequest, LimitExceeded
 from mcp_django.protocol.jsonrpc import RequestId, encode, error_message
 from mcp_django.protocol.revisions import BATCH_REVISIONS, LEGACY
 
+#: Of one batch. Clients of the revisions that have batches send a few messages in one, if any.
+MAX_MESSAGES = 50
+
 
 def check_batch(members: list[Any], revision: str | None) -> None:
     """Whether a batch may be answered in the revision of its session. Raises InvalidRequest and LimitExceeded."""
-    limit = get_conf().MAX_BATCH
     if revision not in BATCH_REVISIONS:
         raise InvalidRequest(f"Send one message at a time: {revision or 'an unopened session'} knows no batches.")
     if not members:
         raise InvalidRequest("A batch must not be empty.")
-    if len(members) > limit:
-        raise LimitExceeded(f"A batch may hold at most {limit} messages (MAX_BATCH).")
+    if len(members) > MAX_MESSAGES:
+        raise LimitExceeded(f"A batch may hold at most {MAX_MESSAGES} messages.")
     for member in members:
         if not isinstance(member, dict):
             continue  # Answered by itself.

@@ -15,6 +15,7 @@ from django.db.models.expressions import OrderBy
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import ask
+from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.measures import Group, Measure, group_of, measure_of
@@ -140,9 +141,8 @@ class _Plan:
     def _check_joins(self) -> None:
         columns = [*(item.column for item in self.groups.values()), *(item.column for item in self.measures.values())]
         followed = {tuple(step.name for step in column.via) for column in columns if column is not None and column.via}
-        limit = get_conf().MAX_RELATIONS
-        if len(followed) > limit:
-            raise InvalidQuery.one("measures", f"follow more than {limit} relations (MAX_RELATIONS).")
+        if len(followed) > MAX_RELATIONS:
+            raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
 
 
 def smallest_group(rights: ModelRights) -> int:

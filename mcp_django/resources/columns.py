@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
 
 
+#: How many relations the filter of one query may follow, and its columns: each is a subquery or a join.
+MAX_RELATIONS = 10
+#: Related rows that are listed of one row. Those beyond are found by a query of their own model.
+MAX_RELATED = 20
+
+
 class _Visible(Case):
     """A value where it may be seen, else null."""
 

@@ -1,4 +1,4 @@
-"""Paths to fields, and which field says what a column holds."""
+"""Fields of models, and paths to them, whoever may read them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,8 @@ def column_of(field: AnyField) -> AnyField:
             field = field.output_field  # type: ignore[assignment]
         else:
             return field
+
+
+def is_parent_link(field: AnyField) -> bool:
+    """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
+    return bool(getattr(field.remote_field, "parent_link", False))

@@ -16,10 +16,12 @@ from django.db.models import Q, lookups
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
+from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, RelatedCount
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.fields import split_path
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
+from mcp_django.resources.parsing import check_length
 from mcp_django.resources.policy import ModelRights
 from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
@@ -35,7 +37,11 @@ COMPARISONS: Mapping[str, Any] = {
 
 #: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
 _PART_COMPARISONS = ("gt", "gte", "lt", "lte")
-#: Wrong conditions that are told at once.
+#: Each may be a subquery, so that a filter of thousands would keep the database busy with planning alone.
+MAX_CONDITIONS = 50
+#: How deep ``any``, ``all``, ``not`` and filters of relations may be nested.
+MAX_DEPTH = 5
+#: The number of wrong conditions that one error lists.
 _MAX_ERRORS = 20
 
 
@@ -108,11 +114,10 @@ class _FilterReader:
         self.errors: list[FieldError] = []
         self.conditions = 0
         self.relations = 0
-        self.conf = get_conf()
 
     def read(self, asked: Any, where: str, place: _Position) -> Q:
-        if place.depth > self.conf.MAX_FILTER_DEPTH:
-            raise InvalidQuery.one(where, f"nested more than {self.conf.MAX_FILTER_DEPTH} deep (MAX_FILTER_DEPTH).")
+        if place.depth > MAX_DEPTH:
+            raise InvalidQuery.one(where, f"nested more than {MAX_DEPTH} deep.")
         if not isinstance(asked, dict):
             return self._wrong(where, 'must be an object, as {"name__icontains": "x"}', asked)
         if place.depth and not asked:
@@ -198,11 +203,11 @@ class _FilterReader:
         """The place at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
         self.relations += 1
         if place.reach <= 0:
-            limit = self.conf.MAX_RELATION_DEPTH
+            limit = get_conf().MAX_RELATION_DEPTH
             raise InvalidQuery.one(where, f"follows relations more than {limit} deep (MAX_RELATION_DEPTH).")
-        if self.relations > self.conf.MAX_RELATIONS:
-            limit = self.conf.MAX_RELATIONS
-            raise InvalidQuery.one(where, f"more than {limit} conditions on related rows (MAX_RELATIONS).")
+        if self.relations > columns.MAX_RELATIONS:
+            message = f"more than {columns.MAX_RELATIONS} conditions on related rows."
+            raise InvalidQuery.one(where, message)
         return place.beyond(name, model)
 
     def _asks_for_null(self, path: str, value: Any, model: ModelRights) -> str:
@@ -231,16 +236,14 @@ class _FilterReader:
                 raise ValidationError("must be a list")
             if lookup == "range" and len(value) != 2:
                 raise ValidationError("must be a list of two values")
-            if len(value) > self.conf.MAX_IN_VALUES:
-                raise ValidationError(f"at most {self.conf.MAX_IN_VALUES} values (MAX_IN_VALUES)")
+            check_length(value)
             return [column.kind.read(column.field, item) for item in value]
         return column.kind.read_for(lookup.partition("__")[0], column.field, value)
 
     def _count(self, where: str) -> None:
         self.conditions += 1
-        if self.conditions > self.conf.MAX_FILTER_CONDITIONS:
-            limit = self.conf.MAX_FILTER_CONDITIONS
-            raise InvalidQuery.one(where, f"more than {limit} conditions (MAX_FILTER_CONDITIONS).")
+        if self.conditions > MAX_CONDITIONS:
+            raise InvalidQuery.one(where, f"more than {MAX_CONDITIONS} conditions.")
 
     def _wrong(self, where: str, message: str, received: Any) -> Q:
         self.errors.append(field_error(where, message, received))

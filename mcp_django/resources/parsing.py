@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +22,9 @@ ValueReader = Callable[[AnyField, Any], Any]
 
 #: Python reads more than these as an integer: underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
+
+#: Values in a list. A longer list makes a statement that databases plan slowly, or refuse.
+MAX_LIST_VALUES = 200
 
 #: Longer values are nothing that a person would search for, and too long for a pattern on SQLite.
 _MAX_TEXT_CHARS = 10_000
@@ -138,6 +141,12 @@ def read_year(field: AnyField, value: Any) -> int:
 
 read_date = _form_reader(forms.DateField, "a date, as 2013-01-31")
 read_time = _form_reader(forms.TimeField, "a time, as 08:30:00")
+
+
+def check_length(values: Sized) -> None:
+    """Raises ValidationError for a list that is too long."""
+    if len(values) > MAX_LIST_VALUES:
+        raise ValidationError(f"at most {MAX_LIST_VALUES} values")
 
 
 def refuse(field: AnyField, value: Any) -> Any:

@@ -6,14 +6,13 @@ filters, orders, searches, schemas and error texts alike.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db import models, router
+from django.db import models
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
@@ -21,8 +20,9 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import ask
 from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.fields import split_path
+from mcp_django.resources.fields import is_parent_link, split_path
 from mcp_django.resources.kinds import DATETIME, kind_of
 from mcp_django.resources.searching import SearchField, search_field
 from mcp_django.secrets import is_secret_name
@@ -33,12 +33,7 @@ if TYPE_CHECKING:
     from mcp_django.options.model_mcp import ModelMCP
     from mcp_django.sites import MCPSite
 
-logger = logging.getLogger("mcp_django")
-
 T = TypeVar("T")
-
-#: What a hook that fails counts as, where making a refusal takes longer than asking.
-_REFUSED: Any = object()
 
 
 class _EveryName:
@@ -60,13 +55,13 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of what a row shows, fields or not: as declared, less what is excluded."""
-        names = (name for name in self._ask("get_fields", ()) if isinstance(name, str))
+        names = (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str))
         return dict.fromkeys(name for name in names if name not in self.excluded)
 
     @cached_property
     def excluded(self) -> Container[str]:
         """Names that are not readable: every name, where the project fails to say which."""
-        names = self._ask("get_exclude", None)
+        names = self.ask_hook("get_exclude", None)
         return _EveryName() if names is None else frozenset(_spellings(self.model, names))
 
     @cached_property
@@ -146,7 +141,7 @@ class ModelRights:
         """Whether the field, which points to another model, may be read here."""
         if field.many_to_many:
             return field.name in self.shown and not self.model_mcp.hides(field) and self._tells_of_links(field)
-        return field.name in self.columns and not _is_parent_link(field)
+        return field.name in self.columns and not is_parent_link(field)
 
     @cached_property
     def computed(self) -> dict[str, Computed]:
@@ -154,7 +149,7 @@ class ModelRights:
         from mcp_django.resources.generic import links
 
         found = {link.name: link for link in links(self)}
-        for name, title, value_of, order in self._ask("get_computed", ()):
+        for name, title, value_of, order in self.ask_hook("get_computed", ()):
             if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
                 continue
             bare = order.removeprefix("-") if isinstance(order, str) else ""
@@ -189,19 +184,19 @@ class ModelRights:
     @cached_property
     def serializer_class(self) -> Any:
         """The serializer that says what a record looks like; None: it is read by its values."""
-        return self._ask("get_serializer_class", None)
+        return self.ask_hook("get_serializer_class", None)
 
     @cached_property
     def last_modified_field(self) -> str | None:
         """The field that says when a row was changed, if the principal may read it."""
-        name = self._ask("get_last_modified_field", None)
+        name = self.ask_hook("get_last_modified_field", None)
         column = self.columns.get(name) if isinstance(name, str) else None
         return None if column is None or column.kind is not DATETIME else column.name
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """For whom the model's resources are, and how important, as declared."""
-        return dict(self._ask("get_annotations", {}))
+        return dict(self.ask_hook("get_annotations", {}))
 
     @property
     def primary_key(self) -> Column:
@@ -215,13 +210,13 @@ class ModelRights:
     @property
     def ordering(self) -> Sequence[Any]:
         """The order of rows where the agent names none, as declared."""
-        return list(self._ask("get_ordering", ()))
+        return list(self.ask_hook("get_ordering", ()))
 
     @property
     def description(self) -> str:
-        return str(self._ask("get_description", ""))
+        return str(self.ask_hook("get_description", ""))
 
-    def _ask(self, hook: str, default: Any) -> Any:
+    def ask_hook(self, hook: str, default: Any) -> Any:
         """What a ``get_…`` of the ModelMCP says; ``default`` where it fails."""
         return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
 
@@ -229,7 +224,7 @@ class ModelRights:
     def filter_names(self) -> frozenset[str] | None:
         """Fields and paths that a filter may name, where the project says which."""
         nothing: list[str] = []
-        names = self._ask("get_filter_fields", nothing)
+        names = self.ask_hook("get_filter_fields", nothing)
         return None if names is None else frozenset(names)
 
     @cached_property
@@ -243,7 +238,7 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (search_field(self, declared) for declared in self._ask("get_search_fields", ()))
+        found = (search_field(self, declared) for declared in self.ask_hook("get_search_fields", ()))
         return [field for field in found if field is not None]
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
@@ -272,41 +267,11 @@ class ModelRights:
 
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
-        queryset = self._declared_queryset().filter(pk__in=keys).order_by()
-        admin = self.model_mcp.model_admin
-        if admin is not None and admin.list_select_related:
-            related = admin.list_select_related
-            return queryset.select_related(*(() if related is True else related))  # type: ignore[misc]
-        return queryset
+        return visible_rows.instances(self, keys)
 
     @cached_property
     def _queryset(self) -> models.QuerySet[Any]:
-        queryset = self._declared_queryset()
-        key = self.model._meta.pk
-        if isinstance(key, models.ForeignKey) and not _is_parent_link(key):
-            owner = self.rights.of_model(key.related_model)
-            if owner is not None and owner.scoped:
-                queryset = queryset.filter(pk__in=owner.rows().values(key.target_field.name))
-        return queryset
-
-    def _declared_queryset(self) -> models.QuerySet[Any]:
-        queryset: models.QuerySet[Any] = self._ask("get_queryset", _REFUSED)
-        if queryset is _REFUSED:
-            return self.model._default_manager.none()
-        if queries.is_sliced_or_combined(queryset):
-            logger.error(
-                "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",
-                self.model_mcp,
-            )
-            return self.model._default_manager.none()
-        if self.rights.from_primary and not queries.names_database(queryset):
-            queryset = queryset.using(router.db_for_write(self.model))
-        if queries.picks_rows(queryset):
-            # Its own order says which row of each group it is.
-            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
-        if queries.may_double_rows(queryset):
-            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
-        return queryset
+        return visible_rows.rows(self)
 
     @cached_property
     def scoped(self) -> bool:
@@ -381,8 +346,3 @@ def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]
             called = {field.name, getattr(field, "attname", field.name)}
         if called & named:
             yield from called
-
-
-def _is_parent_link(field: models.ForeignKey[Any, Any]) -> bool:
-    """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
-    return bool(getattr(field.remote_field, "parent_link", False))

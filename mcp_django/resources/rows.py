@@ -15,13 +15,17 @@ from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.hooks import ask
 from mcp_django.resources import keyset, ordering, selection
-from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
+#: Rows of a page where the agent names no limit: they fit into a model's attention.
+DEFAULT_ROWS = 20
+#: Rows that ``total`` counts at most: counting more may take seconds.
+MAX_TOTAL = 100_000
 #: Batches of rows that are looked at for one page, where permission is asked of each row.
 _MAX_LOOKS = 10
 
@@ -85,7 +89,7 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
     plan = _plan(rights, query)
-    limit = min(query.limit or conf.DEFAULT_ROWS, conf.MAX_ROWS)
+    limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
     notes: list[str] = []
     raw = _with_related(rights, plan.outputs, found, notes)
@@ -113,18 +117,17 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
 
 def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
     """Rows of all pages. None, and a note, where that would cost too much or cannot be known."""
-    limit = get_conf().MAX_TOTAL
     if rights.model_mcp.checks_objects:
         notes.append("There is no total: the permission is asked of each row.")
         return None
     try:
         with reading.bounded(plan.matching.db):
-            total = plan.matching.values("pk")[: limit + 1].count()
+            total = plan.matching.values("pk")[: MAX_TOTAL + 1].count()
     except reading.TooSlow:
         notes.append("There is no total: counting takes too long (STATEMENT_SECONDS). Narrow the filter.")
         return None
-    if total > limit:
-        notes.append(f"There is no total: more than {limit} rows (MAX_TOTAL).")
+    if total > MAX_TOTAL:
+        notes.append(f"There is no total: more than {MAX_TOTAL} rows.")
         return None
     return total
 
@@ -224,7 +227,7 @@ def _with_related(
 
 def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
     """A query for each row: each is answered by an index, whatever the number of related rows is."""
-    relation, limit, cut = output.relation, get_conf().MAX_RELATED, False
+    relation, limit, cut = output.relation, MAX_RELATED, False
     columns = [output.column]
     owners = {row[0]: row[0] for row in rows}
     if relation.owner_attname != rights.primary_key.attname:
@@ -238,7 +241,7 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
         cut = cut or len(found) > limit
     if cut:
         label = relation.related.label
-        notes.append(f"{output.name} lists at most {limit} rows (MAX_RELATED). Ask {label} itself for the others.")
+        notes.append(f"{output.name} lists at most {limit} rows. Ask {label} itself for the others.")
 
 
 def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcp_django.conf import get_conf
+from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
 from mcp_django.resources.errors import InvalidQuery, unknown_path
 from mcp_django.resources.fields import split_path
@@ -19,9 +20,8 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     for name in names:
         if name != "pk":
             chosen.setdefault(name, _output(rights, name))
-    limit = get_conf().MAX_RELATIONS
-    if len({path for output in chosen.values() for path in _relations_of(output)}) > limit:
-        raise InvalidQuery.one("fields", f"follow more than {limit} relations (MAX_RELATIONS).")
+    if len({path for output in chosen.values() for path in _relations_of(output)}) > columns.MAX_RELATIONS:
+        raise InvalidQuery.one("fields", f"follow more than {columns.MAX_RELATIONS} relations.")
     return list(chosen.values())
 
 

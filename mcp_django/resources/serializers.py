@@ -22,10 +22,9 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
-from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.resources import rows, uris
-from mcp_django.resources.columns import Column, Relation
+from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializer_values import write_value
@@ -195,7 +194,7 @@ class RecordSerializer:
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
         if rights is None:
             return []
-        looks = (get_conf().MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
+        looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
         if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
@@ -206,8 +205,8 @@ class RecordSerializer:
         return self._listed(first if isinstance(first, list) else reading.fetch(first), field)
 
     def _listed(self, items: Iterable[Any], field: Field) -> list[Any]:
-        limit, found = get_conf().MAX_RELATED, list(items)
-        note = f"{field.field_name} lists at most {limit} rows (MAX_RELATED)."
+        limit, found = MAX_RELATED, list(items)
+        note = f"{field.field_name} lists at most {limit} rows."
         if len(found) > limit and note not in self.notes:
             self.notes.append(note)
         return found[:limit]
@@ -248,7 +247,7 @@ def _begun(value: Any) -> Any:
     if not isinstance(value, Iterable):
         return value
     rest = iter(value)
-    items = list(islice(rest, (get_conf().MAX_RELATED + 1) * _MAX_LOOKS))
+    items = list(islice(rest, (MAX_RELATED + 1) * _MAX_LOOKS))
     return items if any(isinstance(item, models.Model) for item in items) else [*items, *rest]
 
 

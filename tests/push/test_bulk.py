@@ -70,8 +70,8 @@ def wares(watched: Heard) -> list[Ware]:
 
 
 @pytest.fixture
-def few_keys(settings: LazySettings, watched: Heard) -> None:
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 2}
+def few_keys(monkeypatch: pytest.MonkeyPatch, watched: Heard) -> None:
+    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 2)
     watched.join()
 
 

@@ -323,17 +323,17 @@ def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: Direc
     ]  # fmt: skip
 
 
-def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer) -> None:
+def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "&".join(f"notes__{lookup}={'n'}" for lookup in ("contains", "icontains", "startswith"))
     whole = root.read(f"db://flights/flight?limit=1&{long}")
 
-    with override_settings(MCP={"MAX_URI": len(whole["next"]) - 1}):
-        cut = root.read(f"db://flights/flight?limit=1&{long}")
-    with override_settings(MCP={"MAX_URI": len(whole["next"])}):
-        kept = root.read(f"db://flights/flight?limit=1&{long}")
+    monkeypatch.setattr("mcp_django.resources.uris.MAX_URI", len(whole["next"]) - 1)
+    cut = root.read(f"db://flights/flight?limit=1&{long}")
+    monkeypatch.setattr("mcp_django.resources.uris.MAX_URI", len(whole["next"]))
+    kept = root.read(f"db://flights/flight?limit=1&{long}")
 
     assert "next" not in cut
-    assert cut["notes"] == ["There are more rows. Their URI would be too long (MAX_URI): ask find_records for them."]
+    assert cut["notes"] == ["There are more rows. Their URI would be too long: ask find_records for them."]
     assert len(kept["next"]) == len(whole["next"]) and root.read(kept["next"])["rows"][0][0] == 2
 
 
