@@ -35,7 +35,7 @@ logger = logging.getLogger("mcp_django")
 def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
     """Collections of the models that the principal may view, and the resources that the project declares.
 
-    ``dated`` if they are to say when their contents were last changed, for which the rows are asked.
+    ``dated`` whether they carry the time of their last change, for which the rows are read.
     """
     rights = Rights.of(exchange.site, exchange.request)
     with translation.override(settings.LANGUAGE_CODE):

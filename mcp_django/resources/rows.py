@@ -26,13 +26,13 @@ from mcp_django.types import JSON
 DEFAULT_ROWS = 20
 #: Rows that ``total`` counts at most: counting more may take seconds.
 MAX_TOTAL = 100_000
-#: Batches of rows that are looked at for one page, where permission is asked of each row.
+#: The number of batches of rows that are checked for one page, where the permission is checked for each row.
 _MAX_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What an agent asks of one model."""
+    """A query of an agent for rows of one model."""
 
     filter: JSON = field(default_factory=dict)
     search: str = ""
@@ -50,7 +50,7 @@ class Page:
     next_cursor: str | None
     #: What was cut and how to get the rest, in words.
     notes: list[str]
-    #: Rows of all pages, where that was asked for and could be counted.
+    #: The number of rows of all pages, if the query wants it and it could be counted.
     total: int | None = None
 
 
@@ -62,8 +62,8 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """A query that can be asked: what it reads, in which order, from which rows, after which one."""
+class _RecordPlan:
+    """A checked query: the values it reads, their order, the rows, and the row that it starts after."""
 
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
@@ -81,7 +81,7 @@ class _Plan:
 
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
-    """Raises InvalidQuery where the query cannot be asked; asks nothing of the database."""
+    """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
     _plan(rights, query)
 
 
@@ -110,15 +110,15 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
-        notes.append("None of the rows that were looked at may be shown. Narrow the filter to look at others.")
+        notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
     total = _count(rights, plan, notes) if query.total else None
     return Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
 
 
-def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
+def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | None:
     """Rows of all pages. None, and a note, where that would cost too much or cannot be known."""
     if rights.model_mcp.checks_objects:
-        notes.append("There is no total: the permission is asked of each row.")
+        notes.append("There is no total: the permission is checked for each row.")
         return None
     try:
         with reading.bounded(plan.matching.db):
@@ -132,7 +132,7 @@ def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
+def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
     orders = ordering.order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
@@ -147,10 +147,10 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
     outputs = selection.outputs(rights, query.fields)
-    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
+    return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
 
 
-def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:
+def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
     """At most ``limit`` rows that the principal may see, and whether there are more to look at.
 
     Where the permission depends on the row, rows are looked at until there are enough, or too many were looked at.
@@ -169,12 +169,12 @@ def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[S
             return kept[:limit], True
         if len(batch) < size:
             return kept, False
-        # The rest of a short page is looked for as far as that of a long one: where it ends tells of hidden rows.
+        # A short page is searched as far as a long one, since the place where the search ends would reveal hidden rows.
         after, size = plan.place_of(batch[-1]), get_conf().MAX_ROWS + 1
     return kept[:limit], True
 
 
-def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
+def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
         return reading.fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
@@ -212,7 +212,7 @@ def _values(queryset: models.QuerySet[Any], outputs: Sequence[Output], names: Se
 def _with_related(
     rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], notes: list[str]
 ) -> Sequence[Sequence[Any]]:
-    """The rows with what one query cannot read: lists of related rows, and what is computed of an instance."""
+    """The rows with the values that one query cannot read: lists of related rows, and computed values."""
     lists = {index: output for index, output in enumerate(outputs) if isinstance(output, RelatedList)}
     computed = {index: output for index, output in enumerate(outputs) if isinstance(output, Computed)}
     if not lists and not computed:
@@ -226,7 +226,7 @@ def _with_related(
 
 
 def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
-    """A query for each row: each is answered by an index, whatever the number of related rows is."""
+    """A query for each row: an index answers each, whatever the number of related rows is."""
     relation, limit, cut = output.relation, MAX_RELATED, False
     columns = [output.column]
     owners = {row[0]: row[0] for row in rows}

@@ -13,7 +13,7 @@ from mcp_django.resources.policy import ModelRights
 
 
 def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
-    """What is asked to be read, or all columns; the primary key always first. Raises InvalidQuery."""
+    """The requested values, or all columns; the primary key always first. Raises InvalidQuery."""
     if not names:
         return list(rights.columns.values())
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
@@ -52,5 +52,5 @@ def _output(rights: ModelRights, name: str) -> Output:
 
 
 def readable(rights: ModelRights) -> list[str]:
-    """Names that may be asked for, but for those of related models."""
+    """Names that ``fields`` may hold, without those of related models."""
     return [*rights.columns, *rights.computed, *rights.relations, *(f"{name}__count" for name in rights.relations)]

@@ -1,10 +1,10 @@
-"""Records as a DRF serializer of the project's says them, within the field policy.
+"""Records that a DRF serializer of the project writes, within the field policy.
 
-The serializer says what a record looks like, and never widens what may be read. Whatever it reads by the ``source`` of
-a field goes through the rights, step by step: a field of a model that the principal may not read is taken out of the
-serializer, and a related row that the principal may not see reads as null. What the project's own code makes of a row
-(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is its own word, as a computed
-column is.
+The serializer shapes a record, and never shows more than the rights allow. It reads the ``source`` of each field
+through the rights, step by step: a field of a model that the principal may not read is taken out of the serializer, and
+a related row that the principal may not see reads as null. What the project's own code makes of a row
+(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is shown as it is, like a
+computed column.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class RecordSerializer:
                     return None
             attribute = name
             if lead is not None and name == names[-1] and _wants_key(field) and _is_by_key(lead.column):
-                # The key tells all that is wanted, so that its row need not be read.
+                # The key is enough, so that its row need not be read.
                 attribute, lead = lead.column.attname, Lead(column=lead.column, is_key=True)
             row, value = value, drf.get_attribute(value, [attribute])
             if lead is not None and lead.relation is not None:
@@ -231,12 +231,12 @@ class RecordSerializer:
 
 
 def is_own(item: Any, method: str) -> bool:
-    """Whether the project, and not DRF, says what the method of a field or serializer does."""
+    """Whether the project, and not DRF, defines the method of a field or serializer."""
     return not getattr(type(item), method).__module__.startswith("rest_framework.")
 
 
 def innermost(field: Field) -> Any:
-    """What says how one value is written, of a field that is a list of lists, say."""
+    """The field that writes a single value: of a list of lists, for example, the field of its items."""
     while (child := getattr(field, "child", None) or getattr(field, "child_relation", None)) is not None:
         field = child
     return field
@@ -308,7 +308,7 @@ def _without(names: set[str], given: Callable[[Any], Any], instance: Any) -> Any
 
 
 def _write_as_ours(field: Field) -> None:
-    """Let the field give values that DRF would write in a way of its own, unless the project says in which."""
+    """Make the field write dates and durations as rows do, unless the project sets a format."""
     if isinstance(field, drf.DateTimeField):
         given = getattr(field, "format", api_settings.DATETIME_FORMAT)
         if isinstance(given, str) and given.lower() == _ISO_8601:

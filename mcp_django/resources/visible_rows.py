@@ -1,4 +1,4 @@
-"""Which rows of a model a principal may see: what ``get_queryset`` gives, in a form that can be filtered."""
+"""The rows of a model that a principal may see: the queryset of ``get_queryset``, in a form that can be filtered."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
     if rights.rights.from_primary and not queries.names_database(queryset):
         queryset = queryset.using(router.db_for_write(rights.model))
     if queries.picks_rows(queryset):
-        # Its own order says which row of each group it is.
+        # Its own order decides which row of each group it picks.
         return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
     if queries.may_double_rows(queryset):
         return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))

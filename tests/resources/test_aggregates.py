@@ -38,8 +38,7 @@ from tests.support.peers import MODERN
 JSON = dict[str, Any]
 
 WITHHELD = (
-    "Nothing is told of fewer than {} rows: such groups are left out, and a measure is null where fewer rows have a "
-    "value (MIN_GROUP_ROWS)."
+    "Groups of fewer than {} rows are left out, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS)."
 )
 
 
@@ -353,7 +352,7 @@ def test_a_model_whose_permission_is_asked_of_each_row_has_no_aggregates(
 
     assert error(rights_on(Flight, root)) == {
         "field": "model",
-        "message": "the permission is asked of each row of flights.flight: use find_records and count its rows.",
+        "message": "the permission is checked for each row of flights.flight: use find_records and count its rows.",
         "received": "flights.flight",
     }
 
@@ -549,7 +548,9 @@ def test_reading_the_value_of_one_row_as_the_least_or_greatest(flights: ModelRig
     with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
         refused = error(flights, **asked)
 
-    assert refused["message"] == "min and max tell of single rows, and no fewer than 3 may be told of here."
+    assert (
+        refused["message"] == "min and max show values of single rows, and groups of fewer than 3 rows are hidden here."
+    )
 
 
 def test_a_model_has_a_smallest_group_of_its_own(flights: ModelRights, declared: Declared) -> None:

@@ -319,7 +319,7 @@ def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: Direc
         ("origin", "stands twice in the query; for several values there is __in."),
     ]  # fmt: skip
     assert wrong(root, "db://flights/flight?not=1") == [
-        ("not", "cannot be said in a URI: find_records takes it in its filter."),
+        ("not", "cannot be written in a URI: find_records takes it in its filter."),
     ]  # fmt: skip
 
 
@@ -436,7 +436,7 @@ def test_annotations_that_no_client_could_read_are_left_out(
     declared.model(Flight, fields=["number"], annotations={"audience": "user"})
 
     assert "annotations" not in resources(root)["db://flights/flight"]
-    assert "annotations cannot be told" in caplog.text
+    assert "annotations are not valid" in caplog.text
 
 
 def test_a_plain_resource_says_when_it_was_changed_and_how_long_it_is(root: DirectPeer, declared: Declared) -> None:

@@ -93,7 +93,7 @@ def test_counting_rows_that_are_asked_one_by_one(root: DirectPeer, declared: Dec
     assert page == {
         "columns": ["id"],
         "rows": [[2], [3], [4], [5]],
-        "notes": ["There is no total: the permission is asked of each row."],
+        "notes": ["There is no total: the permission is checked for each row."],
     }
 
 
