@@ -35,7 +35,7 @@ logger = logging.getLogger("mcp_django")
 def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
     """Collections of the models that the principal may view, and the resources that the project declares.
 
-    ``dated`` if they are to say when their contents were last changed, for which the rows are asked.
+    ``dated`` whether they carry the time of their last change, for which the rows are read.
     """
     rights = Rights.of(exchange.site, exchange.request)
     with translation.override(settings.LANGUAGE_CODE):
@@ -70,7 +70,7 @@ def templates(exchange: Exchange) -> list[JSON]:
 
 def read(exchange: Exchange, uri: str) -> JSON | None:
     """The contents of a resource, or None if there is none for this principal. Raises MCPError."""
-    if len(uri) > get_conf().MAX_URI:
+    if len(uri) > uris.MAX_URI:
         return None
     target = uris.parse(uri)
     contents = _read_declared(exchange, uri) if target is None else _read_model(exchange, uri, target)
@@ -136,10 +136,10 @@ def _answer(model: ModelRights, target: uris.Target) -> JSON:
     if found.next_cursor is not None:
         kept = [(name, value) for name, value in target.query if name != "cursor"]
         following = uris.query_uri(model.model, [*kept, ("cursor", found.next_cursor)])
-        if len(following) <= get_conf().MAX_URI:
+        if len(following) <= uris.MAX_URI:
             values["next"] = following
         else:
-            notes.append("There are more rows. Their URI would be too long (MAX_URI): ask find_records for them.")
+            notes.append("There are more rows. Their URI would be too long: ask find_records for them.")
     if notes:
         values["notes"] = notes
     return values

@@ -34,7 +34,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _HEX = re.compile(r"[0-9a-f]{0,32}")
 _MAX_INTEGER = 2**63 - 1
 
-#: Batches of rows that are looked at, where permission is asked of each row.
+#: The number of batches of rows that are checked, where the permission is checked for each row.
 _MAX_LOOKS = 5
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a query, in words that say what would be right."""
+"""Errors of queries: each says what is wrong and what is allowed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class InvalidQuery(Exception):
-    """A query that cannot be answered, with what is wrong in it and what would be right."""
+    """A query that is not valid. Its errors say what is wrong and what is allowed."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(error["message"] for error in errors))
@@ -27,7 +27,7 @@ class InvalidQuery(Exception):
 
 
 def unknown_path(what: str, rights: ModelRights, path: str, allowed: Sequence[str]) -> str:
-    """The text for a path that leads nowhere, with what is there where it goes wrong."""
+    """The error text for a path that leads nowhere. It lists the names that are allowed at the wrong place."""
     head, rest = split_path(path)
     column, relation = rights.columns.get(head), rights.relations.get(head)
     related = relation.related if relation is not None else column.related if column is not None else None

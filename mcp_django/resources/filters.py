@@ -16,10 +16,12 @@ from django.db.models import Q, lookups
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
+from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, RelatedCount
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.fields import split_path
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
+from mcp_django.resources.parsing import check_length
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -35,18 +37,22 @@ COMPARISONS: Mapping[str, Any] = {
 
 #: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
 _PART_COMPARISONS = ("gt", "gte", "lt", "lte")
-#: Wrong conditions that are told at once.
+#: Each may be a subquery, so that a filter of thousands would keep the database busy with planning alone.
+MAX_CONDITIONS = 50
+#: How deep ``any``, ``all``, ``not`` and filters of relations may be nested.
+MAX_DEPTH = 5
+#: The number of wrong conditions that one error lists.
 _MAX_ERRORS = 20
 
 
-def filter_condition(rights: ModelRights, asked: JSON) -> Q:
+def filter_condition(rights: ModelRights, conditions: JSON) -> Q:
     """The condition of a filter: ``{"field__lookup": value}``, all of them, with ``any``, ``all`` and ``not``.
 
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
-    related row must meet whole. Raises InvalidQuery, which names every condition that is wrong.
+    related row must meet as a whole. Raises InvalidQuery, which lists every wrong condition.
     """
     reader = _FilterReader()
-    condition = reader.read(asked, "filter", _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH))
+    condition = reader.read(conditions, "filter", _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH))
     if reader.errors:
         raise InvalidQuery(reader.errors)
     return condition
@@ -54,16 +60,16 @@ def filter_condition(rights: ModelRights, asked: JSON) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a condition stands: on which model, what of it may be named, and how much further it may go."""
+    """The place of a condition: its model, the names that are allowed there, and the depth that is left."""
 
     rights: ModelRights
-    #: The paths that may be named from here, where the model that was asked for says which; else each model's own.
+    #: The paths that may be named from here, if the model of the query restricts them. None: each model's own.
     granted: frozenset[str] | None
     #: Relations that may still be followed.
     reach: int
     #: How deep in ``any``, ``all``, ``not`` and filters of relations.
     depth: int = 0
-    #: Whether rows may be told by their key, as ``pk``: always those that are asked for.
+    #: Whether a condition may use ``pk``: always on the rows of the query itself.
     by_key: bool = True
 
     def inside(self) -> _Position:
@@ -88,7 +94,7 @@ class _Position:
         return self.granted is None or name in self.granted or f"{name}__count" in self.granted
 
     def related(self, name: str) -> tuple[ModelRights, Callable[[Q], Q]] | None:
-        """The model that a relation leads to, and what makes a condition of one on its rows."""
+        """The model that a relation leads to, and a function that makes a condition on its rows one on this model."""
         if self.granted is not None and not any(path == name or path.startswith(f"{name}__") for path in self.granted):
             return None
         relation, column = self.rights.relations.get(name), self.rights.columns.get(name)
@@ -97,7 +103,7 @@ class _Position:
         return (column.related, column.points_to) if column is not None and column.related is not None else None
 
     def names(self) -> list[str]:
-        """What may be named here."""
+        """The names that are allowed here."""
         if self.granted is not None:
             return sorted(path for path in self.granted if self.rights.knows(path))
         return [*self.rights.columns, *self.rights.relations]
@@ -108,23 +114,22 @@ class _FilterReader:
         self.errors: list[FieldError] = []
         self.conditions = 0
         self.relations = 0
-        self.conf = get_conf()
 
-    def read(self, asked: Any, where: str, place: _Position) -> Q:
-        if place.depth > self.conf.MAX_FILTER_DEPTH:
-            raise InvalidQuery.one(where, f"nested more than {self.conf.MAX_FILTER_DEPTH} deep (MAX_FILTER_DEPTH).")
-        if not isinstance(asked, dict):
-            return self._wrong(where, 'must be an object, as {"name__icontains": "x"}', asked)
-        if place.depth and not asked:
-            # Taken for "every row", a slip of the agent's inside any or not would turn the answer into its opposite.
-            return self._wrong(where, "must not be empty", asked)
+    def read(self, conditions: Any, where: str, place: _Position) -> Q:
+        if place.depth > MAX_DEPTH:
+            raise InvalidQuery.one(where, f"nested more than {MAX_DEPTH} deep.")
+        if not isinstance(conditions, dict):
+            return self._wrong(where, 'must be an object, as {"name__icontains": "x"}', conditions)
+        if place.depth and not conditions:
+            # If it meant "every row", a slip inside ``any`` or ``not`` would turn the result into its opposite.
+            return self._wrong(where, "must not be empty", conditions)
         condition = Q()
-        for name, value in asked.items():
+        for name, value in conditions.items():
             self._count(where)
-            condition &= self._entry(name, value, f"{where}.{name[:100]}", place)
+            condition &= self._condition_or_group(name, value, f"{where}.{name[:100]}", place)
         return condition
 
-    def _entry(self, name: str, value: Any, where: str, place: _Position) -> Q:
+    def _condition_or_group(self, name: str, value: Any, where: str, place: _Position) -> Q:
         if name == "not":
             return ~self.read(value, where, place.inside())
         if name in ("any", "all"):
@@ -198,11 +203,11 @@ class _FilterReader:
         """The place at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
         self.relations += 1
         if place.reach <= 0:
-            limit = self.conf.MAX_RELATION_DEPTH
+            limit = get_conf().MAX_RELATION_DEPTH
             raise InvalidQuery.one(where, f"follows relations more than {limit} deep (MAX_RELATION_DEPTH).")
-        if self.relations > self.conf.MAX_RELATIONS:
-            limit = self.conf.MAX_RELATIONS
-            raise InvalidQuery.one(where, f"more than {limit} conditions on related rows (MAX_RELATIONS).")
+        if self.relations > columns.MAX_RELATIONS:
+            message = f"more than {columns.MAX_RELATIONS} conditions on related rows."
+            raise InvalidQuery.one(where, message)
         return place.beyond(name, model)
 
     def _asks_for_null(self, path: str, value: Any, model: ModelRights) -> str:
@@ -231,16 +236,14 @@ class _FilterReader:
                 raise ValidationError("must be a list")
             if lookup == "range" and len(value) != 2:
                 raise ValidationError("must be a list of two values")
-            if len(value) > self.conf.MAX_IN_VALUES:
-                raise ValidationError(f"at most {self.conf.MAX_IN_VALUES} values (MAX_IN_VALUES)")
+            check_length(value)
             return [column.kind.read(column.field, item) for item in value]
         return column.kind.read_for(lookup.partition("__")[0], column.field, value)
 
     def _count(self, where: str) -> None:
         self.conditions += 1
-        if self.conditions > self.conf.MAX_FILTER_CONDITIONS:
-            limit = self.conf.MAX_FILTER_CONDITIONS
-            raise InvalidQuery.one(where, f"more than {limit} conditions (MAX_FILTER_CONDITIONS).")
+        if self.conditions > MAX_CONDITIONS:
+            raise InvalidQuery.one(where, f"more than {MAX_CONDITIONS} conditions.")
 
     def _wrong(self, where: str, message: str, received: Any) -> Q:
         self.errors.append(field_error(where, message, received))

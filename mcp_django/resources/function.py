@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FunctionResource:
-    """One URI whose contents a function of the request gives: text, bytes, or anything that JSON can say."""
+    """A resource at one URI. A function of the request returns its contents: text, bytes, or any JSON value."""
 
     uri: str
     name: str
@@ -32,11 +32,11 @@ class FunctionResource:
     mime_type: str = "text/plain"
     #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
     permission: str = ""
-    #: ``audience`` and ``priority``, as clients are told them.
+    #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    #: When the contents were last changed: a function of the request, which returns None where that is not known.
+    #: A function of the request that returns the time of the last change, or None if that is not known.
     last_modified: Callable[..., datetime | None] | None = None
-    #: Bytes of the contents, where they are always as many.
+    #: The number of bytes of the contents, if it never changes.
     size: int | None = None
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class FunctionResource:
 
 
 def check_annotations(uri: str, annotations: Mapping[str, Any]) -> None:
-    """Raises ImproperlyConfigured for what no client could read."""
+    """Raises ImproperlyConfigured for annotations that the protocol does not allow."""
     try:
         write_annotations(**annotations, last_modified=None)
     except (TypeError, ValueError) as error:

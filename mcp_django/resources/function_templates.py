@@ -30,15 +30,15 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Characters that an expansion always encodes (RFC 3986 §2.2).
 _RESERVED = frozenset(":/?#[]@!$&'()*+,;=")
-#: What a value never holds as it is, whatever the template.
+#: Characters that a value must encode, whatever the template.
 _ALWAYS_ENCODED = frozenset("/?#{}")
 
 
 @dataclass(frozen=True)
 class FunctionTemplate:
-    """URIs whose contents a function of the request and of their variables gives: ``f(request, id)``.
+    """A resource template. A function of the request and the variables returns the contents: ``f(request, id)``.
 
-    A value is decoded once, and never ``.``, ``..`` or empty, nor does it hold null characters; in a ``file:`` URI it
+    A value is decoded once. It is never ``.``, ``..`` or empty, and holds no null characters. In a ``file:`` URI it
     holds no slashes either. Raises ImproperlyConfigured for a template that cannot be matched, or does not fit the
     function.
     """
@@ -52,7 +52,7 @@ class FunctionTemplate:
     mime_type: str = "text/plain"
     #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
     permission: str = ""
-    #: ``audience`` and ``priority``, as clients are told them.
+    #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
     complete: Mapping[str, CompletionFunction] = field(default_factory=dict)
 
@@ -93,12 +93,12 @@ class FunctionTemplate:
 
     @cached_property
     def _literals(self) -> list[str]:
-        """What stands around the variables: one more than there are variables."""
+        """The texts around the variables: one more than there are variables."""
         return _VARIABLE.split(self.uri)[::2]
 
     @cached_property
     def _excluded(self) -> frozenset[str]:
-        """Characters that a value of this template never holds as they are, so that it can be told where it ends."""
+        """Characters that a value of this template must encode, so that its end can be found."""
         after_scheme = "".join(self._literals).partition(":")[2].removeprefix("//")
         return _ALWAYS_ENCODED | (_RESERVED & set(after_scheme))
 
@@ -140,7 +140,7 @@ class FunctionTemplate:
         return described
 
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
-        """The contents of one of its URIs; None where the function says that there are none."""
+        """The contents of one of its URIs; None if the function finds none."""
         values = self.match(uri)
         if values is None:
             return None

@@ -1,4 +1,4 @@
-"""What each class of model field is outside: its JSON type, its lookups, how a value is read in and written out.
+"""The kind of each class of model field: its JSON type, its lookups, how its values are read and written.
 
 A field class that is not in ``KINDS`` is not exposed until a ModelMCP names the field: an encrypted field, say, is a
 CharField whose values come out decrypted.
@@ -60,13 +60,13 @@ MAX_JSON_DEPTH = 100
 class Kind:
     """One family of fields."""
 
-    #: The word for it in describe_models.
+    #: Its name in describe_models.
     name: str
     schema: Mapping[str, Any]
     #: The lookups that a filter may use.
     lookups: tuple[str, ...]
     read: ValueReader
-    #: From what the ORM gives to JSON.
+    #: From a value of the ORM to JSON.
     write: Callable[[Any], Any]
     orderable: bool = True
     #: For lookups whose value is not of the field's own type.
@@ -74,7 +74,7 @@ class Kind:
     #: Whether rows hold a link in place of the value, which resources/read gives; none where the value is ``empty``.
     linked: bool = False
     empty: Any = None
-    #: What is asked of the database, given the path of the field.
+    #: The expression that reads the value, given the path of the field.
     select: Callable[[str], Any] = F
     #: Whether a value may be long, and is cut in a page.
     long: bool = False
@@ -219,7 +219,7 @@ def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind
 
 @cache
 def list_of(kind: Kind) -> Kind:
-    """The kind of a list of values, which can be read only."""
+    """The kind of a list of values. No filter compares such a list."""
 
     def write(values: Any) -> list[Any]:
         return [None if value is None else kind.write(value) for value in values]

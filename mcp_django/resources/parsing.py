@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -17,13 +17,16 @@ from mcp_django.compat.connections import integer_range
 from mcp_django.resources.fields import column_of
 from mcp_django.types import AnyField
 
-#: From what an agent sent to what the ORM takes. Raises ValidationError.
+#: From a value of an agent to a value of the ORM. Raises ValidationError.
 ValueReader = Callable[[AnyField, Any], Any]
 
-#: Python reads more than these as an integer: underscores, and the digits of every script.
+#: Python's int() also reads underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 
-#: Longer values are nothing that a person would search for, and too long for a pattern on SQLite.
+#: Values in a list. A longer list makes a statement that databases plan slowly, or refuse.
+MAX_LIST_VALUES = 200
+
+#: Nobody searches for longer values, and SQLite refuses them as patterns.
 _MAX_TEXT_CHARS = 10_000
 
 _MAX_DURATION = datetime.timedelta(days=100_000_000)
@@ -130,7 +133,7 @@ def read_part(field: AnyField, value: Any) -> int:
 
 def read_year(field: AnyField, value: Any) -> int:
     year = read_part(field, value)
-    # A year is asked as the moments that it lies between, in UTC.
+    # Django compares a year with the first and the last moment of it, in UTC.
     if not 1 < year < 9999:
         raise ValidationError("is out of range")
     return year
@@ -140,6 +143,12 @@ read_date = _form_reader(forms.DateField, "a date, as 2013-01-31")
 read_time = _form_reader(forms.TimeField, "a time, as 08:30:00")
 
 
+def check_length(values: Sized) -> None:
+    """Raises ValidationError for a list that is too long."""
+    if len(values) > MAX_LIST_VALUES:
+        raise ValidationError(f"at most {MAX_LIST_VALUES} values")
+
+
 def refuse(field: AnyField, value: Any) -> Any:
-    """Of a kind that no filter compares. Raises ValidationError."""
+    """The reader of a kind that no filter compares. Raises ValidationError."""
     raise ValidationError("cannot be compared")

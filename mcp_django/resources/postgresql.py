@@ -11,10 +11,9 @@ from django.core.exceptions import ValidationError
 from django.core.validators import DecimalValidator
 from django.db import models
 
-from mcp_django.conf import get_conf
 from mcp_django.resources import kinds
 from mcp_django.resources.kinds import Kind, list_of
-from mcp_django.resources.parsing import ValueReader, read_part
+from mcp_django.resources.parsing import MAX_LIST_VALUES, ValueReader, check_length, read_part
 from mcp_django.types import AnyField
 
 #: Which ends of a range belong to it, as PostgreSQL writes it.
@@ -66,9 +65,7 @@ def _as_list(values: Any) -> list[Any]:
         values = values.split(",")
     if not isinstance(values, list):
         raise ValidationError("must be a list")
-    limit = get_conf().MAX_IN_VALUES
-    if len(values) > limit:
-        raise ValidationError(f"at most {limit} values (MAX_IN_VALUES)")
+    check_length(values)
     return values
 
 
@@ -115,7 +112,7 @@ def _range_of(base: Kind) -> Kind:
 
 
 def _read_pairs(field: AnyField, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or len(value) > get_conf().MAX_IN_VALUES:
+    if not isinstance(value, dict) or len(value) > MAX_LIST_VALUES:
         raise ValidationError('must be an object of strings, as {"color": "red"}')
     return {kinds.TEXT.read(field, key): kinds.TEXT.read(field, item) for key, item in value.items()}
 

@@ -1,7 +1,7 @@
-"""What the query of a URI asks: for a page of rows, or for a table of groups; and the answer, as JSON.
+"""Queries in URIs: for a page of rows, or for a table of groups; and their results as JSON.
 
-A parameter is a condition, unless it is one of ours. A field named as one of these is compared by ``limit__exact``.
-What needs more than names and texts (``any``, ``not``, a filter of related rows) is left to the tools.
+A parameter is a condition, unless it is one of ours. A field whose name is one of ours is compared by ``limit__exact``.
+Only the tools take conditions that need more than names and texts (``any``, ``not``, a filter of related rows).
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ Parameters = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query gives now."""
+class QueryResult:
+    """The result of a query."""
 
     #: ``{"model": .., "columns": [..], "rows": [[..]], "total"?: ..}``.
     values: JSON
-    #: What was cut and how to get the rest, in words.
+    #: Sentences that say what was cut and how to get the rest.
     notes: list[str]
     #: Where the next page begins, if there is one.
     next_cursor: str | None = None
 
 
-def answer(model: ModelRights, target: uris.Target) -> Answer:
-    """The answer to the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
+def answer(model: ModelRights, target: uris.Target) -> QueryResult:
+    """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
     if target.kind == "aggregate":
         table = aggregates.aggregate(model, aggregate_query(target.query))
-        return Answer({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
+        return QueryResult({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
     page = rows.find(model, record_query(target.query))
     values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
     if page.total is not None:
         values["total"] = page.total
-    return Answer(values, page.notes, page.next_cursor)
+    return QueryResult(values, page.notes, page.next_cursor)
 
 
 def record_query(query: Parameters) -> rows.RecordQuery:
-    """What a collection is asked by the query of its URI: all of its conditions must hold. Raises InvalidQuery."""
+    """The query of a collection's URI, of which all conditions must hold. Raises InvalidQuery."""
     values = _values(query)
     total = values.pop("total", "false")
     if total not in ("true", "false"):
@@ -100,7 +100,7 @@ def in_query(error: InvalidQuery) -> list[FieldError]:
 def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
     """The other models whose rows a query looks at by name, by the parameters that lead there.
 
-    Raises InvalidQuery where the query cannot be asked; asks nothing of the database.
+    Raises InvalidQuery for a query that is not allowed. Does not use the database.
     """
     if target.kind == "aggregate":
         asked = aggregate_query(target.query)
@@ -153,7 +153,7 @@ def _values(query: Parameters) -> dict[str, str]:
             raise InvalidQuery.one(name, "stands twice in the query; for several values there is __in.", value)
         values[name] = value
     if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
-        message = "cannot be said in a URI: find_records takes it in its filter."
+        message = "cannot be written in a URI: find_records takes it in its filter."
         raise InvalidQuery.one(grouped[0], message, values[grouped[0]])
     return values
 

@@ -50,7 +50,7 @@ def describe_model(rights: ModelRights) -> JSON:
 
 
 def _computed(computed: Computed) -> JSON:
-    """What is computed of a row: it may be read, and ordered by where it says how."""
+    """A computed value: it can be read, and used in an order if it names a field for that."""
     return {"title": computed.title, **({"order_by": computed.order.name} if computed.order is not None else {})}
 
 
@@ -82,7 +82,7 @@ def choices_of(column: Column) -> dict[str, str]:
 
 
 def record_fields(rights: ModelRights) -> list[str]:
-    """Names of what a record holds, where a serializer says it. None of one that fails, which is logged."""
+    """Names of the fields of a record that a serializer writes. If the serializer fails, which is logged: none."""
     cls = rights.serializer_class
     if cls is None:
         return []

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 
-from mcp_django.conf import get_conf
 from mcp_django.resources.columns import Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
 
 MAX_SEARCH_CHARS = 200
+#: Each word is a condition on every search field.
+_MAX_WORDS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +55,8 @@ def search_condition(rights: ModelRights, text: str) -> Q:
     if len(text) > MAX_SEARCH_CHARS:
         raise InvalidQuery.one("search", f"must not be longer than {MAX_SEARCH_CHARS} characters", text)
     words = text.split()
-    if len(words) > get_conf().MAX_FILTER_CONDITIONS:
-        raise InvalidQuery.one("search", f"at most {get_conf().MAX_FILTER_CONDITIONS} words.", text)
+    if len(words) > _MAX_WORDS:
+        raise InvalidQuery.one("search", f"at most {_MAX_WORDS} words.", text)
     if "\x00" in text:
         raise InvalidQuery.one("search", "must not hold null characters", text)
     condition = Q()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mcp_django.conf import get_conf
+from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
 from mcp_django.resources.errors import InvalidQuery, unknown_path
 from mcp_django.resources.fields import split_path
@@ -12,16 +13,15 @@ from mcp_django.resources.policy import ModelRights
 
 
 def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
-    """What is asked to be read, or all columns; the primary key always first. Raises InvalidQuery."""
+    """The requested values, or all columns; the primary key always first. Raises InvalidQuery."""
     if not names:
         return list(rights.columns.values())
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
     for name in names:
         if name != "pk":
             chosen.setdefault(name, _output(rights, name))
-    limit = get_conf().MAX_RELATIONS
-    if len({path for output in chosen.values() for path in _relations_of(output)}) > limit:
-        raise InvalidQuery.one("fields", f"follow more than {limit} relations (MAX_RELATIONS).")
+    if len({path for output in chosen.values() for path in _relations_of(output)}) > columns.MAX_RELATIONS:
+        raise InvalidQuery.one("fields", f"follow more than {columns.MAX_RELATIONS} relations.")
     return list(chosen.values())
 
 
@@ -52,5 +52,5 @@ def _output(rights: ModelRights, name: str) -> Output:
 
 
 def readable(rights: ModelRights) -> list[str]:
-    """Names that may be asked for, but for those of related models."""
+    """Names that ``fields`` may hold, without those of related models."""
     return [*rights.columns, *rights.computed, *rights.relations, *(f"{name}__count" for name in rights.relations)]

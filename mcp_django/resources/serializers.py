@@ -1,10 +1,10 @@
-"""Records as a DRF serializer of the project's says them, within the field policy.
+"""Records that a DRF serializer of the project writes, within the field policy.
 
-The serializer says what a record looks like, and never widens what may be read. Whatever it reads by the ``source`` of
-a field goes through the rights, step by step: a field of a model that the principal may not read is taken out of the
-serializer, and a related row that the principal may not see reads as null. What the project's own code makes of a row
-(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is its own word, as a computed
-column is.
+The serializer shapes a record, and never shows more than the rights allow. It reads the ``source`` of each field
+through the rights, step by step: a field of a model that the principal may not read is taken out of the serializer, and
+a related row that the principal may not see reads as null. What the project's own code makes of a row
+(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is shown as it is, like a
+computed column.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
-from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.resources import rows, uris
-from mcp_django.resources.columns import Column, Relation
+from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializer_values import write_value
@@ -161,7 +160,7 @@ class RecordSerializer:
                     return None
             attribute = name
             if lead is not None and name == names[-1] and _wants_key(field) and _is_by_key(lead.column):
-                # The key tells all that is wanted, so that its row need not be read.
+                # The key is enough, so that its row need not be read.
                 attribute, lead = lead.column.attname, Lead(column=lead.column, is_key=True)
             row, value = value, drf.get_attribute(value, [attribute])
             if lead is not None and lead.relation is not None:
@@ -195,7 +194,7 @@ class RecordSerializer:
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
         if rights is None:
             return []
-        looks = (get_conf().MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
+        looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
         if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
@@ -206,8 +205,8 @@ class RecordSerializer:
         return self._listed(first if isinstance(first, list) else reading.fetch(first), field)
 
     def _listed(self, items: Iterable[Any], field: Field) -> list[Any]:
-        limit, found = get_conf().MAX_RELATED, list(items)
-        note = f"{field.field_name} lists at most {limit} rows (MAX_RELATED)."
+        limit, found = MAX_RELATED, list(items)
+        note = f"{field.field_name} lists at most {limit} rows."
         if len(found) > limit and note not in self.notes:
             self.notes.append(note)
         return found[:limit]
@@ -232,12 +231,12 @@ class RecordSerializer:
 
 
 def is_own(item: Any, method: str) -> bool:
-    """Whether the project, and not DRF, says what the method of a field or serializer does."""
+    """Whether the project, and not DRF, defines the method of a field or serializer."""
     return not getattr(type(item), method).__module__.startswith("rest_framework.")
 
 
 def innermost(field: Field) -> Any:
-    """What says how one value is written, of a field that is a list of lists, say."""
+    """The field that writes a single value: of a list of lists, for example, the field of its items."""
     while (child := getattr(field, "child", None) or getattr(field, "child_relation", None)) is not None:
         field = child
     return field
@@ -248,7 +247,7 @@ def _begun(value: Any) -> Any:
     if not isinstance(value, Iterable):
         return value
     rest = iter(value)
-    items = list(islice(rest, (get_conf().MAX_RELATED + 1) * _MAX_LOOKS))
+    items = list(islice(rest, (MAX_RELATED + 1) * _MAX_LOOKS))
     return items if any(isinstance(item, models.Model) for item in items) else [*items, *rest]
 
 
@@ -309,7 +308,7 @@ def _without(names: set[str], given: Callable[[Any], Any], instance: Any) -> Any
 
 
 def _write_as_ours(field: Field) -> None:
-    """Let the field give values that DRF would write in a way of its own, unless the project says in which."""
+    """Make the field write dates and durations as rows do, unless the project sets a format."""
     if isinstance(field, drf.DateTimeField):
         given = getattr(field, "format", api_settings.DATETIME_FORMAT)
         if isinstance(given, str) and given.lower() == _ISO_8601:

@@ -31,7 +31,7 @@ class Lead:
     #: Of many rows: by which relation.
     relation: Relation | None = None
     nullable: bool = False
-    #: Whether every step is one that the models declare. What a property or an annotation gives, nobody knows before.
+    #: Whether the models declare every step. Nobody can know before what a property or an annotation gives.
     known: bool = True
 
 
@@ -40,7 +40,7 @@ def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
     lead = Lead(rights, known=rights is not None)
     for name in names:
         if lead.many:
-            return None  # As ``flights.count`` does, it would tell of hidden rows.
+            return None  # An attribute of many rows, as ``flights.count``, would reveal hidden rows.
         found = Lead(known=False, nullable=True) if lead.rights is None else _step(lead.rights, name)
         if found is None:
             return None
@@ -66,7 +66,7 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
 
 
 def _field_behind(model: type[models.Model], name: str) -> Any:
-    """The field that an attribute of a row reads, a relation from the other side too; None for what is no field."""
+    """The field that an attribute of a row reads, also a reverse relation; None if it is no field."""
     if name == "pk":
         return model._meta.pk
     for candidate in (name, *_DISPLAY.findall(name)):

@@ -16,6 +16,8 @@ from urllib.parse import quote, unquote
 from django.db import models
 
 SCHEME = "db://"
+#: A URI is also a header (Mcp-Name), and servers bound the lines of a head, nginx to 8 kB.
+MAX_URI = 4_000
 _SCHEMA_SUFFIX = ".schema"
 _MODEL = re.compile(
     r"(?P<app>\w+)/(?P<model>\w+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"

@@ -1,4 +1,4 @@
-"""How the values of rows leave: as JSON that is exact, bounded, and says what was cut."""
+"""Values of rows as JSON: exact, bounded, and with a note of what was cut."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONG_BYTES = 1_000
 
 
 class Written(Protocol):
-    """A column of a table that is answered."""
+    """A column of a table that a client gets."""
 
     @property
     def name(self) -> str: ...
@@ -93,12 +93,12 @@ def cut_record(record: JSON) -> tuple[list[str], int]:
 
 
 def long_columns(outputs: Sequence[Output]) -> int:
-    """How many of the columns hold values that may be long."""
+    """The number of columns whose values may be long."""
     return sum(output.kind.long for output in outputs)
 
 
 def within_bytes(rows: Sequence[list[Any]]) -> int:
-    """How many rows a page may hold: text and structured content each say them, and an escape may double them."""
+    """How many rows a page may hold: text and structured content each hold them, and an escape may double them."""
     budget = get_conf().page_bytes // 3
     if len(encode(rows)) <= budget:
         return len(rows)

@@ -18,6 +18,7 @@ from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange import questions
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import LOG_LEVELS, Exchange, LogLevel
@@ -138,9 +139,8 @@ def _check_size(what: str, value: Any, limit: int) -> None:
 
 def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tuple[str, str, JSON]]:
     """The questions as ``store.ask`` takes them. Raises LimitExceeded."""
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if task.rounds >= limit:
-        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    if task.rounds >= questions.MAX_ROUNDS:
+        raise questions.too_many_rounds()
     found = []
     for name, question in asked.questions.items():
         params = exchange.question_params(name, question)

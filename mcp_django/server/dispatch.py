@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange import questions
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
@@ -87,9 +88,8 @@ def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
     exchange = pending.exchange
     exchange.answers.add(pending.questions, given)
     exchange.begin_again()
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if exchange.round > limit:
-        return error_reply(exchange, LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS)."))
+    if exchange.round > questions.MAX_ROUNDS:
+        return error_reply(exchange, questions.too_many_rounds())
     return respond(exchange)
 
 

@@ -17,9 +17,10 @@ from django.core import signing
 from mcp_django.access.nonces import redeem
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import field_error
+from mcp_django.exchange import questions
 from mcp_django.exchange.answers import Answers
 from mcp_django.exchange.questions import InputRequired, digest
-from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded
+from mcp_django.protocol.errors import InvalidParams, InvalidRequestState
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -54,9 +55,8 @@ def take_answers(exchange: Exchange) -> Answers:
 
 def input_required(exchange: Exchange, asked: InputRequired) -> JSON:
     """The InputRequiredResult for questions. Raises LimitExceeded."""
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if exchange.round >= limit:
-        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    if exchange.round >= questions.MAX_ROUNDS:
+        raise questions.too_many_rounds()
     requests: JSON = {}
     for key, question in asked.questions.items():
         params = exchange.question_params(key, question)

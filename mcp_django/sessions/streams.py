@@ -28,6 +28,8 @@ from mcp_django.protocol.jsonrpc import RequestId, encode
 if TYPE_CHECKING:
     from mcp_django.sessions.store import StoredSession
 
+#: How long the events of a request's stream are kept for a client that lost its connection.
+_KEPT_SECONDS = 300
 #: The number of ended streams that are kept for one session.
 _MAX_STREAMS = 50
 
@@ -40,7 +42,7 @@ def _lease() -> timedelta:
 def open_stream(session_key: str, request_id: RequestId) -> str:
     """The key of a new stream, empty if its session has ended. Expired streams are cleared away."""
     now = timezone.now()
-    kept = timedelta(seconds=get_conf().STREAM_SECONDS)
+    kept = timedelta(seconds=_KEPT_SECONDS)
     clear_away(CallStream.objects.filter(Q(expires_at__lte=now) | Q(lease_until__lte=now - kept, ended=False)))
     mine = CallStream.objects.filter(session=session_key, ended=True).order_by("-expires_at")
     surplus = list(mine.values_list("pk", flat=True)[_MAX_STREAMS:])
@@ -63,7 +65,7 @@ def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, repo
     now = timezone.now()
     state: dict[str, Any] = {"lease_until": now + _lease()}
     if ended:
-        state |= {"ended": True, "expires_at": now + timedelta(seconds=get_conf().STREAM_SECONDS)}
+        state |= {"ended": True, "expires_at": now + timedelta(seconds=_KEPT_SECONDS)}
     with transaction.atomic(using=alias):
         # The transaction begins with a write, for which SQLite waits. While another one writes, SQLite refuses at once
         # the write of a transaction that has read before.

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from django.utils import timezone
 from pydantic_core import from_json
 
-from mcp_django.conf import get_conf
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.types import JSON
+
+#: How often clients are asked to look at a task: the price of one look is a row read by its key.
+_POLL_MS = 1_000
 
 _STATUS = {
     Task.State.QUEUED: "working",
@@ -29,7 +31,7 @@ def task_json(task: Task) -> JSON:
         "createdAt": _iso(task.created_at),
         "lastUpdatedAt": _iso(task.updated_at),
         "ttlMs": round((task.expires_at - task.created_at).total_seconds() * 1000),
-        "pollIntervalMs": max(1, round(get_conf().TASK_POLL_SECONDS * 1000)),
+        "pollIntervalMs": _POLL_MS,
     }
     return {**value, "statusMessage": task.message} if task.message else value
 

@@ -38,6 +38,8 @@ ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)
 #: A task that no worker has claimed after this time is enqueued again, and then each time after twice as long.
 _RETRY_SECONDS = 30.0
 _MAX_TRIES = 10
+#: Finished tasks of one principal that are kept; the oldest give way.
+_MAX_FINISHED = 1_000
 _MAX_MESSAGE = 500
 _MAX_KEY = 150
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -73,17 +75,15 @@ def create(exchange: Exchange) -> Task:
 
 def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
     """Delete expired tasks, and the oldest of the principal's finished tasks. Raises LimitExceeded."""
-    conf = get_conf()
+    limit = get_conf().MAX_OPEN_TASKS
     Task.objects.filter(expires_at__lte=now).delete()
     mine = Task.objects.filter(site=site.name, principal_key=principal.key)
     for key, run in mine.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
         lose(key, run)
-    if mine.filter(state__in=_OPEN).count() >= conf.MAX_OPEN_TASKS:
-        raise LimitExceeded(
-            f"You have {conf.MAX_OPEN_TASKS} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one."
-        )
+    if mine.filter(state__in=_OPEN).count() >= limit:
+        raise LimitExceeded(f"You have {limit} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one.")
     finished = mine.filter(state__in=ENDED).order_by("-expires_at", "-pk")
-    surplus = list(finished.values_list("pk", flat=True)[max(0, conf.MAX_TASKS - conf.MAX_OPEN_TASKS) :])
+    surplus = list(finished.values_list("pk", flat=True)[_MAX_FINISHED:])
     if surplus:
         Task.objects.filter(pk__in=surplus).delete()
 

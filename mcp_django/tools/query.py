@@ -121,7 +121,12 @@ class FindRecords(QueryTool):
                 "description": 'Fields, as ["-departs_at"] for the latest first.',
             },
             "fields": {**NAMES, "description": FIELDS},
-            "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_ROWS, "default": conf.DEFAULT_ROWS},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": conf.MAX_ROWS,
+                "default": min(rows.DEFAULT_ROWS, conf.MAX_ROWS),
+            },
             "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
             "total": {"type": "boolean", "description": "Count the rows of all pages."},
             "format": {"type": "string", "enum": list(FORMATS), "default": "json", "description": "Of the text."},

@@ -244,12 +244,12 @@ def test_an_untrusted_question_takes_an_answer_that_nobody_asked_for(asker: Peer
     assert call(asker, "guess", MODERN, accept(name="Bea")).text == "Bea"
 
 
-def test_questions_without_end(asker: Peer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_QUESTION_ROUNDS": 3}
+def test_questions_without_end(asker: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.exchange.questions.MAX_ROUNDS", 3)
     said = call(asker, "forever", MODERN, accept(name="Ada"))
     assert len(said.rounds) == 3
     assert said.answer["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
-    assert "MAX_QUESTION_ROUNDS" in said.answer["error"]["message"]
+    assert said.answer["error"]["message"] == "More than 3 rounds of questions."
 
 
 def test_lists_take_no_answers(asker: Peer) -> None:

@@ -15,7 +15,7 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
-from tests.tasks.conftest import CONFIRM, NAME, Configure
+from tests.tasks.conftest import CONFIRM, NAME
 
 pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 
@@ -170,7 +170,7 @@ def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, configure: Configure) -> None:
+def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     def curious(request: Any) -> str:
         """Asks and asks."""
         for number in range(100):
@@ -179,14 +179,14 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, confi
 
     tools.tool(curious, task=True)
     switch_on("curious")
-    configure(MAX_QUESTION_ROUNDS=3)
+    monkeypatch.setattr("mcp_django.exchange.questions.MAX_ROUNDS", 3)
     created = tasks.start(client, "curious")
     for _ in range(3):
         [key] = tasks.get(client, created)["inputRequests"]
         tasks.update(client, created, **{key: named("a")})
     failed = tasks.get(client, created)
     assert failed["status"] == "failed"
-    assert "MAX_QUESTION_ROUNDS" in failed["statusMessage"]
+    assert failed["statusMessage"] == "More than 3 rounds of questions."
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

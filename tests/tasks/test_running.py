@@ -268,8 +268,8 @@ def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> Non
 
 
 @ONE
-def test_the_oldest_finished_tasks_give_way(client: Peer, configure: Configure) -> None:
-    configure(MAX_TASKS=5, MAX_OPEN_TASKS=2)
+def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.tasks.store._MAX_FINISHED", 3)
     created = [tasks.start(client, "add", a=number, b=0) for number in range(6)]
     kept = list(Task.objects.order_by("created_at").values_list("pk", flat=True))
     assert kept == [task["taskId"] for task in created[-4:]]
