@@ -1,6 +1,7 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
-# make test                linters, type checker, tests, and the official conformance suite
-# make matrix              the tests on each Python that is found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
+# make check               the everyday loop: linters, types, the import contract, and tests on SQLite over one transport
+# make test                everything: linters, the tests over each transport and on each database, clients, conformance
+# make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -15,33 +16,35 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# What is run once more on PostgreSQL and on MariaDB, where they listen on this machine.
-DATABASE_TESTS := $(addprefix tests/access/test_,attacks.py mcp_token.py ops.py switches.py tickets.py tokens.py) \
-	tests/resources tests/protocol/test_completion.py tests/prompts/test_admin.py \
-	tests/tools/test_actions.py tests/tools/test_action_failures.py tests/tools/test_action_files.py tests/tools/test_rows.py \
-	tests/tools/test_tables.py tests/tools/test_describe.py tests/tools/test_queries_page.py tests/tasks/test_processes.py \
-	tests/tasks/test_questions.py $(addprefix tests/push/test_,bulk.py changes.py live.py postgresql.py triggers.py unanswered.py visibility.py two_servers.py) \
-	tests/transports/test_cancellation.py tests/transports/test_resuming.py
 # Two processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
 # real clients run several at a time by themselves, so they come after.
 PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
 
-# What the tests of the matrix are: no processes that end, no other programs.
-CHECK_TESTS := $(PARALLEL) $(addprefix --ignore=tests/,end_to_end faults fuzz)
+# The everyday loop and the matrix: no processes that end, no other programs, one transport for each behaviour.
+CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=tests/,end_to_end faults)
 
-.PHONY: demo test matrix faults bench conformance conformance-server clean
+# Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo lint check test matrix faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
 
-test: $(VENV)/test.stamp
+lint: $(VENV)/test.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+check: lint
+	$(BIN)/pytest $(CHECK_TESTS)
+
+test: lint
 	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
 	$(BIN)/pytest tests/end_to_end/clients
-	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
-	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) $(DATABASE_TESTS)
+	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) -m every_database
+	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
 	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS)
 	$(BIN)/python -m tests.conformance
 

@@ -23,16 +23,16 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
-from mcp_django.middleware import skips_middleware, unknown_middleware
+from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options.model_mcp import ModelMCP, is_column
 from mcp_django.options.row_hooks import row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites
-from mcp_django.suggestions import nearest
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
+from mcp_django.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)
@@ -223,7 +223,8 @@ def _check_doors(site: MCPSite) -> Iterator[CheckMessage]:
         yield Warning(
             f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
             "or guard the site.",
-            hint="Do its work in MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it.",
+            hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
+            "it.",
             id="mcp_django.W002",
         )
 

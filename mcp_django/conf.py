@@ -6,7 +6,7 @@ What a deployment has no reason to change is a constant beside the code that use
 from __future__ import annotations
 
 import dataclasses
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -51,8 +51,9 @@ class Conf:
     QUEUE_PER_PRINCIPAL: int = 64
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
-    #: True: the ASGI door answers although MIDDLEWARE holds entries that it would skip. See ``routing``.
-    ASGI_DOOR: bool = False
+    #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See
+    #: ``routing``.
+    BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False
     #: The base of ``request.build_absolute_uri()`` where no request came in: on stdio, and before a push.
@@ -131,7 +132,7 @@ class Conf:
     #: After a change, the answer to a watched query is computed again at most once in this time.
     LIVE_SECONDS: float = 1.0
 
-    @property
+    @cached_property
     def page_bytes(self) -> int:
         """The longest page, which must fit into every message, since the rest can always be asked for."""
         return min(self.MAX_RESULT_BYTES, MAX_MESSAGE_BYTES)

@@ -67,6 +67,7 @@ def _is_secret_word(word: str) -> bool:
     return any(word == first + second for second, companions in _COMPANIONS.items() for first in companions)
 
 
+@lru_cache(maxsize=4_096)
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
     return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
 
@@ -83,7 +84,7 @@ def why_hidden(model: type[models.Model]) -> str | None:
         return f"{meta.swapped} stands in its place"
     if is_of_app(model, "mcp_django"):
         return "it holds the keys to the rest"
-    app = next((app for app in sorted(_HIDDEN_APPS) if is_of_app(model, app)), None)
+    app = min(_HIDDEN_APPS & {table._meta.app_label for table in _tables_of(model)}, default=None)
     if app is not None:
         return f"the app {app} keeps secrets, logs or histories"
     for ancestor in _tables_of(model):

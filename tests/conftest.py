@@ -4,11 +4,13 @@ import asyncio
 import os
 import signal
 import socket
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
 import hypothesis
 import pytest
+from pytest_django.plugin import blocking_manager_key
 
 from mcp_django import sites
 from mcp_django.access import overrides
@@ -30,14 +32,28 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("suite")
 
+#: The transports of each test that was collected.
+KNOWN = pytest.StashKey[dict[str, set[Any]]]()
+
 HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
 DUPLEX = ("websocket", "stdio")
 TRANSPORTS = (*HTTP, *DUPLEX)
 #: Those with headers and credentials of their own, which anybody may try.
 NETWORK = tuple(name for name in TRANSPORTS if name != "stdio")
+#: Tests that do not depend on the transport use one, where a request crosses from an event loop to a thread.
+ONE = "http-asgi"
+#: Attacks use one HTTP transport, and one connection on which both sides may send at any time.
+HTTP_AND_DUPLEX = (ONE, "websocket")
 #: Folders of tests that start processes or take their time, the slowest first.
 SLOW_FOLDERS = ("faults", "end_to_end", "fuzz", "tasks", "transports", "push")
 PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
+    parser.addoption(
+        "--one-transport", action="store_true", help=f"run each test over one transport, {ONE} where it knows that"
+    )
 
 
 def need(condition: bool, what: str) -> None:
@@ -62,23 +78,46 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """First the files that take long, so that no process is left alone with one at the end.
-
-    A database server is asked over the doors that differ in how they hold connections, and not over each transport.
-    """
-    if os.environ.get("TEST_DATABASE"):
-        left = {item for item in items if _transport_of(item) not in (None, "http-view-wsgi", "http-asgi")}
-        config.hook.pytest_deselected(items=list(left))
-        items[:] = [item for item in items if item not in left]
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """First the files that take long, so that no process is left alone with one at the end."""
+    known = session.stash[KNOWN] = defaultdict(set)
+    for item in items:
+        known[_name_of(item)].add(_transport_of(item))
+    left = {item for item in items if not _is_wanted(item, config)}
+    config.hook.pytest_deselected(items=list(left))
+    items[:] = [item for item in items if item not in left]
     last = len(SLOW_FOLDERS)
     turns = {name: turn for turn, name in enumerate(SLOW_FOLDERS)}
     items.sort(key=lambda item: next((turns[part] for part in item.path.parts if part in turns), last))
 
 
+def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
+    """Whether the test is run over its transport.
+
+    A database server is asked over the transports that differ in how they hold connections, and not over each.
+    """
+    transport = _transport_of(item)
+    if transport is None:
+        return True
+    if only := config.getoption("transport"):
+        return bool(transport == only)
+    if config.getoption("one_transport"):
+        return bool(transport == _first_transport(item))
+    return not os.environ.get("TEST_DATABASE") or transport in ("http-view-wsgi", ONE)
+
+
 def _transport_of(item: pytest.Item) -> Any:
     callspec = getattr(item, "callspec", None)
     return None if callspec is None else callspec.params.get("transport")
+
+
+def _first_transport(item: Any) -> str:
+    """The first transport that the test knows, in the order of preference."""
+    return min(item.session.stash[KNOWN][_name_of(item)], key=(ONE, "websocket", *TRANSPORTS).index)
+
+
+def _name_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -104,20 +143,28 @@ def django_db_modify_db_settings() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
-    """The test database, on a server that knows time zones, and emptied in the way that is fast there."""
-    from django.db import connection
+    """The test databases, on a server that knows time zones; each test leaves them with the rows of ``migrate``."""
+    from django.db import connection, connections
 
-    from tests.support.flushing import KeptRows
     from tests.support.mariadb import load_time_zones
-    from tests.support.postgresql import flush_by_delete
+    from tests.support.restoring import keep_as_migrated
 
-    if connection.vendor == "mysql":
-        with django_db_blocker.unblock():
-            load_time_zones()
-    elif connection.vendor == "postgresql":
-        flush_by_delete(connection)
     with django_db_blocker.unblock():
-        KeptRows(connection)
+        if connection.vendor == "mysql":
+            load_time_zones()
+        other = connections["other"].settings_dict
+        keep_as_migrated(["default", "other"] if other["NAME"] == other["TEST"]["NAME"] else ["default"])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: Any) -> None:
+    """The rows of its fixtures are there before the test opens the transaction that is rolled back."""
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begin_with
+
+    if "db" in item.fixturenames or "transactional_db" in item.fixturenames or item.get_closest_marker("django_db"):
+        with item.config.stash[blocking_manager_key].unblock():
+            begin_with(dict(rows for name, rows in OF_FIXTURES.items() if name in item.fixturenames))
 
 
 @pytest.fixture(scope="session")
@@ -130,7 +177,7 @@ def serving_loop() -> Iterator[LoopThread]:
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    """No test sees what another one left in memory, or its threads and connections."""
+    """No test sees the memory, threads or connections that another one left."""
     principals.clear()
     overrides.forget()
     before = set(sites._sites)
@@ -159,14 +206,20 @@ async def _close(hub: Any) -> None:
 
 @pytest.fixture
 def transport(request: pytest.FixtureRequest) -> str:
-    """One transport after the other; narrow with ``@pytest.mark.parametrize("transport", PUSHING)``."""
-    return str(getattr(request, "param", "http-asgi"))
+    """The transport of the test; others with a marker, or with ``@pytest.mark.parametrize("transport", PUSHING)``."""
+    return str(getattr(request, "param", ONE))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     named = any("transport" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize"))
     if "peers" in metafunc.fixturenames and not named:
-        metafunc.parametrize("transport", TRANSPORTS)
+        metafunc.parametrize("transport", _transports_of(metafunc.definition))
+
+
+def _transports_of(test: pytest.Item) -> tuple[str, ...]:
+    if test.get_closest_marker("every_transport"):
+        return TRANSPORTS
+    return HTTP_AND_DUPLEX if test.get_closest_marker("http_and_duplex") else (ONE,)
 
 
 @pytest.fixture
@@ -178,17 +231,34 @@ def peers(transport: str, transactional_db: None, serving_loop: LoopThread) -> I
 
 
 @pytest.fixture
-def users(transactional_db: None) -> Any:
-    from tests.support.data import make_users
-
-    return make_users()
+def rows_of_test(db: None) -> None:
+    """The database of rows that fixtures make: in a transaction, unless something of the test asks for none."""
 
 
 @pytest.fixture
-def flights(transactional_db: None) -> Any:
-    from tests.support.data import make_flights
+def made_users(rows_of_test: None) -> Any:
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begun_with
 
-    return make_flights()
+    return begun_with(*OF_FIXTURES["made_users"])
+
+
+@pytest.fixture
+def users(made_users: Any) -> Any:
+    return made_users
+
+
+@pytest.fixture
+def made_flights(rows_of_test: None) -> Any:
+    from tests.support.data import OF_FIXTURES
+    from tests.support.restoring import begun_with
+
+    return begun_with(*OF_FIXTURES["made_flights"])
+
+
+@pytest.fixture
+def flights(made_flights: Any) -> Any:
+    return made_flights
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from django.db import transaction
 from django.test import TestCase, TransactionTestCase
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django import MCPSite, tool
 from mcp_django.exceptions import ToolError
 from mcp_django.test import MCPClient, ProtocolError
 from tests.support.data import make_flights
@@ -248,6 +251,34 @@ def test_a_list_that_changes_is_told_of(db: None, revision: str) -> None:
         clerk.user_permissions.add(Permission.objects.get(codename="view_airline"))
 
         assert client.wait_for("notifications/resources/list_changed") is not None
+
+
+def test_a_site_of_ones_own_reads_the_headers_of_the_client(db: None) -> None:
+    class Tenants(MCPSite):
+        @contextmanager
+        def call_context(self, request: Any) -> Iterator[None]:
+            request.tenant = request.headers["X-Tenant"]
+            yield
+
+    tenants = Tenants("tenants of a test")
+
+    @tool(site=tenants, read_only=True)
+    def tenant(request: Any) -> list[str]:
+        """Name the tenant."""
+        return [request.tenant, request.mcp.principal.user.username]
+
+    clerk = User.objects.create_user("clerk")
+
+    with MCPClient(clerk, site=tenants, headers={"X-Tenant": "north"}) as client:
+        assert client.call("tenant").structured == ["north", "clerk"]
+
+
+def test_a_client_that_is_closed_says_so(root: User) -> None:
+    with MCPClient(root) as client:
+        client.list_tools()
+
+    with pytest.raises(ConnectionError, match="This client is closed"):
+        client.list_tools()
 
 
 def test_what_does_not_come_is_named(root: User) -> None:

@@ -1,4 +1,4 @@
-"""What a handler may raise, and what its client is told of it: the table of docs/reference-imports.md."""
+"""The exceptions that a handler may raise, and what its client gets: the table of docs/reference-imports.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ERRORS: list[tuple[Exception, int, str]] = [
 
 
 class Raising:
-    """Handlers of each kind, which raise what they are told to."""
+    """Handlers of each kind, which raise the exception of the test."""
 
     def __init__(self, declared: Declared, user: User) -> None:
         self.error: Exception = ValueError("secret")
@@ -115,6 +115,11 @@ def test_a_resource_that_refuses_gives_an_error_with_the_text(raising: Raising, 
 def test_a_resource_with_variables_says_that_there_is_nothing(raising: Raising, error: Exception) -> None:
     assert raising.error_of(error, *TEMPLATE).reason == "RESOURCE_NOT_FOUND"
     assert raising.error_of(error, *RESOURCE).reason == "INTERNAL_ERROR"
+
+
+@pytest.mark.parametrize("place", [RESOURCE, TEMPLATE])
+def test_a_resource_that_finds_a_value_wrong_says_only_that_it_failed(raising: Raising, place: Any) -> None:
+    assert raising.error_of(ValidationError("secret"), *place).reason == "INTERNAL_ERROR"
 
 
 @pytest.mark.parametrize("error", [error for error, _ in REFUSALS])

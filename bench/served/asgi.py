@@ -1,4 +1,4 @@
-"""The ASGI application: our door for HTTP and WebSocket, with Django behind it; and Channels' own echo."""
+"""The ASGI application: our application for HTTP and WebSocket, with Django behind it; and Channels' own echo."""
 
 import os
 

@@ -270,8 +270,9 @@ def _principal(user: Any, auth: Any) -> Principal:
 
     if not getattr(user, "is_active", True):
         raise Unauthenticated("The user is inactive.", f'{CHALLENGE}, error="invalid_token"')
-    token_id = auth.pk if isinstance(auth, AccessToken) else None
-    return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth, token_id)
+    if isinstance(auth, AccessToken):
+        return Principal(user, frozenset(auth.scopes), auth, auth.pk)
+    return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 
 @lru_cache(maxsize=8)

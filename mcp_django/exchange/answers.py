@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from mcp_django.protocol.errors import InvalidParams
 from mcp_django.types import JSON
 
 
+@dataclass(slots=True, eq=False)
 class Answers:
     """The answers of one request so far, over all the runs of its handler.
 
@@ -20,18 +22,11 @@ class Answers:
     answers came with a first request, and count only for questions that are not ``trusted``.
     """
 
-    def __init__(
-        self,
-        vouched: Mapping[str, Sequence[Any]] | None = None,
-        claimed: Mapping[str, Any] | None = None,
-        *,
-        redeemed: bool = False,
-    ) -> None:
-        self.vouched: dict[str, Sequence[Any]] = dict(vouched or {})
-        self.claimed: dict[str, Any] = dict(claimed or {})
-        #: Whether an answer that may be used once is used now.
-        self.redeemed = redeemed
-        self._counted = 0
+    vouched: dict[str, Sequence[Any]] = field(default_factory=dict)
+    claimed: dict[str, Any] = field(default_factory=dict)
+    #: Whether an answer that may be used once is used now.
+    redeemed: bool = False
+    _counted: int = 0
 
     def begin(self) -> None:
         """Count the questions of the next run from one."""

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from mcp_django.db.interrupts import Interruptible
 
 
+@dataclass(slots=True, weakref_slot=True, eq=False)
 class Cancellation:
     """Says whether a request is to stop. The transport sets it; the handler and the writer read it."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_lock", "cancelled", "expired", "queries")
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[], object]] = []
-        #: The database connections that work for the request.
-        self.queries = Interruptible()
-        #: Whether the request took too long. Its client then still waits for an answer.
-        self.expired = False
+    cancelled: bool = False
+    #: Whether the request took too long. Its client then still waits for an answer.
+    expired: bool = False
+    #: The database connections that work for the request.
+    queries: Interruptible = field(default_factory=Interruptible)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _callbacks: list[Callable[[], object]] = field(default_factory=list)
 
     def cancel(self) -> None:
         """The client has given the request up."""

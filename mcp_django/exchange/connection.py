@@ -35,11 +35,26 @@ class Session(Protocol):
         """Forget the subscription. An unknown URI is no error."""
 
 
+class RequestHeaders(Protocol):
+    """The HTTP headers of a request, by lower-case name."""
+
+    @property
+    def repeated(self) -> Collection[str]:
+        """The names of the headers that were sent more than once."""
+
+    def get(self, name: str) -> str | None: ...
+
+    def decoded(self, name: str) -> str | None:
+        """The value that a header stands for, which may be encoded; None where it is absent or malformed."""
+
+
 class Connection(Protocol):
     """What a transport offers to a handler beside the answer."""
 
     #: Whether notifications can be delivered on it.
     push: bool
+    #: The headers that must repeat what the body of a modern request says; None where a request has none.
+    headers: RequestHeaders | None = None
 
     @property
     def can_ask(self) -> bool:

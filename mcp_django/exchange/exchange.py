@@ -29,7 +29,7 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import RequestId, is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params, question_params
-from mcp_django.protocol.revisions import NEWEST, Era, era_of
+from mcp_django.protocol.revisions import ERAS, LEGACY, NEWEST, Era
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Exchange:
 
     @property
     def era(self) -> Era:
-        return era_of(self.revision)
+        return ERAS.get(self.revision, LEGACY)
 
     @property
     def cancelled(self) -> bool:

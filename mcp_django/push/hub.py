@@ -259,7 +259,8 @@ class Hub:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        while True:
+        # A TaskGroup whose task fails while the group is being cancelled raises the failure, and not the cancellation.
+        while not self._closed:
             await self._woken.wait()
             self._woken.clear()
             with self._inbox_lock:

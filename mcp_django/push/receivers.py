@@ -45,6 +45,7 @@ class Watch:
     def __init__(self) -> None:
         self._lock = RLock()
         self._connecting = self._connected = False
+        self._watched: set[Model] = set()
         self._targets: dict[Model, list[Target]] = {}
         self._throughs: set[Model] = set()
         #: Sender → the labels of models whose rows are changed, without a signal, when one of its rows is deleted.
@@ -89,14 +90,14 @@ class Watch:
         return self._targets.get(model, ())
 
     def refresh(self, **kwargs: Any) -> None:
-        """Watch the models that are exposed now, after a registration."""
-        if self._connected:
+        """Watch the models that are exposed now, where a registration has changed which those are."""
+        if self._connected and self.models() != self._watched:
             self._disconnect()
             self._connect()
 
     def _connect(self) -> None:
-        self._targets, self._throughs = {}, set()
-        for model in self.models():
+        self._watched, self._targets, self._throughs = self.models(), {}, set()
+        for model in self._watched:
             for sender, attribute in _family(model):
                 targets = self._targets.setdefault(sender, [])
                 target = (model._meta.label_lower, attribute)

@@ -14,7 +14,7 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.filters import filter_condition
@@ -22,8 +22,8 @@ from mcp_django.resources.measures import GroupColumn, Measure, group_of, measur
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import within_bytes, write_rows
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 #: The schema of the tool allows no more than these.
 MAX_GROUP_BY = 5
@@ -150,7 +150,7 @@ def smallest_group(rights: ModelRights) -> int:
     """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
     model_mcp, request = rights.model_mcp, rights.rights.request
     shows_none: int | None = sys.maxsize
-    own = ask(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
+    own = call_hook(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 

@@ -14,7 +14,7 @@ from django.db import connections, models
 from django.db.models import Q
 
 from mcp_django.compat.connections import has_uuid_type, integer_range
-from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
+from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
 from mcp_django.db import reading
 from mcp_django.resources import catalog, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
@@ -65,15 +65,15 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
 def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
     function = template.complete.get(name)
     if function is None:
-        return nothing
+        return suggest_nothing
     what = f"{name} of {template.uri}"
-    return lambda typed, arguments: asked(function, exchange.request, typed, arguments, what)
+    return lambda typed, arguments: suggested_by(function, exchange.request, typed, arguments, what)
 
 
 def _of_parameter(model: ModelRights, name: str, column: Column | None) -> Completer:
     if column is not None:
         return lambda typed, _: complete_value(model, column, typed)
-    return partial(_orders, model) if name == "order_by" else nothing
+    return partial(_orders, model) if name == "order_by" else suggest_nothing
 
 
 def _app_labels(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:

@@ -23,8 +23,8 @@ from mcp_django.resources.fields import split_path
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
 from mcp_django.resources.parsing import check_length
 from mcp_django.resources.policy import ModelRights
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 #: How a number of related rows may be compared.
 COMPARISONS: Mapping[str, Any] = {

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.content import write_annotations
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
 
@@ -57,7 +57,7 @@ class FunctionResource:
         moment = (
             None
             if function is None
-            else ask(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
+            else call_hook(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
         )
         if annotations := write_annotations(**self.annotations, last_modified=moment):
             described["annotations"] = annotations

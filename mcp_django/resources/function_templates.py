@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, Per
 from django.http import Http404
 
 from mcp_django.access.permissions import has_permission
-from mcp_django.completion import Function
+from mcp_django.completion import CompletionFunction
 from mcp_django.content import write_annotations
 from mcp_django.resources.function import check_annotations, contents
 from mcp_django.types import JSON
@@ -54,7 +54,7 @@ class FunctionTemplate:
     permission: str = ""
     #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    complete: Mapping[str, Function] = field(default_factory=dict)
+    complete: Mapping[str, CompletionFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         scheme = _SCHEME.match(self.uri)

@@ -33,7 +33,7 @@ from mcp_django.resources.kinds import (
     Kind,
 )
 from mcp_django.resources.policy import ModelRights
-from mcp_django.suggestions import unknown_name
+from mcp_django.unknown_names import unknown_name
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)

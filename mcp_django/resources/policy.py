@@ -18,7 +18,7 @@ from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.options.row_hooks import shows_every_row
 from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
@@ -218,7 +218,7 @@ class ModelRights:
 
     def ask_hook(self, hook: str, default: Any) -> Any:
         """The result of a ``get_…`` of the ModelMCP; ``default`` if it fails."""
-        return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
+        return call_hook(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
 
     @cached_property
     def filter_names(self) -> frozenset[str] | None:

@@ -13,7 +13,7 @@ from django.db import models
 from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.resources import keyset, ordering, selection
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
@@ -73,7 +73,8 @@ class _RecordPlan:
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
     after: list[Any] | None
-    digest: str
+    #: Its digest names the query in a cursor.
+    identity: tuple[Any, ...]
 
     def place_of(self, row: Sequence[Any]) -> list[Any]:
         """The row's values of the order, after which the next row comes."""
@@ -105,7 +106,7 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     cursor = None
     if kept and (more or kept < len(found)):
         cursor = keyset.make_cursor(
-            plan.place_of(found[kept - 1]), plan.digest, rights.rights.request.mcp.principal.key
+            plan.place_of(found[kept - 1]), keyset.query_digest(*plan.identity), rights.rights.request.mcp.principal.key
         )
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
@@ -139,15 +140,15 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
         queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
         queryset = queryset.filter(search_condition(rights, query.search))
-    digest = keyset.query_digest(
-        rights.label, query.filter, query.search, [order.name for order in orders], rights.rights.site.name
-    )
+    names = [order.name for order in orders]
+    identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
     if query.cursor is not None:
+        digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
     outputs = selection.outputs(rights, query.fields)
-    return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, digest)
+    return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -250,7 +251,7 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
         instance = instances.get(row[0])
         for index, output in computed.items():
             read = partial(output.read, instance)
-            row[index] = None if instance is None else ask(read, None, f"{rights.label}.{output.name}")
+            row[index] = None if instance is None else call_hook(read, None, f"{rights.label}.{output.name}")
 
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
@@ -313,13 +314,15 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {str(obj.pk) for obj in reading.fetch(queryset) if ask(partial(may_view, request, obj), False, name)}
+        return {
+            str(obj.pk) for obj in reading.fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)
+        }
     return {str(key) for key in reading.fetch(queryset.values_list("pk", flat=True))}
 
 
 def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
     obj = next(iter(reading.fetch(queryset[:1])), None)
     model_mcp = rights.model_mcp
-    return obj is not None and ask(
+    return obj is not None and call_hook(
         lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
     )

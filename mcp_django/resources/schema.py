@@ -6,7 +6,7 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column, Computed
@@ -88,7 +88,7 @@ def record_fields(rights: ModelRights) -> list[str]:
         return []
     nothing: JSON = {}
     name = getattr(cls, "__name__", repr(cls))
-    schema = ask(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
+    schema = call_hook(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
     return list(schema.get("properties", ()))
 
 

@@ -30,8 +30,8 @@ from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializer_values import write_value
 from mcp_django.resources.sources import Lead, follow
 from mcp_django.secrets import is_secret_name
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]

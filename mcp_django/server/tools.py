@@ -1,16 +1,18 @@
 """tools/list and tools/call.
 
-A list is read anew, by whatever process: who was told that it has changed is given the new one.
+A list is always computed anew, in every process, so that a client that was notified of a change gets the new list.
 """
 
 from __future__ import annotations
 
 from mcp_django.access.authentication import renew_principal
 from mcp_django.exceptions import MissingCapability
+from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
 from mcp_django.tools import catalog
+from mcp_django.tools.mirrored import find_mismatch
 from mcp_django.tools.results import error_result
 from mcp_django.types import JSON
 
@@ -21,7 +23,10 @@ def list_tools(exchange: Exchange) -> JSON:
 
 
 def call_tool(exchange: Exchange) -> JSON:
-    """Run a tool. Its own failures are ``isError`` results; a name the principal may not use does not exist."""
+    """Run a tool. Its own failures are results with ``isError``.
+
+    For the client, a tool that the principal may not use does not exist.
+    """
     tool = catalog.find(exchange, exchange.params["name"])
     if tool is None:
         raise ToolNotFound(exchange.params["name"])
@@ -31,3 +36,13 @@ def call_tool(exchange: Exchange) -> JSON:
         if exchange.era.enveloped:
             raise
         return error_result(error.message)
+
+
+def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
+    """Raises HeaderMismatch if a header does not repeat an argument as the tool's schema demands."""
+    name = exchange.params.get("name")
+    mirrored = catalog.mirrored(exchange, name)
+    mismatch = find_mismatch(headers, mirrored, exchange.params.get("arguments")) if mirrored else None
+    # For the client, a tool that the principal may not use does not exist, so its headers are never wrong.
+    if mismatch is not None and catalog.exists(exchange, str(name)):
+        raise mismatch

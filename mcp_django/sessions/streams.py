@@ -23,7 +23,7 @@ from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, StreamEvent
 from mcp_django.protocol.errors import SessionNotFound
-from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.jsonrpc import RequestId, encode
 
 if TYPE_CHECKING:
     from mcp_django.sessions.store import StoredSession
@@ -39,7 +39,7 @@ def _lease() -> timedelta:
     return timedelta(seconds=max(30.0, 10 * get_conf().SWEEP_SECONDS))
 
 
-def open_stream(session_key: str, request_id: int | str) -> str:
+def open_stream(session_key: str, request_id: RequestId) -> str:
     """The key of a new stream, empty if its session has ended. Expired streams are cleared away."""
     now = timezone.now()
     kept = timedelta(seconds=_KEPT_SECONDS)
@@ -100,7 +100,7 @@ class Rest:
     events: list[tuple[int, str]]
     ended: bool
     lost: bool
-    request_id: int | str
+    request_id: RequestId
 
 
 def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:

@@ -24,7 +24,7 @@ _STATUS = {
 
 
 def task_json(task: Task) -> JSON:
-    """The Task of the specification, without what only its status has."""
+    """The Task of the specification, without the members that only some statuses have."""
     value: JSON = {
         "taskId": task.key,
         "status": _STATUS[Task.State(task.state)],
@@ -37,7 +37,7 @@ def task_json(task: Task) -> JSON:
 
 
 def detailed(task: Task) -> JSON:
-    """The DetailedTask: with the result, the error, or the questions that are open."""
+    """The DetailedTask: a Task with its result, its error, or its open questions."""
     value = task_json(task)
     match task.state:
         case Task.State.COMPLETED:
@@ -48,7 +48,7 @@ def detailed(task: Task) -> JSON:
             questions = TaskQuestion.objects.filter(task=task.key, answer=None).values_list("key", "request")
             value["inputRequests"] = {key: from_json(request) for key, request in questions}
             if not value["inputRequests"]:
-                # Answered since the task was read, and about to run.
+                # The questions were answered after the task was read, and the task is about to run.
                 return {**task_json(task), "status": "working"}
     return value
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from mcp_django.exchange.scopes import ACTIONS, READ
@@ -53,7 +54,7 @@ class BaseTool(ABC):
     #: What the agent is told when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."
 
-    @property
+    @cached_property
     def scope(self) -> str:
         """The scope that a token needs for the tool."""
         return READ if self.annotations.read_only else ACTIONS

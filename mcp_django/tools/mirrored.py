@@ -7,14 +7,19 @@ schema breaks a rule of that page, so we refuse such a schema when the tool is d
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.json_schema.schemas import subschemas
+from mcp_django.protocol.errors import HeaderMismatch
 from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.connection import RequestHeaders
 
 KEYWORD = "x-mcp-header"
 
@@ -25,6 +30,7 @@ MAX_INTEGER = 2**53 - 1
 # mistaken for a hyphen.
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^`|~-]{1,100}")
 _TYPES = frozenset({"string", "integer", "boolean"})
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +94,41 @@ def _problem(name: Any, node: JSON) -> str:
     if node["type"] == "integer" and any(isinstance(it, int) and abs(it) > MAX_INTEGER for it in bounds):
         return "allows integers beyond ±(2^53-1), which some clients cannot write exactly"
     return ""
+
+
+def find_mismatch(headers: RequestHeaders, mirrored: Iterable[Mirrored], arguments: Any) -> HeaderMismatch | None:
+    """Where an ``Mcp-Param-*`` header does not say what the argument says that it repeats.
+
+    An argument that is null or absent has no header, nor has one that no header could say. A header that no argument
+    names is ignored.
+    """
+    for argument in mirrored:
+        title, value = argument.header, argument.value_in(arguments)
+        if problem := _difference(headers, title.lower(), value):
+            where = ".".join(("arguments", *argument.path))
+            return HeaderMismatch(f"The header {title} {problem}: it repeats {where} of the body.", header=title)
+    return None
+
+
+def _difference(headers: RequestHeaders, name: str, value: Any) -> str:
+    if headers.get(name) is None:
+        return "is missing" if isinstance(value, str | bool | int | float) else ""
+    if name in headers.repeated:
+        return "stands twice"
+    if value is None:
+        return "stands for what is not given"
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
+        # A gateway that reads it as a float reads another number.
+        return f"cannot say an integer beyond ±{MAX_INTEGER}"
+    return "" if _says(headers.decoded(name), value) else "differs from the body"
+
+
+def _says(decoded: str | None, value: Any) -> bool:
+    """Whether a header's value is that of the body: numbers as numbers, ``true`` and ``false``, text as it is."""
+    if isinstance(value, bool):
+        return decoded == ("true" if value else "false")
+    if not isinstance(value, int | float):
+        return bool(decoded == value)
+    if decoded is None or not _NUMBER.fullmatch(decoded):
+        return False
+    return Decimal(decoded) == Decimal(str(value))

@@ -15,10 +15,10 @@ from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.ordering import MAX_ORDERS
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
-from mcp_django.suggestions import unknown_name
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange

@@ -27,7 +27,7 @@ from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.jsonrpc import decode, encode
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
-from mcp_django.transports.conversation import DuplexConversation
+from mcp_django.transports.duplex import Connection
 from mcp_django.types import JSON
 from mcp_django.workers import Workers, working_with
 
@@ -106,15 +106,17 @@ class InProcess:
         self._workers = WaitingThread(self._arrived.put)
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
-        self._conversation: DuplexConversation
+        self._conversation: Connection
         began: Future[None] = Future()
         self._thread = threading.Thread(target=self._serve, args=(began,), name="mcp_django test", daemon=True)
         self._thread.start()
         began.result(_BEGIN_SECONDS)
 
     def send(self, message: JSON) -> None:
-        """Send a message to the server."""
+        """Send a message to the server. Raises Ended."""
         _check_no_loop()
+        if not self._thread.is_alive():
+            raise Ended("This client is closed.")
         publish_changes()
         value = decode(encode(message))
         with working_with(self._workers):
@@ -177,7 +179,7 @@ class InProcess:
 
     async def _converse(self, began: Future[None]) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        self._conversation = DuplexConversation(self._site, self._principal, self._request, self._write, self._ended)
+        self._conversation = Connection(self._site, self._principal, self._request, self._write, self._ended)
         hub = get_hub()
         began.set_result(None)
         await self._end.wait()

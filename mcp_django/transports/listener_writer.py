@@ -1,15 +1,16 @@
-"""What writes to a lasting connection for its listeners, in the turns that the hub's delivery gives it."""
+"""Writing to a lasting connection for one of its listeners, in the turns that the hub's delivery gives it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import Listener
 
 if TYPE_CHECKING:
-    from mcp_django.transports.conversation import DuplexConversation
+    from mcp_django.transports.duplex import Connection
 
 
 class ListenerWriter:
@@ -18,38 +19,39 @@ class ListenerWriter:
     Where the server ends it, its ``completion`` follows.
     """
 
-    __slots__ = ("_acknowledgement", "_completion", "_conversation", "_end", "_is_left", "_task", "listener")
+    __slots__ = ("_acknowledgement", "_completion", "_connection", "_end", "_hub", "_is_left", "_task", "listener")
 
     def __init__(
         self,
-        conversation: DuplexConversation,
+        connection: Connection,
         listener: Listener,
         acknowledgement: bytes = b"",
         completion: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.listener = listener
-        self._conversation = conversation
+        self._connection = connection
+        self._hub = get_hub()
         self._acknowledgement = acknowledgement
         self._completion = completion
         #: The task that writes now.
         self._task: asyncio.Task[Any] | None = None
         self._is_left = False
         self._end: asyncio.Future[None] | None = None
-        conversation.writers.add(self)
+        connection.writers.add(self)
         listener.write_to(self)
         if acknowledgement:
             self.wake()
 
     def wake(self) -> None:
         if self._task is None:
-            self._conversation.hub.delivery.add(self)
+            self._hub.delivery.add(self)
 
     async def flush(self) -> None:
-        """Write what is pending; what comes meanwhile too."""
-        if self._task is not None or self not in self._conversation.writers:
+        """Write the pending messages, and those that come meanwhile."""
+        if self._task is not None or self not in self._connection.writers:
             return
         self._task = asyncio.current_task()
-        listener, write = self.listener, self._conversation.write
+        listener, write = self.listener, self._connection.write
         try:
             acknowledgement, self._acknowledgement = self._acknowledgement, b""
             if acknowledgement and not listener.abandoned:
@@ -67,12 +69,12 @@ class ListenerWriter:
                 raise
         except Exception as error:  # noqa: BLE001 - the connection tells of it
             self._give_up()
-            self._conversation.crash(error)
+            self._connection.crash(error)
         finally:
             self._task = None
 
     async def _finish(self) -> None:
-        self._conversation.hub.remove(self.listener)
+        self._hub.remove(self.listener)
         if self._completion is not None:
             await self._completion()
         self._over()
@@ -92,10 +94,19 @@ class ListenerWriter:
 
     def _give_up(self) -> None:
         self.listener.abandon()
-        self._conversation.hub.remove(self.listener)
+        self._hub.remove(self.listener)
         self._over()
 
     def _over(self) -> None:
-        self._conversation.writers.discard(self)
+        self._connection.writers.discard(self)
         if self._end is not None and not self._end.done():
             self._end.set_result(None)
+
+
+async def close_writers(
+    writers: Iterable[ListenerWriter], seconds: float, tasks: Iterable[asyncio.Future[None]] = ()
+) -> None:
+    """Close the writers, and wait no longer than ``seconds`` until they and the tasks have come to their end."""
+    ends = {writer.close() for writer in list(writers)}.union(tasks)
+    if ends:
+        await asyncio.wait(ends, timeout=seconds)

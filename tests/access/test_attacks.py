@@ -18,13 +18,16 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken, Session, Tool
 from mcp_django.push.subscriptions import watch
-from mcp_django.transports.http.core import Conversation
-from mcp_django.transports.http.incoming import Headers, Incoming
+from mcp_django.transports.http.endpoint import EndpointView
+from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.messages import HTTPRequest
 from tests.shop.models import Locker, Person, Visit
 from tests.support.asking import DirectPeer, request_of, rights_on
 from tests.support.data import make_flights, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
+
+pytestmark = pytest.mark.every_database
 
 Admin: Any = admin.ModelAdmin
 
@@ -256,9 +259,9 @@ def test_keeping_a_token_that_was_revoked_while_it_was_being_read(root: DirectPe
 def test_counting_as_another_caller_by_another_spelling(db: None, header: str) -> None:
     request = MCPRequest(path="/mcp", scheme="http", meta={"HTTP_AUTHORIZATION": header}, attributes={})
 
-    conversation = Conversation(site, Incoming("POST", Headers(request.META), b"{}", request))
+    view = EndpointView(site, HTTPRequest("POST", Headers(request.META), b"{}", request))
 
-    assert conversation.principal_key == "t0ken"
+    assert view.principal_key == "t0ken"
 
 
 # Size and work.

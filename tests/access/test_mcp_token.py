@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from mcp_django.models import AccessToken, digest
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 
 
 @pytest.fixture(autouse=True)

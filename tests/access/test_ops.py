@@ -1,4 +1,4 @@
-"""Ops work with the flights that leave from JFK: no other row is reached, through whatever door."""
+"""Ops work with the flights that leave from JFK: no other row is reached, over whatever transport."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from demo_project.flights.models import Disruption, Flight
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Peer, Peers
+
+pytestmark = pytest.mark.every_database
 
 JFK = [1, 4, 7, 10]
 

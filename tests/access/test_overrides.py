@@ -11,7 +11,7 @@ from mcp_django import site
 from mcp_django.access.overrides import Override, Overrides
 from mcp_django.models import Tool
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 
 
 def test_overrides_and_their_groups_are_read_with_one_query(django_assert_num_queries: Any) -> None:

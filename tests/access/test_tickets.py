@@ -26,6 +26,8 @@ from tests.support.loop import LoopThread
 from tests.support.peers import Answered, HTTPPeer, Message, Peers, Socket, meta
 from tests.support.raw import error
 
+pytestmark = pytest.mark.every_database
+
 over_http = pytest.mark.parametrize("transport", HTTP)
 in_one_way = pytest.mark.parametrize("transport", ["http-asgi"])
 
@@ -351,7 +353,7 @@ def test_one_token_cannot_fill_the_table(users: Users) -> None:
         tickets.redeem(given[0])
 
 
-def test_two_sockets_that_race_for_a_ticket_are_one(users: Users) -> None:
+def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, users: Users) -> None:
     ticket = ticket_of(users.admin)
     start = threading.Barrier(8)
 

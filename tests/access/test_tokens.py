@@ -20,6 +20,8 @@ from mcp_django.models import AccessToken, digest
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
 
+pytestmark = pytest.mark.every_database
+
 CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
 
 http_only = pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])

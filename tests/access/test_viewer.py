@@ -11,6 +11,8 @@ from mcp_django.conf import get_conf
 from tests.support.asking import errors_of
 from tests.support.peers import MODERN, Peer
 
+pytestmark = pytest.mark.http_and_duplex
+
 MODELS = ["flights.airline", "flights.airport", "flights.flight"]
 
 

@@ -21,6 +21,11 @@ def has_data() -> bool:
         return False
 
 
+@pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Servers in other processes read it."""
+
+
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``manage.py demo`` sets up, to be copied and not to be written to."""

@@ -27,7 +27,7 @@ POOLED = f"""
 DATABASES["default"]["OPTIONS"] = {{"pool": {{"min_size": 1, "max_size": {CONNECTIONS}, "timeout": 60}}}}
 MCP = {{"QUEUE": 1000, "QUEUE_PER_PRINCIPAL": 1000, "REQUEST_SECONDS": 120, "KEEPALIVE_SECONDS": 3600}}
 """
-#: What makes the door leave the endpoint to Django, and asks the database in the thread of each request, before its
+#: Makes our application leave the endpoint to Django, and asks the database in the thread of each request, before its
 #: answer and after.
 MIDDLEWARE = """
 from django.contrib.auth.models import User
@@ -41,7 +41,7 @@ def asking(get_response):
     return handle
 """
 #: The flight that is watched, and changed, in each case.
-FLIGHTS = {"door": 1, "django": 6}
+FLIGHTS = {"application": 1, "django": 6}
 FOUND = 2
 
 
@@ -74,7 +74,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, st
         yield settings, made.split()[-1]
 
 
-@pytest.fixture(params=["door", "django"])
+@pytest.fixture(params=["application", "django"])
 def pooled(request: pytest.FixtureRequest, database: tuple[str, str], tmp_path: Path) -> Pooled:
     (tmp_path / "asking.py").write_text(MIDDLEWARE)
     more = 'MIDDLEWARE = [*MIDDLEWARE, "asking.asking"]' if request.param == "django" else ""

@@ -36,9 +36,9 @@ def talk(mode: str, users: Any, serving_loop: LoopThread) -> Talk[Any]:
     headers = {"Authorization": f"Bearer {token_of(users.admin)}"}
 
     async def run(conversation: Callable[[Client], Awaitable[T]]) -> T:
-        door = httpx2.ASGITransport(application)
+        transport = httpx2.ASGITransport(application)
         async with (
-            httpx2.AsyncClient(transport=door, headers=headers, base_url="http://localhost") as http_client,
+            httpx2.AsyncClient(transport=transport, headers=headers, base_url="http://localhost") as http_client,
             Client(streamable_http_client("http://localhost/mcp", http_client=http_client), mode=mode) as client,
         ):
             return await conversation(client)

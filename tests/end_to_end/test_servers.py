@@ -23,22 +23,22 @@ from tests.end_to_end.servers import ROOT, Served, demo, wait_for
 from tests.support import schemas
 from tests.support.peers import MODERN, Message, meta
 
-#: The server, and what answers: the ASGI door, or a view behind Django's own handler.
+#: The server, and what answers: our ASGI application, or a view behind Django's own handler.
 SERVERS = [
-    ("daphne", "door"),
-    ("uvicorn", "door"),
-    ("hypercorn", "door"),
-    ("granian", "door"),
-    ("gunicorn", "door"),
+    ("daphne", "application"),
+    ("uvicorn", "application"),
+    ("hypercorn", "application"),
+    ("granian", "application"),
+    ("gunicorn", "application"),
     ("hypercorn", "django"),
 ]
 #: Django's own handler has none.
 with_sockets = pytest.mark.parametrize(
-    "server", [case for case in SERVERS if case[1] == "door"], ids=" ".join, indirect=True, scope="module"
+    "server", [case for case in SERVERS if case[1] == "application"], ids=" ".join, indirect=True, scope="module"
 )
 #: A stream that is idle writes nothing for an hour, so that no write can find out that its client has gone.
 SETTINGS = 'MCP = {"KEEPALIVE_SECONDS": 3600, "MAX_LISTENS": 1}'
-#: Middleware that the door does not know makes it leave the endpoint to Django.
+#: Middleware that our application does not know makes it leave the endpoint to Django.
 BEHIND_DJANGO = 'MIDDLEWARE = [*MIDDLEWARE, "django.middleware.cache.FetchFromCacheMiddleware"]'
 
 LEGACY = "2025-11-25"
@@ -58,12 +58,12 @@ def documented(server: str) -> list[str]:
 
 @pytest.fixture(scope="module", params=SERVERS, ids=" ".join)
 def server(request: pytest.FixtureRequest, demo_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    name, door = request.param
-    folder = tmp_path_factory.mktemp(f"{name}_{door}".replace(" ", "_"))
+    name, answers = request.param
+    folder = tmp_path_factory.mktemp(f"{name}_{answers}".replace(" ", "_"))
     shutil.copytree(demo_data, folder, dirs_exist_ok=True)
-    settings = f"{SETTINGS}\n{BEHIND_DJANGO}" if door == "django" else SETTINGS
+    settings = f"{SETTINGS}\n{BEHIND_DJANGO}" if answers == "django" else SETTINGS
     with demo(folder, settings).served(name, documented(name)) as served:
-        yield served, (folder / "token").read_text().strip(), door
+        yield served, (folder / "token").read_text().strip(), answers
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Requests are answered in other threads."""
+
+
+@pytest.fixture
 def served(
     transport: str,
     users: Any,

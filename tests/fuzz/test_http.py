@@ -19,6 +19,8 @@ from tests.fuzz.seeds import World, http_headers, messages, replies, requests
 from tests.fuzz.served import Served
 from tests.support.base import REVISIONS
 
+pytestmark = pytest.mark.slow
+
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 TYPES = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")]

@@ -16,7 +16,7 @@ from tests.fuzz.served import Served
 from tests.fuzz.talking import Talk
 from tests.fuzz.test_http import LATIN, VALUES, spoilt_headers
 
-pytestmark = pytest.mark.parametrize("transport", ["websocket"])
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("transport", ["websocket"])]
 
 _POLICY = 1008
 _OFFERS = [[], ["mcp"], ["mcp", "x"], ["x"], [""], ["MCP"], ["mcp", "mcp"]]

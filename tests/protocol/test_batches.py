@@ -1,15 +1,19 @@
-"""Several messages in one body or frame, as the revisions up to 2025-03-26 have them."""
+"""Several messages in one body or frame, which the revisions up to 2025-03-26 allow."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from tests.conftest import DUPLEX, HTTP
+from tests.support.declared import Declared
 from tests.support.peers import DuplexPeer, HTTPPeer, Peer, meta
 from tests.support.raw import Raw, error, send_raw, send_unanswered
+
+pytestmark = pytest.mark.every_transport
 
 BATCHED = ("2024-11-05", "2025-03-26")
 UNBATCHED = ("2025-06-18", "2025-11-25")
@@ -155,3 +159,25 @@ def test_a_batch_may_subscribe_in_its_session(admin: Peer, revision: str, flight
 
     assert raw.message == [pong(1), pong(2)]
     assert watching.uris(1) == [uri]
+
+
+@pytest.mark.parametrize("transport", DUPLEX)
+def test_a_question_may_be_answered_in_a_batch(admin: DuplexPeer, declared: Declared) -> None:
+    declared.tool(working_folder, read_only=True)
+    admin.capabilities = {"roots": {}}
+    connection = admin.connection("2025-03-26")
+    connection.send({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "working_folder"}})
+    question = connection.loop.run(asyncio.wait_for(connection.notifications.get(), 30))
+    roots = {"roots": [{"uri": "file:///home/ada", "name": "home"}]}
+
+    answer = connection.ask([{"jsonrpc": "2.0", "id": question["id"], "result": roots}])
+
+    assert question["method"] == "roots/list"
+    assert answer["id"] == 5
+    assert answer["result"]["content"] == [{"type": "text", "text": "home"}]
+
+
+def working_folder(request: Any) -> str:
+    """Name the client's folder."""
+    [root] = request.mcp.list_roots()
+    return str(root.name)

@@ -52,6 +52,11 @@ class Heard:
 
 
 @pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Changes are told when they are committed."""
+
+
+@pytest.fixture
 def heard(transactional_db: None, settings: LazySettings) -> Heard:
     """What the bus of this process was told."""
     settings.CHANNEL_LAYERS = {}

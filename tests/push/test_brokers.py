@@ -62,12 +62,16 @@ def test_events_pass_in_every_form_of_address(
     assert told == event(1)
 
 
+#: Names decide which host is used, and part of them is random: so many never fall to one host alone.
+NAMES = [str(number) for number in range(60)]
+
+
 @pytest.mark.parametrize("layer", [PUBSUB, CORE])
 def test_of_several_hosts_publishers_and_processes_choose_the_same(
     tmp_path: Path, serving_loop: LoopThread, layer: str
 ) -> None:
     with redis_server(tmp_path) as one, redis_server(tmp_path) as other:
-        for prefix in ("a", "b", "c", "d", "e", "f"):
+        for prefix in NAMES:
             tape = Tape(prefix, layer, serving_loop, [one.url, ("127.0.0.1", other.port)])
 
             tape.bus.publish(event(1))
@@ -75,10 +79,10 @@ def test_of_several_hosts_publishers_and_processes_choose_the_same(
             tape.close()
 
             assert told == event(1)
-        busy = [_commands(broker) for broker in (one, other)]
+            if busy := _commands(one) > 0 and _commands(other) > 0:
+                break
 
-    # Which of them it is, the name decides.
-    assert all(busy)
+    assert busy
 
 
 def _commands(broker: Broker) -> int:

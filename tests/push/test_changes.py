@@ -16,6 +16,8 @@ from mcp_django.events.transaction import current
 from tests.push.conftest import Heard
 from tests.shop.models import Tag
 
+pytestmark = pytest.mark.every_database
+
 TAG = ("default", "shop.tag")
 TWO_DATABASES = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 

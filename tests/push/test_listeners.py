@@ -351,3 +351,35 @@ def test_a_hub_ends_with_all_of_its_tasks_although_one_has_just_run_out_of_time(
         return left
 
     assert serving_loop.run(end()) == set()
+
+
+def test_a_hub_ends_with_all_of_its_tasks_although_a_check_fails_at_that_moment(
+    db: None, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TaskGroup whose task fails while the group is being cancelled raises the failure alone."""
+    checking = asyncio.Event()
+
+    async def fail_when_cancelled(*_: Any) -> None:
+        async with asyncio.TaskGroup() as checks:
+            checks.create_task(fail())
+
+    async def fail() -> None:
+        checking.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("a check has failed")
+
+    monkeypatch.setattr(Hub, "_handle", fail_when_cancelled)
+
+    async def end() -> set[Any]:
+        hub = get_hub()
+        hub.resync()
+        await checking.wait()
+        hub.close()
+        _, left = await asyncio.wait(list(hub._tasks), timeout=10)
+        for task in left:
+            task.cancel()
+        return left
+
+    assert serving_loop.run(end()) == set()

@@ -11,12 +11,11 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
 from demo_project.flights.models import Airline, Flight
-from tests.conftest import PUSHING
 from tests.push.conftest import assert_nothing_but, watch
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
 
-pytestmark = pytest.mark.parametrize("transport", PUSHING)
+pytestmark = pytest.mark.http_and_duplex
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 FLIGHTS = "db://flights/flight"
@@ -27,7 +26,7 @@ QUIET = "db://flights/airline/UA"
 @pytest.fixture(autouse=True)
 def no_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     """A legacy session is told of resources alone, and not, unasked, of the lists that change with the permissions."""
-    for module in ("http.core", "conversation"):
+    for module in ("http.sessions", "duplex"):
         monkeypatch.setattr(f"mcp_django.transports.{module}.LISTS", ())
 
 

@@ -27,6 +27,8 @@ from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Peers
 
+pytestmark = pytest.mark.slow
+
 FLIGHT = "db://flights/flight/1"
 TOOL = "flights_flight_mark_cancelled"
 SAVE = "from demo_project.flights.models import Flight; Flight.objects.get(pk=1).save()"

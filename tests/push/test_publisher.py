@@ -16,7 +16,7 @@ from tests.push.processes import CORE, PUBSUB, ROOT, Tape, environment, new_pref
 from tests.shop.models import Tag
 from tests.support.loop import LoopThread
 
-pytestmark = pytest.mark.usefixtures("transactional_db")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("transactional_db")]
 
 THREADS = "import threading; print(sorted(t.name for t in threading.enumerate()))"
 

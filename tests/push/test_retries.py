@@ -23,7 +23,7 @@ from tests.shop.models import Tag
 from tests.support.leaving import Leaving, LeavingInContext
 from tests.support.peers import LEGACY, MODERN, Peer
 
-pytestmark = pytest.mark.parametrize("transport", ["http-asgi"])
+pytestmark = [pytest.mark.every_database, pytest.mark.parametrize("transport", ["http-asgi"])]
 
 FLIGHTS = "db://flights/flight"
 #: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.

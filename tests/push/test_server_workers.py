@@ -7,7 +7,6 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +15,17 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.conftest import is_listening, need
+from tests.end_to_end.servers import wait_for
 from tests.push.processes import new_prefix, served
 from tests.support import schemas
 from tests.support.data import Users, switch_on, token_of
 from tests.support.peers import MODERN, Message, meta
 
+pytestmark = pytest.mark.slow
+
 FLIGHT = "db://flights/flight/1"
 #: Which process takes a connection, the system decides.
-_CONNECTIONS = 60
+_SECONDS = 60
 
 
 @pytest.fixture
@@ -32,11 +34,34 @@ def token(users: Users) -> str:
     return token_of(users.admin)
 
 
-@pytest.fixture(params=["uvicorn with workers", "granian with workers"])
-def origin(request: pytest.FixtureRequest, token: str, flights: Any, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module", params=["uvicorn with workers", "granian with workers"])
+def origin(
+    request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """A server of two workers. It is one for the file, whose last test ends it."""
     need(is_listening(6379), "Redis on 127.0.0.1:6379")
-    with served(request.param, new_prefix(), tmp_path / "log", module="tests.push.worker_tools") as origin:
+    log = tmp_path_factory.mktemp("server") / "log"
+    with served(request.param, new_prefix(), log, module="tests.push.worker_tools") as origin:
         yield origin
+
+
+@pytest.fixture
+def of_process(origin: str, token: str, flights: Any) -> Iterator[dict[int, ClientConnection]]:
+    """A socket of each worker, by its process.
+
+    A worker that granian has forked loses a SIGTERM which comes before it has imported the application, and then the
+    server never ends. So a test begins when both workers have answered.
+    """
+    with ExitStack() as stack:
+        found: dict[int, ClientConnection] = {}
+
+        def are_two() -> bool:
+            socket = stack.enter_context(opened(origin, token))
+            found.setdefault(call(socket, "process"), socket)
+            return len(found) == 2
+
+        wait_for(are_two, "an answer of the second worker", _SECONDS)
+        yield found
 
 
 def opened(origin: str, token: str) -> ClientConnection:
@@ -59,39 +84,29 @@ def call(socket: ClientConnection, name: str, **arguments: Any) -> int:
     return int(answer["result"]["content"][0]["text"])
 
 
-def test_a_save_in_one_worker_is_told_to_those_who_listen_to_another(origin: str, token: str) -> None:
-    with ExitStack() as stack:
-        of_process: dict[int, ClientConnection] = {}
-        for _ in range(_CONNECTIONS):
-            socket = stack.enter_context(opened(origin, token))
-            of_process.setdefault(call(socket, "process"), socket)
-            if len(of_process) == 2:
-                break
-        assert len(of_process) == 2
-        (here, saving), (there, listening) = of_process.items()
-        send(listening, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
-        acknowledged = json.loads(listening.recv(60))
+def test_a_save_in_one_worker_is_told_to_those_who_listen_to_another(of_process: dict[int, ClientConnection]) -> None:
+    (here, saving), (there, listening) = of_process.items()
+    send(listening, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
+    acknowledged = json.loads(listening.recv(60))
 
-        # More often than a process tells its clients to look again since it has only just joined the others.
-        for _ in range(5):
-            saved_by = call(saving, "touch", flight=1)
-            told = json.loads(listening.recv(60))
-            schemas.check(told, MODERN, "subscriptions/listen")
-            assert (saved_by, told["params"]["uri"]) == (here, FLIGHT)
+    # More often than a process tells its clients to look again since it has only just joined the others.
+    for _ in range(5):
+        saved_by = call(saving, "touch", flight=1)
+        told = json.loads(listening.recv(60))
+        schemas.check(told, MODERN, "subscriptions/listen")
+        assert (saved_by, told["params"]["uri"]) == (here, FLIGHT)
 
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert here != there
 
 
-def test_each_worker_completes_its_listens_before_it_ends(origin: str, token: str) -> None:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(opened(origin, token)) for _ in range(8)]
-        for socket in sockets:
-            send(socket, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
-            assert json.loads(socket.recv(60))["method"] == "notifications/subscriptions/acknowledged"
+def test_each_worker_completes_its_listens_before_it_ends(of_process: dict[int, ClientConnection]) -> None:
+    for socket in of_process.values():
+        send(socket, "mine", "subscriptions/listen", {"notifications": {"resourceSubscriptions": [FLIGHT]}})
+        assert json.loads(socket.recv(60))["method"] == "notifications/subscriptions/acknowledged"
 
-        os.kill(call(sockets[0], "parent"), signal.SIGTERM)
-        ends = [rest_of(socket) for socket in sockets]
+    os.kill(call(next(iter(of_process.values())), "parent"), signal.SIGTERM)
+    ends = [rest_of(socket) for socket in of_process.values()]
 
     for messages, code in ends:
         assert [message["result"]["resultType"] for message in messages if "id" in message] == ["complete"]

@@ -10,13 +10,15 @@ import pytest
 
 from tests.push.processes import ROOT, environment
 
+pytestmark = pytest.mark.slow
+
 #: A process whose loop is blocked, with a stream that therefore never ends.
 STUCK = """
 import asyncio, signal, sys, time
 from types import SimpleNamespace
 import django
 django.setup()
-from mcp_django.push import shutdown
+from mcp_django.transports.servers import shutdown
 from mcp_django.push.hub import get_hub
 
 shutdown._END_SECONDS = 0.3

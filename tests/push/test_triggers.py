@@ -26,6 +26,7 @@ from tests.shop.models import Book, Making, Part, Product, Supplier, Tag
 from tests.support.declared import Declared
 
 pytestmark = [
+    pytest.mark.every_database,
     pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL: TEST_DATABASE=postgresql"),
     pytest.mark.django_db(transaction=True),
 ]

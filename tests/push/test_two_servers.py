@@ -24,6 +24,8 @@ from tests.support.http import parse_events
 from tests.support.peers import LEGACY, Message
 from tests.support.talking import in_session
 
+pytestmark = [pytest.mark.every_database, pytest.mark.slow]
+
 RESUMED = "2025-11-25"
 
 

@@ -7,12 +7,9 @@ from typing import Any
 import pytest
 
 from mcp_django.resources.uris import record_uri
-from tests.conftest import PUSHING
 from tests.push.conftest import updated, watch
 from tests.shop.models import Tag
 from tests.support.peers import LEGACY, MODERN, Peer
-
-pytestmark = pytest.mark.parametrize("transport", PUSHING)
 
 
 @pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])

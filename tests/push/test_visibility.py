@@ -11,12 +11,11 @@ from django.db import transaction
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import site
-from tests.conftest import PUSHING
 from tests.push.conftest import assert_nothing_but, watch
 from tests.shop.models import Tag
 from tests.support.peers import LEGACY, MODERN, Peer
 
-pytestmark = pytest.mark.parametrize("transport", PUSHING)
+pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 FLIGHTS = "db://flights/flight"

@@ -10,13 +10,17 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.db import connection, models, transaction
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
+from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.events.changes import ModelChange
+from mcp_django.push.receivers import watch
+from mcp_django.sites import registry_changed
 from tests.push.conftest import Heard
 from tests.shop.models import Apikey, Book, CheapProduct, Product, Tag, Unwatched
+from tests.support.declared import Declared
 
 
 def told(**models_: ModelChange) -> dict[tuple[str, str], ModelChange]:
@@ -185,6 +189,38 @@ def test_a_model_that_is_unregistered_is_watched_no_more(heard: Heard) -> None:
 
     assert heard.events == []
     assert not post_delete.has_listeners(Unwatched)
+
+
+def test_a_tool_changes_no_model_and_is_no_work_for_the_receivers(heard: Heard, declared: Declared) -> None:
+    sent: list[Any] = []
+
+    def receive(**kwargs: Any) -> None:
+        sent.append(kwargs["site"])
+
+    def nothing(request: HttpRequest) -> str:
+        """Does nothing."""
+        return ""
+
+    registry_changed.connect(receive)
+    try:
+        declared.tool(nothing)
+        before_models = list(sent)
+        declared.model(Unwatched, fields="__all__")
+    finally:
+        registry_changed.disconnect(receive)
+
+    assert "nothing" in site.tools
+    assert before_models == []
+    assert sent == [site]
+
+
+def test_receivers_stay_where_the_same_models_are_watched(heard: Heard) -> None:
+    targets = watch.targets_of(Product)
+    assert targets
+
+    registry_changed.send(type(site), site=site)
+
+    assert watch.targets_of(Product) is targets
 
 
 def test_watch_false_keeps_the_model_silent_and_its_deletes_fast(heard: Heard, registered: Callable[..., None]) -> None:

@@ -11,6 +11,8 @@ from tests.shop.models import Document
 from tests.support.asking import DirectPeer, errors_of, keys
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None, declared: Declared) -> DirectPeer:

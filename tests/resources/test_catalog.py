@@ -22,6 +22,8 @@ from tests.support.declared import Declared
 from tests.support.leaving import Leaving
 from tests.support.peers import MODERN, REVISIONS, Peer
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:

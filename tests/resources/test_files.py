@@ -23,6 +23,8 @@ from tests.support.data import make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 
+pytestmark = pytest.mark.every_database
+
 FIELDS = ["name", "upload", "scan", "owner"]
 PDF = b"%PDF-1.7\n\xe2\xe3\xcf\xd3\n"
 

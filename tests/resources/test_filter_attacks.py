@@ -18,6 +18,8 @@ from tests.support.asking import DirectPeer, errors_of, rights_on
 from tests.support.data import make_flights
 from tests.support.peers import MODERN, HTTPPeer, Peer, meta
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture(autouse=True)
 def no_failures(caplog: pytest.LogCaptureFixture) -> Any:

@@ -18,6 +18,8 @@ from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
 
+pytestmark = pytest.mark.every_database
+
 LAMP = uuid.UUID("00000000-0000-4000-8000-000000000001")
 
 

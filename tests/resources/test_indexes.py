@@ -16,6 +16,8 @@ from demo_project.flights.models import Airline, Airport, Disruption, Flight, Pl
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from tests.shop.models import Book, CheapProduct, Locker, Person, Product, Visit
 
+pytestmark = pytest.mark.every_database
+
 
 def made(**meta: Any) -> type[models.Model]:
     """A model without a table: columns a, b and c, of which c is unique and may be null."""

@@ -22,6 +22,8 @@ from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 checked = settings(max_examples=50)
 
 #: Few values of each kind, so that rows are equal in what they are ordered by.

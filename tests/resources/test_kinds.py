@@ -24,6 +24,8 @@ from tests.support.asking import DirectPeer
 from tests.support.data import make_flights
 from tests.support.pages import cells
 
+pytestmark = pytest.mark.every_database
+
 SKU = uuid.UUID("12345678-1234-4234-8234-123456789abc")
 
 

@@ -13,6 +13,8 @@ from mcp_django.db.interrupts import Interruptible
 from mcp_django.db.outages import is_database_away, is_outage
 from mcp_django.workers import get_workers
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:

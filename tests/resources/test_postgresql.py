@@ -20,9 +20,12 @@ from tests.shop.models import Labelled, Shelf
 from tests.support.asking import DirectPeer, described, errors_of, keys
 from tests.support.declared import Declared
 
-pytestmark = pytest.mark.skipif(
-    "connection.vendor != 'postgresql'", reason="these fields are PostgreSQL's own: TEST_DATABASE=postgresql"
-)
+pytestmark = [
+    pytest.mark.every_database,
+    pytest.mark.skipif(
+        "connection.vendor != 'postgresql'", reason="these fields are PostgreSQL's own: TEST_DATABASE=postgresql"
+    ),
+]
 
 NOON = datetime.datetime(2013, 1, 31, 12, tzinfo=datetime.UTC)
 

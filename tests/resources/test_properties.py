@@ -23,6 +23,8 @@ from tests.shop.models import Making, Part, Supplier
 from tests.support.asking import all_rows, rights_on
 from tests.support.declared import Declared
 
+pytestmark = [pytest.mark.every_database, pytest.mark.slow]
+
 checked = settings(max_examples=60)
 
 # A few rows, some of them hidden, as Python has them.

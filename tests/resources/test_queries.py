@@ -21,6 +21,8 @@ from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, Peer
 
+pytestmark = pytest.mark.every_database
+
 FLIGHTS = "db://flights/flight"
 
 

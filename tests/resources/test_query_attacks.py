@@ -28,6 +28,8 @@ from tests.support.base import MODERN
 from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture(autouse=True)
 def no_failures(caplog: pytest.LogCaptureFixture) -> Any:

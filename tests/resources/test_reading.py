@@ -26,6 +26,8 @@ from tests.support.asking import DirectPeer, keys, request_of, text_of
 from tests.support.base import MODERN
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 postgresql = pytest.mark.skipif(connection.vendor != "postgresql", reason="of PostgreSQL")
 mysql = pytest.mark.skipif(connection.vendor != "mysql", reason="of MariaDB")
 sqlite = pytest.mark.skipif(connection.vendor != "sqlite", reason="of SQLite")
@@ -43,7 +45,7 @@ FAIR = {"STATEMENT_SECONDS": 1.0}
 PATIENT = {"STATEMENT_SECONDS": 30.0}
 
 MESSAGE = (
-    "The question took longer than the database is given for one (STATEMENT_SECONDS), and was stopped. Narrow it: "
+    "The query was stopped: it took longer than the server allows (STATEMENT_SECONDS). Narrow it: "
     "filter by the key or by another indexed field, over a smaller range, and through fewer relations."
 )
 

@@ -20,6 +20,8 @@ from tests.support.asking import DirectPeer, errors_of, text_of
 from tests.support.data import make_flights
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:

@@ -18,7 +18,7 @@ from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights
 from tests.support.declared import Declared
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 
 
 @pytest.fixture

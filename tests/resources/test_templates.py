@@ -27,6 +27,8 @@ from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:
@@ -353,7 +355,7 @@ def _takes_nothing(request: HttpRequest) -> str:
     ("shop://{id}", _takes_more, "the function _takes_more must take the request, id"),
     ("shop://{id}", _takes_nothing, "the function _takes_nothing must take the request, id"),
     ("shop://{other}", _takes_id, "the function _takes_id must take the request, other"),
-    ("db://shop/{id}", _takes_id, "the scheme db is taken by models"),
+    ("db://shop/{id}", _takes_id, "the scheme db is reserved for models"),
 ])  # fmt: skip
 def test_a_template_that_can_be_none(uri: str, function: Any, message: str) -> None:
     with pytest.raises(ImproperlyConfigured, match=message):

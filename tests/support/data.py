@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django.contrib.auth.models import Group, Permission, User
-from django.db.models import Model
+from django.contrib.auth.models import Permission, User
 
 from demo_project.flights.management.commands.demo import TOOLS, create_users, switch_on_tools
 from demo_project.flights.models import Airline, Airport, Flight, Plane
 from mcp_django.models import AccessToken, Tool
-
-#: What ``create_users`` makes rows of.
-_OF_USERS: tuple[type[Model], ...] = (User, Group, Group.permissions.through, User.groups.through)
+from tests.support.restoring import once
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
 
@@ -26,33 +24,17 @@ class Users:
     viewer: User
 
 
-#: The rows of the users as they were first made in this process; to write them again takes a fifth of the time.
-_rows: dict[type[Model], list[dict[str, Any]]] = {}
-
-
 def make_users() -> Users:
     """The demo's users, and its tools switched on."""
+    return once("users", _make_users)
+
+
+def _make_users() -> Users:
     if Tool.objects.filter(site="mcp", name__in=TOOLS).update(enabled=True) < len(TOOLS):
         switch_on_tools()
-    if not _write_again():
-        create_users()
-        _rows.update((model, list(model._base_manager.values())) for model in _OF_USERS)
+    create_users()
     users = {user.username: user for user in User.objects.all()}
     return Users(users["admin"], users["ops"], users["viewer"])
-
-
-def _write_again() -> bool:
-    """Write the rows that are known; False where there are none, others already, or permissions with other keys."""
-    permissions = {row["permission_id"] for row in _rows.get(Group.permissions.through, ())}
-    if (
-        User.objects.exists()
-        or not permissions
-        or Permission.objects.filter(pk__in=permissions).count() != len(permissions)
-    ):
-        return False
-    for model, rows in _rows.items():
-        model._base_manager.bulk_create(model(**row) for row in rows)
-    return True
 
 
 def token_of(user: User, *scopes: str, **more: Any) -> str:
@@ -71,6 +53,10 @@ def make_staff(username: str, *permissions: str) -> User:
 
 def make_flights(count: int = 12) -> list[Flight]:
     """Flights that leave an hour apart, in turn from JFK, EWR and LGA."""
+    return once(f"{count} flights", lambda: _make_flights(count))
+
+
+def _make_flights(count: int = 12) -> list[Flight]:
     airlines = Airline.objects.bulk_create(
         Airline(carrier=code, name=name) for code, name in (("UA", "United"), ("AA", "American"))
     )
@@ -93,6 +79,13 @@ def make_flights(count: int = 12) -> list[Flight]:
         )
         for number in range(count)
     )  # fmt: skip
+
+
+#: Rows that a test may begin with, by the fixture that gives them: their name, and what makes them.
+OF_FIXTURES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "made_users": ("users", _make_users),
+    "made_flights": ("12 flights", _make_flights),
+}
 
 
 def switch_on(*names: str) -> None:

@@ -1,4 +1,4 @@
-"""What one test declares on the default site and in the admin, taken back when the test ends."""
+"""Declarations of one test on the default site and in the admin, which are undone when the test ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Declared:
 
     def tool(self, function: Callable[..., Any], **options: Any) -> None:
         tool(**options)(function)
-        self._undo.callback(self._remove_tool, options.get("name") or function.__name__)
+        self._undo.callback(site._functions.pop, options.get("name") or function.__name__)
 
     def prompt(self, function: Callable[..., Any], **options: Any) -> None:
         prompt(**options)(function)
@@ -48,17 +48,13 @@ class Declared:
     def forget(self) -> None:
         """The site reads its declarations anew, now and after the test: for a test that changes a setting."""
         site._forget()
-        self._undo.callback(site._forget)
 
     def close(self) -> None:
         self._undo.close()
+        site._forget()
 
     def _restore(self, model: type[models.Model], before: Any) -> None:
         admin.site._registry.pop(model, None)
         if before is not None:
             admin.site._registry[model] = before
-        site._forget()
-
-    def _remove_tool(self, name: str) -> None:
-        del site._functions[name]
         site._forget()

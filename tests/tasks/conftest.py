@@ -21,6 +21,11 @@ Configure = Callable[..., None]
 
 
 @pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Tasks run in other threads and processes."""
+
+
+@pytest.fixture
 def configure() -> Iterator[Configure]:
     """Sets keys of MCP for the rest of the test."""
     active: list[override_settings] = []
@@ -100,7 +105,7 @@ def tools(declared: Declared, users: Any) -> Declared:
 
 @pytest.fixture
 def client(tools: Declared, users: Any, peers: Peers) -> Peer:
-    """A client of an administrator that knows tasks and forms."""
+    """An administrator's client that supports tasks and forms."""
     peer = peers(token_of(users.admin))
     peer.capabilities = {**TASKS, "elicitation": {}}
     return peer

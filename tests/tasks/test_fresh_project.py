@@ -1,4 +1,4 @@
-"""A project that does what docs/tasks.md says, with a worker."""
+"""A project that follows docs/tasks.md, with a worker."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from tests.end_to_end.example_shop import ORDERS, write_shop
@@ -17,6 +18,8 @@ from tests.end_to_end.servers import wait_for
 from tests.support.pages import blocks
 from tests.support.peers import MODERN, meta
 from tests.support.tasks import TASKS
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_page_sets_a_worker_up(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Questions of a task: asked with tasks/get, answered with tasks/update, and those that go before it."""
+"""Questions of a task, asked with tasks/get and answered with tasks/update, and questions before a task begins."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from tests.support.peers import MODERN, Peer
 from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import CONFIRM, NAME
+
+pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 
 YES = {"action": "accept", "content": {"confirm": True}}
 
@@ -53,7 +55,7 @@ def test_two_questions_are_answered_one_after_the_other(client: Peer) -> None:
 
     tasks.update(client, created, second=named("Bo"))
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
-    # What was answered, and what nobody asked, is acknowledged and ignored.
+    # Answers to answered questions and to unknown ones are acknowledged and ignored.
     tasks.update(client, created, **{"second": named("Eve"), "unknown-key": {"ignored": True}, "other": 7})
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
 
@@ -111,7 +113,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_an_answer_that_only_its_model_refuses_is_asked_for_again(client: Peer, tools: Declared) -> None:
+def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: Peer, tools: Declared) -> None:
     class Even(BaseModel):
         number: int
 
@@ -188,7 +190,7 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monke
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_what_is_answered_is_cleared_away_with_its_task(client: Peer) -> None:
+def test_answers_are_deleted_with_their_task(client: Peer) -> None:
     tasks.start(client, "two")
     assert TaskQuestion.objects.count() == 2
     Task.objects.all().delete()

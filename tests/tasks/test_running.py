@@ -1,4 +1,4 @@
-"""What happens to a task while it runs: progress, cancelling, its limits, and workers that die."""
+"""Running tasks: progress, cancellation, limits, and workers that die."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONE = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def age(task: Any, **fields: Any) -> None:
-    """Let something about the task have happened some seconds ago."""
+    """Move a time of the task some seconds into the past."""
     moments = {name: timezone.now() - timedelta(seconds=seconds) for name, seconds in fields.items()}
     assert Task.objects.filter(pk=task["taskId"]).update(**moments)
 
@@ -66,7 +66,7 @@ def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
 
 def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
     created = tasks.start(client, "slow", seconds=60)
-    with tasks.working():  # At its end the worker must be free.
+    with tasks.working():  # The block ends only if the worker is free.
         tasks.until(client, created, lambda found: "statusMessage" in found)
         tasks.cancel(client, created)
         found = tasks.get(client, created)
@@ -91,7 +91,7 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
     tasks.start(client, "patient")
     with tasks.working():
         assert begun.wait(30)
-        # No hub is told: as in another process.
+        # No hub gets the control, as in another process.
         Task.objects.update(state=Task.State.CANCELLED)
         assert ended.wait(30)
 
@@ -115,7 +115,7 @@ def test_cancelling_while_it_asks(client: Peer) -> None:
 
 
 @ONE
-def test_what_is_over_cannot_be_cancelled(client: Peer) -> None:
+def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
     for tool, status in (("refuse", "completed"), ("break_off", "failed")):
         created = tasks.start(client, tool)
         before = tasks.get(client, created)
@@ -170,7 +170,7 @@ def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
         assert client.error(MODERN, method, params)["data"]["reason"] == "TASK_NOT_FOUND"
     tasks.work()
     assert Task.objects.get().state == Task.State.QUEUED
-    # The next one clears it away.
+    # The next task deletes it.
     other = tasks.start(client, "add", a=1, b=2)
     assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
 
@@ -187,9 +187,9 @@ def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) ->
     failed = tasks.get(client, created)
     assert failed["status"] == "failed"
     assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
-    # It comes back from the dead, and nobody listens to it.
+    # The lost worker is alive after all, and its writes are ignored.
     store.complete(claimed.key, claimed.run, {"content": []})
-    store.say(claimed.key, claimed.run, "well under way")
+    store.set_message(claimed.key, claimed.run, "well under way")
     assert tasks.get(client, created) == failed
 
 
@@ -248,7 +248,7 @@ def test_a_queue_that_is_away_loses_no_task(
     with monkeypatch.context() as patch:
         patch.setattr(DatabaseBackend, "enqueue", away)
         created = tasks.start(client, "add", a=1, b=2)
-    assert "could not be given" in caplog.text
+    assert "could not enqueue a task" in caplog.text
     age(created, queued_at=31)
     tasks.get(client, created)
     tasks.work()
@@ -464,7 +464,7 @@ def _finished(client: Peer) -> Any:
 
 
 @pytest.mark.parametrize("moment", [datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)])
-def test_times_are_told_in_utc_in_every_project(moment: datetime) -> None:
+def test_times_are_in_utc_in_every_project(moment: datetime) -> None:
     task = Task(
         key="k", created_at=moment, updated_at=moment, expires_at=moment + timedelta(seconds=1), state=Task.State.QUEUED
     )

@@ -18,6 +18,8 @@ from mcp_django.test import MCPClient
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 
+pytestmark = pytest.mark.every_database
+
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 

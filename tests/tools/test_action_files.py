@@ -30,6 +30,8 @@ from tests.support.data import make_flights
 from tests.support.declared import Declared
 from tests.support.peers import Peer
 
+pytestmark = pytest.mark.every_database
+
 NAME = "flights_flight_give"
 
 

@@ -20,6 +20,8 @@ from tests.support.data import make_flights, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
+pytestmark = pytest.mark.every_database
+
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 

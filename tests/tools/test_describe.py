@@ -19,6 +19,8 @@ from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
+pytestmark = pytest.mark.every_database
+
 MODELS = ["airline", "airport", "disruption", "flight", "plane", "weather"]
 
 

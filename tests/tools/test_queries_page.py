@@ -13,6 +13,8 @@ from tests.support.asking import DirectPeer
 from tests.support.data import Users
 from tests.support.pages import PAGES, blocks
 
+pytestmark = pytest.mark.every_database
+
 QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGES["docs/queries.md"])
 EXAMPLES = [json.loads(block) for block in blocks("docs/queries.md", "json")]
 

@@ -17,6 +17,8 @@ from tests.conftest import PUSHING
 from tests.support.data import token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
 
+pytestmark = pytest.mark.every_database
+
 CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
 
 

@@ -17,6 +17,8 @@ from mcp_django.tools.results import table_result
 from tests.support.asking import DirectPeer, errors_of, text_of
 from tests.support.data import make_flights
 
+pytestmark = pytest.mark.every_database
+
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:

@@ -13,6 +13,11 @@ from tests.transports.gates import Gate
 
 
 @pytest.fixture
+def rows_of_test(transactional_db: None) -> None:
+    """Requests are answered in other threads."""
+
+
+@pytest.fixture
 def tenant_peers(peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Peers]:
     """Peers of a site that keeps tenants apart."""
     site = tenants.make_site()

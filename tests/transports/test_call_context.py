@@ -1,4 +1,4 @@
-"""What a project sets in call_context holds for its own call on every door, and for no other."""
+"""What a project sets in call_context holds for its own call on every transport, and for no other."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tests.conftest import NETWORK, PUSHING
 from tests.shop.models import Tag
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers, SocketPeer
+
+pytestmark = pytest.mark.every_transport
 
 
 @pytest.fixture(autouse=True)

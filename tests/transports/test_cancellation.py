@@ -15,6 +15,8 @@ from tests.conftest import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
 
+pytestmark = [pytest.mark.every_database, pytest.mark.every_transport]
+
 _SLOW = {
     "sqlite": (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "

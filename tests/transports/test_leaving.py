@@ -37,6 +37,8 @@ from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGICall, ASGIPeer, Peer, Peers, meta
 from tests.transports import waiting
 
+pytestmark = pytest.mark.every_transport
+
 
 async def _hub() -> Hub:
     return get_hub()
@@ -227,6 +229,7 @@ class _Tidy(MCPSite):
 
 class _NoConnection:
     push = False
+    headers = None
 
 
 def test_the_context_of_a_cancelled_call_is_undone(db: None) -> None:

@@ -80,7 +80,7 @@ def test_stdio_cannot_slip_past_middleware_that_may_matter(settings: Any) -> Non
 
     assert str(raised.value) == (
         f"Stdio does not pass {UNKNOWN}, which may choose a tenant or guard the site. Do its work in "
-        "MCPSite.call_context, or set MCP['ASGI_DOOR'] = True if agents can do without it."
+        "MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without it."
     )
 
 

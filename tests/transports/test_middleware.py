@@ -1,4 +1,4 @@
-"""The project's middleware and the endpoint: what it must not spoil, and which door may skip it."""
+"""The project's middleware and the endpoint: what it must not spoil, and which entry point may bypass it."""
 
 from __future__ import annotations
 
@@ -74,6 +74,7 @@ def test_gzip_middleware_compresses_answers_and_no_streams(
     assert stream.uris(1) == ["db://flights/flight/1"]
 
 
+@pytest.mark.slow
 def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     """In a process of its own, since the apps of these middleware bring models."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.transports.fallback_settings"}
@@ -88,21 +89,21 @@ def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     seen = json.loads(done.stdout)
     assert seen["page"] == [200, "A flat page"]
     assert seen["redirect"] == [301, "/elsewhere/"]
-    for door in ("wsgi", "asgi"):
-        status, content_type, message = seen[door]["method"]
+    for entry_point in ("wsgi", "asgi"):
+        status, content_type, message = seen[entry_point]["method"]
         assert (status, content_type, message["error"]["code"]) == (404, "application/json", -32601)
-        status, content_type, message = seen[door]["session"]
+        status, content_type, message = seen[entry_point]["session"]
         reason = message["error"]["data"]["reason"]
         assert (status, content_type, reason) == (404, "application/json", "SESSION_NOT_FOUND")
 
 
-# Which door may skip the middleware.
+# Which entry point may bypass the middleware.
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
 @pytest.mark.parametrize(
     ("middleware", "conf", "passed"),
-    [([], {}, None), ([UNKNOWN], {}, "yes"), ([UNKNOWN], {"ASGI_DOOR": True}, None)],
+    [([], {}, None), ([UNKNOWN], {}, "yes"), ([UNKNOWN], {"BYPASS_MIDDLEWARE": True}, None)],
     ids=["harmless", "unknown", "unknown but declared harmless"],
 )
 def test_http_passes_middleware_that_may_matter(
@@ -137,7 +138,7 @@ def test_a_socket_cannot_slip_past_middleware_that_may_matter(
 @pytest.mark.parametrize("transport", ["websocket"])
 def test_a_socket_opens_where_the_project_does_without_its_middleware(users: Any, peers: Peers, settings: Any) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, UNKNOWN]
-    settings.MCP = {**settings.MCP, "ASGI_DOOR": True}
+    settings.MCP = {**settings.MCP, "BYPASS_MIDDLEWARE": True}
     peer = peers(token_of(users.admin))
 
     assert "find_records" in peer.tools()

@@ -1,4 +1,4 @@
-"""Which web pages may call: Origin and Host on every door, and CORS for the origins that are allowed."""
+"""Which web pages may call: Origin and Host on every transport, and CORS for the origins that are allowed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tests.conftest import HTTP, NETWORK
 from tests.support.data import token_of
 from tests.support.peers import Answered, HTTPPeer, Peer, Peers, Socket, SocketPeer
 from tests.support.raw import error
+
+pytestmark = pytest.mark.every_transport
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -1,4 +1,4 @@
-"""What a door answers when there is more to do than may wait."""
+"""What the server answers when there is more to do than may wait."""
 
 from __future__ import annotations
 

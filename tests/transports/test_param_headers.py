@@ -23,6 +23,8 @@ from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPPeer, Peer, Peers, encode_headers, meta
 from tests.support.raw import error
 
+pytestmark = pytest.mark.every_transport
+
 
 def mirror(name: str) -> Any:
     return Field(json_schema_extra={"x-mcp-header": name})

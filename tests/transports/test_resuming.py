@@ -20,7 +20,7 @@ from tests.transports.calling import NAME, Gate, begin, events_until, message, r
 HTTP_ASGI = ("http-view-asgi", "http-asgi")
 RESUMING = ("2025-03-26", "2025-06-18", "2025-11-25")
 
-pytestmark = pytest.mark.parametrize("transport", HTTP_ASGI)
+pytestmark = [pytest.mark.every_database, pytest.mark.parametrize("transport", HTTP_ASGI)]
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from tests.support import schemas
 from tests.support.data import switch_on, token_of
 from tests.support.peers import MODERN, meta
 
+pytestmark = pytest.mark.slow
+
 LISTEN = {
     "jsonrpc": "2.0",
     "id": "mine",

@@ -12,8 +12,8 @@ import pytest
 
 from mcp_django.compat.servers import transport_below
 from mcp_django.push import hub as hubs
-from mcp_django.transports.websocket import consumer
-from mcp_django.transports.wire import Wire
+from mcp_django.transports.servers.wire import Wire
+from mcp_django.transports.websocket import admission, consumer
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
@@ -79,7 +79,7 @@ def test_a_socket_that_is_not_read_ends_and_holds_nothing(
     assert ended_with == code
     assert len(hub()._listeners) == 1
     assert len(hub()._members) == 2  # The other socket, and its listen.
-    assert sum(consumer._open.values()) == 1
+    assert sum(admission._open.values()) == 1
 
 
 @pytest.mark.parametrize("transport", ["websocket"])
@@ -127,7 +127,7 @@ def test_a_socket_that_says_nothing_is_shown_out(admin: SocketPeer, settings: An
 
     assert socket.wait_closed() == 1008
     socket.loop.run(socket.call.finish())
-    assert not consumer._open
+    assert not admission._open
 
 
 @pytest.mark.parametrize("transport", ["websocket"])
@@ -185,7 +185,7 @@ def test_an_error_of_our_own_ends_the_socket_with_1011(
         raise RuntimeError("a defect")
 
     socket = admin.connect()
-    monkeypatch.setattr("mcp_django.transports.conversation.DuplexConversation.take", fail)
+    monkeypatch.setattr("mcp_django.transports.duplex.Connection.take", fail)
 
     socket.send(PING)
 

@@ -34,12 +34,12 @@ NO_STREAM = "Session not found: open a stream with GET, and send messages where 
 on_each_revision = pytest.mark.parametrize("revision", LEGACY)
 
 
-@pytest.fixture(params=["door", "view"])
+@pytest.fixture(params=["application", "view"])
 def application(request: pytest.FixtureRequest, settings: Any) -> Any:
-    """What serves the URLs: the ASGI door, or the Django view."""
+    """What serves the URLs: our ASGI application, or the Django view."""
     settings.MCP = {**settings.MCP, "SSE_TRANSPORT": True}
     django = get_django_application()
-    return get_asgi_application(django) if request.param == "door" else django
+    return get_asgi_application(django) if request.param == "application" else django
 
 
 @pytest.fixture

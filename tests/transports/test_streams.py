@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
@@ -30,7 +31,9 @@ class Connections:
 
 
 @pytest.fixture
-def opened() -> Iterator[Connections]:
+def opened(transactional_db: None) -> Iterator[Connections]:
+    """The connections that are opened from now on; the test's own thread has one already."""
+    connection.ensure_connection()
     counted = Connections()
     connection_created.connect(counted.note)
     yield counted

@@ -26,7 +26,7 @@ class Transport:
 
 TRANSPORTS = (
     Transport("W", "HTTP under WSGI", push=False),
-    Transport("A", "HTTP under ASGI, by the view and by the ASGI door"),
+    Transport("A", "HTTP under ASGI, by the view and by the ASGI application"),
     Transport("S", "WebSocket"),
     Transport("I", "stdio"),
     Transport("E", "HTTP+SSE of 2024-11-05, where it is switched on", revisions=LEGACY_REVISIONS),

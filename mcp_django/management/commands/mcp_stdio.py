@@ -19,7 +19,7 @@ from mcp_django.events.publisher import flush
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes
-from mcp_django.middleware import socket_problem
+from mcp_django.middleware_policy import socket_problem
 from mcp_django.sites import MCPSite
 from mcp_django.transports.stdio.server import StdioServer
 from mcp_django.transports.stdio.standard import Standard, claim

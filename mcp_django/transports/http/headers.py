@@ -1,19 +1,17 @@
-"""The headers of a modern request, which must say what its body says (2026-07-28 transports/streamable-http)."""
+"""The headers of a request, and what those of a modern one must say (2026-07-28 transports/streamable-http)."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
-from collections.abc import Iterable
-from decimal import Decimal
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from mcp_django.protocol.errors import HeaderMismatch
-from mcp_django.tools.mirrored import MAX_INTEGER, Mirrored
-from mcp_django.transports.http.incoming import Headers
-
-JSON = dict[str, Any]
+from mcp_django.types import JSON
 
 VERSION = "mcp-protocol-version"
 METHOD = "mcp-method"
@@ -33,9 +31,71 @@ _NAMED = {
 _SENTINEL = re.compile(r"=\?base64\?(.*)\?=")
 _LEGAL = re.compile(r"[\x20-\x7e\t]*")
 _PARAM = re.compile(r"mcp-param-[a-z0-9!#$%&'*+.^`|~-]{1,100}")
-#: How many of them a preflight may ask for.
+#: A preflight may ask for this many of them.
 _MAX_PARAMS = 100
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+#: Longer values of Accept are read anew each time.
+_USUAL_ACCEPT = 200
+
+
+@dataclass
+class Headers:
+    """Request headers by lower-case name, over a request's META.
+
+    ``raw`` are the headers as an ASGI server gives them. WSGI has none: headers that were sent twice are one, joined by
+    a comma.
+    """
+
+    meta: Mapping[str, Any]
+    raw: Iterable[tuple[bytes, bytes]] = ()
+
+    @cached_property
+    def repeated(self) -> Collection[str]:
+        """The names of those that were sent more than once, as far as that can be seen."""
+        names = [name.lower() for name, _ in self.raw]
+        if len(set(names)) == len(names):
+            return ()
+        return frozenset(name.decode("latin-1") for name in names if names.count(name) > 1)
+
+    def get(self, name: str) -> str | None:
+        value = self.meta.get(_meta_key(name))
+        return None if value is None else value.strip(" \t")
+
+    def decoded(self, name: str) -> str | None:
+        """The value that a header stands for, and None where it is absent or malformed."""
+        value = self.get(name)
+        return None if value is None else decode(value)
+
+    def accepts(self, media_type: str) -> bool:
+        """Whether Accept lets ``media_type`` through (RFC 9110 §12.5.1); a missing Accept lets everything."""
+        accept = self.get("accept")
+        if not accept:
+            return True
+        # Clients send the same value each time.
+        lets_through = _lets_through if len(accept) <= _USUAL_ACCEPT else _lets_through.__wrapped__
+        return lets_through(accept, media_type)
+
+
+@lru_cache(maxsize=1_000)
+def _meta_key(name: str) -> str:
+    """Where META has a header. The specification and the tools of a site decide which headers are asked for."""
+    key = name.upper().replace("-", "_")
+    return key if key == "CONTENT_TYPE" else f"HTTP_{key}"
+
+
+@lru_cache(maxsize=200)
+def _lets_through(accept: str, media_type: str) -> bool:
+    ranges = {media_type: 3, media_type.partition("/")[0] + "/*": 2, "*/*": 1}
+    best, accepted = 0, False
+    for part in accept.lower().split(","):
+        media_range, *parameters = (piece.strip() for piece in part.split(";"))
+        if ranges.get(media_range, 0) > best:
+            best = ranges[media_range]
+            accepted = not any(p.partition("=")[0] == "q" and _is_zero(p.partition("=")[2]) for p in parameters)
+    return accepted
+
+
+def _is_zero(quality: str) -> bool:
+    return quality.strip("0.") == "" and quality != ""
 
 
 def check_headers(headers: Headers, method: str, params: JSON, revision: str) -> None:
@@ -72,45 +132,7 @@ def decode(value: str) -> str | None:
         return None
 
 
-def find_mismatch(headers: Headers, mirrored: Iterable[Mirrored], arguments: Any) -> HeaderMismatch | None:
-    """Where an ``Mcp-Param-*`` header does not say what the argument says that it repeats.
-
-    What is null or absent has no header, nor what no header could say. A header that no argument names is ignored.
-    """
-    for argument in mirrored:
-        title, value = argument.header, argument.value_in(arguments)
-        if problem := _problem(headers, title.lower(), value):
-            where = ".".join(("arguments", *argument.path))
-            return HeaderMismatch(f"The header {title} {problem}: it repeats {where} of the body.", header=title)
-    return None
-
-
 def wanted_params(headers: Headers) -> list[str]:
     """The ``Mcp-Param-*`` headers that a browser asks to send: it takes no pattern for an answer."""
     asked = (headers.get("access-control-request-headers") or "").lower().split(",")
     return [name for name in map(str.strip, asked) if _PARAM.fullmatch(name)][:_MAX_PARAMS]
-
-
-def _problem(headers: Headers, name: str, value: Any) -> str:
-    received = headers.get(name)
-    if received is None:
-        return "is missing" if isinstance(value, str | bool | int | float) else ""
-    if name in headers.repeated:
-        return "stands twice"
-    if value is None:
-        return "stands for what is not given"
-    if isinstance(value, int) and abs(value) > MAX_INTEGER:
-        # A gateway that reads it as a float reads another number.
-        return f"cannot say an integer beyond ±{MAX_INTEGER}"
-    return "" if _says(decode(received), value) else "differs from the body"
-
-
-def _says(decoded: str | None, value: Any) -> bool:
-    """Whether a header's value is that of the body: numbers as numbers, ``true`` and ``false``, text as it is."""
-    if isinstance(value, bool):
-        return decoded == ("true" if value else "false")
-    if not isinstance(value, int | float):
-        return bool(decoded == value)
-    if decoded is None or not _NUMBER.fullmatch(decoded):
-        return False
-    return Decimal(decoded) == Decimal(str(value))

@@ -11,33 +11,24 @@ import contextlib
 import hashlib
 import logging
 import os
-import secrets
 from collections.abc import AsyncGenerator, Coroutine
-from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-from django.utils import timezone
-
-from mcp_django.access.authentication import authenticate
 from mcp_django.conf import get_conf
-from mcp_django.events.controls import Control, ControlKind
-from mcp_django.events.publisher import flush
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.middleware import socket_problem
-from mcp_django.models import SSEConnection
+from mcp_django.middleware_policy import socket_problem
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
 from mcp_django.push.hub import get_hub
-from mcp_django.push.shutdown import close_hub_at_shutdown
-from mcp_django.sessions import mailbox
+from mcp_django.sessions import sse_streams
 from mcp_django.sites import MCPSite
-from mcp_django.transports.conversation import DuplexConversation
-from mcp_django.transports.http import runner
-from mcp_django.transports.http.answering import Answering
-from mcp_django.transports.http.incoming import SSE_TYPE, Answer, EventStream, Incoming, Refusal, event, json_body
+from mcp_django.transports.duplex import Connection
+from mcp_django.transports.http.base import View
+from mcp_django.transports.http.messages import SSE_TYPE, EventStream, HTTPError, HTTPResponse, event
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
@@ -46,8 +37,7 @@ _KEEPALIVE = b":\n\n"
 _PARAMETER = "session_id"
 #: Bytes that may wait for a client that reads slowly, before what answers it waits too.
 _MAX_READY_BYTES = 65_536
-#: A stream whose process is gone is forgotten after this, and how often a living one says so.
-_LEASE = timedelta(seconds=60)
+#: How often a stream says that it is alive.
 _RENEW_SECONDS = 20.0
 _LOOP_SECONDS = 10.0
 
@@ -58,53 +48,47 @@ _tasks: set[asyncio.Task[None]] = set()
 os.register_at_fork(after_in_child=_streams.clear)
 
 
-class Unserved(Answering):
+class UnservedView(View):
     """Both URLs under WSGI."""
 
     methods = ()
     hint = "The transport HTTP+SSE needs an ASGI server: serve the project with daphne or uvicorn, or use /mcp."
 
-    def _serve(self, principal: Principal) -> Answer:
+    def handle(self, principal: Principal) -> HTTPResponse:
         raise self.not_allowed(self.hint)
 
 
-class Opening(Answering):
-    """``GET /sse``: opens a stream, as far as a worker can."""
+class StreamView(View):
+    """``GET /sse``: opens a stream."""
 
     methods = ("GET",)
     hint = "Use GET for the stream; its first event says where to POST."
 
-    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
-        super().__init__(site, incoming)
-        self.key = ""
+    #: Names the stream, once a worker has noted it.
+    _key = ""
 
-    def _serve(self, principal: Principal) -> Answer:
-        problem = socket_problem(self._site, "the work that a stream asks for")
+    async def respond_on_loop(self) -> HTTPResponse:
+        """A stream, or why there is none."""
+        response = await super().respond_on_loop()
+        if not self._key:
+            return response
+        limit = get_conf().MAX_LISTENS
+        if get_hub().streams_of(self.request.mcp.principal.key) >= limit:
+            _in_background(_forget(self._key))
+            return self.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
+        response.stream = SSEStream(self.site, self.request, self._key)
+        return response
+
+    def handle(self, principal: Principal) -> HTTPResponse:
+        """Note the stream in the database: a message to it may come to any process."""
+        problem = socket_problem(self.site, "the work that a stream asks for")
         if problem is not None:
             logger.error("HTTP+SSE refused: %s", problem)
             raise Forbidden("This server cannot serve HTTP+SSE; its log says why. Use /mcp.")
-        if not self._headers.accepts(SSE_TYPE):
-            raise Refusal(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
-        now = timezone.now()
-        SSEConnection.objects.filter(lease_until__lte=now).delete()
-        self.key = secrets.token_urlsafe(32)
-        SSEConnection.objects.create(key=self.key, owner=_owner(self._site, principal), lease_until=now + _LEASE)
-        return Answer(HTTPStatus.OK)
-
-
-async def open_stream(site: MCPSite, incoming: Incoming) -> Answer:
-    """The answer to a GET: a stream, or why there is none."""
-    opening = Opening(site, incoming)
-    answer = await runner.answer_in_worker(opening)
-    if not opening.key:
-        return answer
-    principal = opening.request.mcp.principal
-    limit = get_conf().MAX_LISTENS
-    if get_hub().streams_of(principal.key) >= limit:
-        _in_background(_forget(opening.key))
-        return opening.refuse(Overloaded(f"You have {limit} streams open (MAX_LISTENS). Close one of them."))
-    answer.stream = SSEStream(site, opening.request, opening.key)
-    return answer
+        if not self.http.headers.accepts(SSE_TYPE):
+            raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+        self._key = sse_streams.open_stream(_owner(self.site, principal))
+        return HTTPResponse(HTTPStatus.OK)
 
 
 class SSEStream(EventStream):
@@ -127,7 +111,7 @@ class SSEStream(EventStream):
         self._room = asyncio.Event()
         #: Messages of the client, in their order.
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(get_conf().MAX_IN_FLIGHT)
-        self._conversation = DuplexConversation(site, self.principal, request, self._write, self.close)
+        self._connection = Connection(site, self.principal, request, self._write, self.close)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         close_hub_at_shutdown(self._hub)
@@ -154,7 +138,7 @@ class SSEStream(EventStream):
                 task.cancel()
             _streams.pop(self._key, None)
             self._hub.leave(self)
-            self._conversation.leave()
+            self._connection.leave()
             _in_background(_forget(self._key))
 
     def close(self, *, going_away: bool = False) -> None:
@@ -181,11 +165,11 @@ class SSEStream(EventStream):
 
     async def _read(self) -> None:
         while True:
-            await self._conversation.take(await self._inbox.get())
+            await self._connection.take(await self._inbox.get())
 
     async def _fetch(self) -> None:
-        """Take in what was posted to other processes, and say that the stream is alive."""
-        control = _mail(self._key)
+        """Take in the messages that were posted to other processes, and say that the stream is alive."""
+        control = sse_streams.mail_of(self._key)
         arrived = self._hub.waiters.expect(control)
         try:
             while True:
@@ -194,7 +178,7 @@ class SSEStream(EventStream):
                         await arrived.wait()
                 arrived.clear()
                 try:
-                    bodies = await get_workers().run(_renew_and_take, self._key, control)
+                    bodies = await get_workers().run(sse_streams.renew_and_take, self._key)
                 except Overloaded:
                     arrived.set()
                     await asyncio.sleep(0.05)
@@ -220,30 +204,26 @@ class SSEStream(EventStream):
         self._more.set()
 
 
-class Posting(Answering):
+class MessageView(View):
     """``POST /sse/messages``: a message of the client, which is answered on its stream."""
 
-    def __init__(self, site: MCPSite, incoming: Incoming) -> None:
-        super().__init__(site, incoming)
-        self._request_id: jsonrpc.RequestId | None = None
+    reads_token_again = False
+    _request_id: jsonrpc.RequestId | None = None
 
     @property
     def request_id(self) -> jsonrpc.RequestId | None:
         return self._request_id
 
-    def _authenticate(self) -> Principal:
-        return authenticate(self.request, fresh=False)
-
-    def _serve(self, principal: Principal) -> Answer:
-        body = json_body(self._incoming)
+    def handle(self, principal: Principal) -> HTTPResponse:
+        body = self.json_body()
         value = jsonrpc.decode(body)
         if not isinstance(value, list):
             self._check(value)
-        self._hand_over(self._key(), _owner(self._site, principal), value, body)
-        return Answer(HTTPStatus.ACCEPTED)
+        self._hand_over(self._key(), _owner(self.site, principal), value, body)
+        return HTTPResponse(HTTPStatus.ACCEPTED)
 
     def _check(self, value: Any) -> None:
-        """Raises MCPError for what is no message, and for a modern one."""
+        """Raises MCPError for a value that is no message, and for a modern message."""
         try:
             message = jsonrpc.parse(value)
         except jsonrpc.Malformed as malformed:
@@ -264,24 +244,16 @@ class Posting(Answering):
         if stream is not None and stream.owner == owner:
             stream.post(value)
             return
-        found = SSEConnection.objects.filter(pk=key[:64], owner=owner, lease_until__gt=timezone.now()).first()
-        if found is None or found.key != key:
+        if not sse_streams.is_open(key, owner):
             raise _no_stream()
-        if mailbox.waiting(_mail(key)) >= get_conf().MAX_IN_FLIGHT:
+        if not sse_streams.post(key, body.decode()):
             raise _too_many()
-        mailbox.put(_mail(key), body.decode())
-        # Before the client goes on.
-        flush()
 
 
 def _owner(site: MCPSite, principal: Principal) -> str:
-    """Whose a stream is: the same user with another token is somebody else, who may do more or less."""
+    """The owner of a stream. Another token of the same user is another owner, since it may have other scopes."""
     user, token_id, scopes = principal.rights
     return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
-
-
-def _mail(key: str) -> Control:
-    return Control(ControlKind.MAIL, key)
 
 
 def _no_stream() -> SessionNotFound:
@@ -292,20 +264,9 @@ def _too_many() -> Overloaded:
     return Overloaded(f"At most {get_conf().MAX_IN_FLIGHT} messages may wait (MAX_IN_FLIGHT). Try again in a moment.")
 
 
-def _renew_and_take(key: str, control: Control) -> list[str] | None:
-    """What was posted to other processes; None where the stream was taken for dead."""
-    if not SSEConnection.objects.filter(pk=key).update(lease_until=timezone.now() + _LEASE):
-        return None
-    return mailbox.take(control)
-
-
 async def _forget(key: str) -> None:
     with contextlib.suppress(Overloaded):  # The lease ends by itself.
-        await get_workers().run(_delete, key)
-
-
-def _delete(key: str) -> None:
-    SSEConnection.objects.filter(pk=key).delete()
+        await get_workers().run(sse_streams.forget, key)
 
 
 def _in_background(work: Coroutine[Any, Any, None]) -> None:

@@ -13,14 +13,14 @@ from mcp_django.protocol.jsonrpc import encode, error_message
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sessions import streams
-from mcp_django.transports.http.incoming import EventStream, event
+from mcp_django.transports.http.messages import EventStream, event
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.transports.http.calls import Call
+    from mcp_django.transports.http.streaming import StreamingCall
 
 logger = logging.getLogger("mcp_django")
 
@@ -29,7 +29,7 @@ _KEEPALIVE = b":\n\n"
 
 
 class ListenerStream(EventStream):
-    """What a listener is told, between what opens the stream and what ends it."""
+    """The messages for a listener, between an opening and a closing one."""
 
     def __init__(self, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
         self.listener = listener
@@ -69,19 +69,19 @@ class ListenerStream(EventStream):
 class CallStream(EventStream):
     """The messages of a call, and its answer at the end."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: StreamingCall) -> None:
         self._call = call
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        outgoing = self._call.outgoing
+        events = self._call.events
         try:
-            while (ready := outgoing.take()) or not outgoing.is_over:
+            while (ready := events.take()) or not events.is_over:
                 if ready:
                     yield ready
                     continue
                 try:
                     async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
-                        await outgoing.ready()
+                        await events.ready()
                 except TimeoutError:
                     yield _KEEPALIVE
         finally:
@@ -95,7 +95,7 @@ class CallStream(EventStream):
 
 
 class RestStream(EventStream):
-    """What follows an event of a stored stream, until that stream ends, in whatever process it is written.
+    """The events of a stored stream that follow a given one, until it ends. Any process may write it.
 
     A member of the hub: it ends with its session and the rights of its principal, with its process, and when its
     client comes back once more. So there are never more of them than calls.
@@ -144,7 +144,7 @@ class RestStream(EventStream):
             hub.waiters.end_reading(self._key, self, woken)
 
     async def _read(self) -> streams.Rest | None:
-        """What there is to read, None where the stream is gone. While that cannot be asked there is nothing."""
+        """The events that are there now; None where the stream is gone. While the database is away there are none."""
         try:
             return await get_workers().run(streams.rest, self._key, self.number)
         except Overloaded:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from mcp_django.access import tickets
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.transports.http.answering import Answering
-from mcp_django.transports.http.incoming import Answer
+from mcp_django.transports.http.base import View
+from mcp_django.transports.http.messages import HTTPResponse
 
 
-class TicketDesk(Answering):
+class TicketView(View):
     """Answers ``{"ticket": ..., "expires_in": seconds}``. What is wrong is said as at the endpoint."""
 
-    def _serve(self, principal: Principal) -> Answer:
+    def handle(self, principal: Principal) -> HTTPResponse:
         issued = {"ticket": tickets.issue(principal), "expires_in": tickets.SECONDS}
-        return Answer.of(encode(issued), headers={"Cache-Control": "no-store"})
+        return HTTPResponse.json(encode(issued), headers={"Cache-Control": "no-store"})

@@ -14,30 +14,33 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import connections, transaction
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
-from django.urls import ResolverMatch, URLPattern, path
+from django.urls import ResolverMatch, URLPattern
+from django.urls import path as url_path
 from django.views.decorators.csrf import csrf_exempt
 
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_view
+from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
-from mcp_django.transports.http.incoming import SSE_HEADERS, Answer, EventStream, Headers, Incoming
-from mcp_django.transports.http.places import Place, places
-from mcp_django.transports.watchdog import reading_client
-from mcp_django.transports.wire import SEND, Wire
+from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.messages import SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.routes import ROUTES, Route
+from mcp_django.transports.servers.watchdog import reading_client
+from mcp_django.transports.servers.wire import SEND, Wire
 
-View = Callable[..., Any]
+DjangoView = Callable[..., Any]
 
 
-class PlacePattern(URLPattern):
-    """Leads to the WSGI view or to the ASGI view of a place, by whether an event loop runs."""
+class EndpointPattern(URLPattern):
+    """Leads to the WSGI view or to the ASGI view of a route, by whether an event loop runs."""
 
-    def __init__(self, route: str, place: Place, name: str | None = None) -> None:
-        self._on_loop = path(route, asgi_view(place), name=name)
-        super().__init__(self._on_loop.pattern, wsgi_view(place), name=name)
-        self._place = place
+    def __init__(self, path: str, site: MCPSite, route: Route, name: str | None = None) -> None:
+        self._on_loop = url_path(path, asgi_view(site, route), name=name)
+        super().__init__(self._on_loop.pattern, wsgi_view(site, route), name=name)
+        self._is_open = route.is_open
 
     def resolve(self, path: str) -> ResolverMatch | None:
-        if not self._place.is_open():
+        if self._is_open is not None and not self._is_open():
             return None
         try:
             asyncio.get_running_loop()
@@ -47,31 +50,37 @@ class PlacePattern(URLPattern):
 
 
 def url_patterns(site: MCPSite) -> list[URLPattern]:
-    """Each place with a slash behind it and without, which is canonical; without a redirect between them."""
+    """Each route with a slash behind it and without, which is canonical; without a redirect between them."""
     return [
         pattern
-        for place in places(site)
-        for pattern in (PlacePattern(place.route, place, place.name), PlacePattern(f"{place.route}/", place))
+        for route in ROUTES
+        for pattern in (
+            EndpointPattern(route.path, site, route, route.name),
+            EndpointPattern(f"{route.path}/", site, route),
+        )
     ]
 
 
-def wsgi_view(place: Place) -> View:
+def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers in the thread of the request. Offers no push: it could only hold a worker for each client."""
+    view_class = route.sync_view or route.view
 
     def view(request: HttpRequest) -> HttpResponseBase:
-        return _response(place.answer(_incoming(request)))
+        return _response(view_class(site, _request(request)).respond_in_thread())
 
     return _unguarded(view)
 
 
-def asgi_view(place: Place) -> View:
+def asgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers from our workers, so that no thread and no connection of the request's is held while a stream is open."""
 
     async def view(request: HttpRequest) -> HttpResponseBase:
         if _uses_pool():
             # The worker that answers needs one of the pool's too: all would wait for each other.
             await _close_connections()
-        answer = await place.answer_on_loop(_incoming(request))
+        # From the first request on, this process hears at once of tokens that another one revokes.
+        get_hub()
+        answer = await route.view(site, _request(request), push=True).respond_on_loop()
         if answer.stream is None:
             return _response(answer)
         wire = Wire(getattr(request, "scope", {}).get(SEND))
@@ -108,7 +117,7 @@ def _abandon(loop: asyncio.AbstractEventLoop, stream: EventStream) -> None:
         loop.call_soon_threadsafe(stream.abandon)
 
 
-def _unguarded(view: View) -> View:
+def _unguarded(view: DjangoView) -> DjangoView:
     """Without CSRF (tokens, no cookies), without a login page, and outside ATOMIC_REQUESTS on every database."""
     view = csrf_exempt(login_not_required(view))
     for alias in settings.DATABASES:
@@ -133,7 +142,7 @@ async def _close_connections() -> None:
     await sync_to_async(close, thread_sensitive=True)()
 
 
-def _incoming(request: HttpRequest) -> Incoming:
+def _request(request: HttpRequest) -> HTTPRequest:
     limit = get_conf().MAX_BODY_BYTES
     body: bytes | None
     try:
@@ -144,10 +153,10 @@ def _incoming(request: HttpRequest) -> Incoming:
         body = None
     made = from_view(request)
     headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
-    return Incoming(request.method or "GET", headers, body, made)
+    return HTTPRequest(request.method or "GET", headers, body, made)
 
 
-def _response(answer: Answer) -> HttpResponse:
+def _response(answer: HTTPResponse) -> HttpResponse:
     response = HttpResponse(answer.body, status=answer.status)
     if not answer.body:
         del response["Content-Type"]

@@ -12,9 +12,9 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sites import MCPSite
-from mcp_django.transports.conversation import DuplexConversation
+from mcp_django.transports.duplex import Connection
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.stdio.pipes import Lines, PipeReader, PipeWriter
 
 #: Clients kill a server that has not ended two seconds after its input has.
@@ -40,7 +40,7 @@ class StdioServer:
         self._writer = PipeWriter(stdout, lambda: self.close(going_away=True))
         self._lines = Lines(get_conf().MAX_BODY_BYTES)
         self._ending = asyncio.Event()
-        self._conversation = DuplexConversation(
+        self._connection = Connection(
             site,
             principal,
             self.request,
@@ -61,14 +61,14 @@ class StdioServer:
             await asyncio.wait({reading, ending}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
                 reading.result()
-                await self._conversation.drain(_DRAIN_SECONDS)
+                await self._connection.drain(_DRAIN_SECONDS)
             else:
-                await self._conversation.finish()
+                await self._connection.finish()
         finally:
             reading.cancel()
             ending.cancel()
             hub.leave(self)
-            self._conversation.leave()
+            self._connection.leave()
             await self._writer.close(_CLOSE_SECONDS)
 
     def close(self, *, going_away: bool = False) -> None:
@@ -84,13 +84,13 @@ class StdioServer:
             await self._take(line)
 
     async def _take(self, line: bytes | None) -> None:
-        """Take in one line; what is no message is answered with an error."""
+        """Take in one line. A line that is no message is answered with an error."""
         error: MCPError
         request_id: jsonrpc.RequestId | None = None
         try:
             if line is None:
                 raise LimitExceeded(f"A line may be at most {get_conf().MAX_BODY_BYTES} bytes long (MAX_BODY_BYTES).")
-            await self._conversation.take(jsonrpc.decode(line))
+            await self._connection.take(jsonrpc.decode(line))
             return
         except jsonrpc.Malformed as malformed:
             error, request_id = malformed.error, malformed.request_id

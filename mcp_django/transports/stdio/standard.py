@@ -26,7 +26,7 @@ def claim() -> Standard:
     """Private descriptors of stdin and stdout.
 
     From now on whatever anybody prints goes to stderr (``print``, a log handler on ``sys.stdout``, a library in C, a
-    child process), and so does what was printed before and lies in a buffer still. Who reads stdin finds it empty.
+    child process), and so does text that was printed before and still lies in a buffer. Readers of stdin find it empty.
     """
     global _claimed  # noqa: PLW0603
     if _claimed is None:
@@ -36,7 +36,7 @@ def claim() -> Standard:
         os.dup2(nothing, _STDIN)
         os.close(nothing)
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # Flushes, and keeps what is printed from now on in its place among the lines of the log.
+            # Flushes, and keeps later prints in their place among the lines of the log.
             sys.stdout.reconfigure(line_buffering=True)
             sys.stdout.flush()
     return _claimed

@@ -4,6 +4,7 @@ The specification leaves custom transports to their makers (2026-07-28 basic/tra
 cancellation and listens are those of stdio; a legacy session is the socket.
 """
 
-from mcp_django.transports.websocket.consumer import SUBPROTOCOL, MCPConsumer
+from mcp_django.transports.websocket.admission import SUBPROTOCOL
+from mcp_django.transports.websocket.consumer import MCPConsumer
 
 __all__ = ["SUBPROTOCOL", "MCPConsumer"]

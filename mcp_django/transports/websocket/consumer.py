@@ -1,42 +1,31 @@
-"""The socket: who may open it, what its frames are, and how it ends."""
+"""The socket: its frames, and how it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import logging
-import os
 import time
-from collections import Counter
-from http import HTTPStatus
-from typing import Any
+from functools import partial
 
 from channels.consumer import AsyncConsumer
 
-from mcp_django.access import origins, tickets
-from mcp_django.access.authentication import authenticate, authenticate_login
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
-from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InternalError
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
-from mcp_django.push.shutdown import close_hub_at_shutdown
 from mcp_django.sites import MCPSite, site
-from mcp_django.transports.conversation import DuplexConversation
-from mcp_django.transports.watchdog import get_watchdog
-from mcp_django.transports.wire import Wire
+from mcp_django.transports.duplex import Connection
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
+from mcp_django.transports.servers.watchdog import get_watchdog
+from mcp_django.transports.servers.wire import Wire
+from mcp_django.transports.websocket import admission
+from mcp_django.types import Message, Receive, Scope, Send
 from mcp_django.workers import get_workers
 
-JSON = dict[str, Any]
-
 logger = logging.getLogger("mcp_django")
-
-SUBPROTOCOL = "mcp"
 
 # RFC 6455 §7.4.1 and the registry of its codes.
 _NORMAL, _GOING_AWAY, _UNSUPPORTED_DATA, _POLICY, _TOO_BIG = 1000, 1001, 1003, 1008, 1009
@@ -44,13 +33,8 @@ _INTERNAL_ERROR, _TRY_AGAIN_LATER = 1011, 1013
 #: Where the server lets an application say nothing but 1000 and 3000 to 4999, as Daphne does: 4001 stands for 1001.
 _PRIVATE = 3000
 _MAX_FAULTS = 10
-_TOKEN_PREFIX = "mcp_"  # noqa: S105
 #: How long a socket that ends waits for its last frame to be taken.
 _CLOSE_SECONDS = 1.0
-
-#: Open sockets of this process by the key of their principal.
-_open: Counter[str] = Counter()
-os.register_at_fork(after_in_child=_open.clear)
 
 
 class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
@@ -66,7 +50,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
     def __init__(self, site: MCPSite = site) -> None:
         self.site = site
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self._wire = Wire(send)
         self._write_lock = asyncio.Lock()
@@ -80,11 +64,11 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         #: Whether its client does not read, on a server that cannot be told to let it go.
         self._is_given_up = False
         await receive()  # websocket.connect
-        self.request = _with_bearer(from_scope(scope))
+        self.request = admission.request_of(scope)
         try:
-            self.principal = await get_workers().run(self._admit)
-            subprotocol = self._subprotocol()
-            self._check_number()
+            self.principal = await get_workers().run(admission.admit, self.request)
+            subprotocol = admission.subprotocol_of(scope)
+            admission.check_number(self.principal)
         except MCPError as error:
             await self._deny(error)
             return
@@ -92,23 +76,24 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             logger.exception("A socket could not be opened")
             await self._deny(InternalError())
             return
-        # What finding out who is there has read of the request is not needed again.
+        # Admission has read parts of the request that are not needed again.
         self.request = self.request.copy()
-        key = self.principal.key
-        _open[key] += 1
+        admission.enter(self.principal)
         try:
             await self._wire.send({"type": "websocket.accept", "subprotocol": subprotocol})
             await self._serve(receive)
         finally:
-            _open[key] -= 1
-            if not _open[key]:
-                del _open[key]
+            admission.leave(self.principal)
 
-    async def _serve(self, receive: Any) -> None:
+    async def _deny(self, error: MCPError) -> None:
+        for message in admission.denial(self.scope, error):
+            await self._wire.send(message)
+
+    async def _serve(self, receive: Receive) -> None:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        self.conversation = DuplexConversation(
-            self.site, self.principal, self.request, self._write, self.close, crash=self._crash
+        self._connection = Connection(
+            self.site, self.principal, self.request, self._write, self.close, crash=partial(self._end, _INTERNAL_ERROR)
         )
         self._heard_at = time.monotonic()
         watchdog = get_watchdog()
@@ -121,14 +106,11 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         finally:
             watchdog.discard(self)
             hub.leave(self)
-            self.conversation.leave()
+            self._connection.leave()
 
     def close(self, *, going_away: bool = False) -> None:
         """End the socket, after its listens have been told."""
         self._end(_GOING_AWAY if going_away else _POLICY)
-
-    def _crash(self) -> None:
-        self._end(_INTERNAL_ERROR)
 
     def _end(self, code: int) -> None:
         """Let the reader end the socket. Once it has taken in a frame, unless it waits for the next one."""
@@ -146,59 +128,16 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
                 self._task.cancel()
             return
         conf = get_conf()
-        if self.conversation.is_busy:
+        if self._connection.is_busy:
             self._heard_at = now
         elif not self._has_spoken and conf.REQUEST_SECONDS and now - self._heard_at > conf.REQUEST_SECONDS:
             self._end(_POLICY)
         elif conf.SOCKET_IDLE_SECONDS and now - self._heard_at > conf.SOCKET_IDLE_SECONDS:
             self._end(_NORMAL)
 
-    # Who is there.
-
-    def _admit(self) -> Principal:
-        """The principal of the upgrade request. Raises MCPError."""
-        ticket = tickets.take(self.request)
-        if ticket is not None:
-            origins.check(self.request)
-            if self.request.META.get("HTTP_AUTHORIZATION"):
-                raise _bad_request("Send a ticket or the header Authorization, not both.")
-            return tickets.redeem(ticket)
-        if self.request.META.get("HTTP_AUTHORIZATION") or not self.request.META.get("HTTP_COOKIE"):
-            origins.check(self.request)
-            return authenticate(self.request, fresh=True)
-        # A browser sends the cookie whatever page asks it to, so the page must be one of ours.
-        origins.check(self.request, required=True)
-        return authenticate_login(self.request) or authenticate(self.request, fresh=True)
-
-    def _subprotocol(self) -> str | None:
-        """What is agreed on. Raises InvalidRequest."""
-        offered = self.scope.get("subprotocols") or []
-        if offered and SUBPROTOCOL not in offered:
-            raise _bad_request(f"The only subprotocol is {SUBPROTOCOL!r}.")
-        return SUBPROTOCOL if offered else None
-
-    def _check_number(self) -> None:
-        """Raises Overloaded where the principal has too many sockets open."""
-        limit = get_conf().MAX_LISTENS
-        if _open[self.principal.key] >= limit:
-            raise Overloaded(f"You have {limit} sockets open (MAX_LISTENS). Close one of them.")
-
-    async def _deny(self, error: MCPError) -> None:
-        """Refuse the upgrade: with an HTTP answer where the server can give it, else with the 403 of a close."""
-        if "websocket.http.response" not in (self.scope.get("extensions") or {}):
-            await self._wire.send({"type": "websocket.close"})
-            return
-        body = jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY))
-        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-        if isinstance(error, Unauthenticated):
-            headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
-        status = int(error.http_status or HTTPStatus.FORBIDDEN)
-        await self._wire.send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-        await self._wire.send({"type": "websocket.http.response.body", "body": body})
-
     # Frames.
 
-    async def _read(self, receive: Any) -> int | None:
+    async def _read(self, receive: Receive) -> int | None:
         """Take frames in until the socket ends; the close code, unless it was the client that ended it."""
         try:
             while self._code is None:
@@ -226,7 +165,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             return _INTERNAL_ERROR
         return self._code
 
-    async def _take(self, received: JSON) -> int | None:
+    async def _take(self, received: Message) -> int | None:
         """Take one frame in; the close code, if the socket is to end."""
         text = received.get("text")
         if text is None:
@@ -235,7 +174,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             return _TOO_BIG
         try:
             value = jsonrpc.decode(text)
-            await self.conversation.take(value)
+            await self._connection.take(value)
         except jsonrpc.Malformed as malformed:
             return await self._fault(malformed.error, malformed.request_id)
         except MCPError as error:
@@ -244,7 +183,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         return None
 
     async def _fault(self, error: MCPError, request_id: jsonrpc.RequestId | None) -> int | None:
-        """Say what is wrong with a frame; a client that sends nothing else is shown out."""
+        """Answer a malformed frame with its error; a client that sends nothing else is shown out."""
         await self._write(jsonrpc.encode(jsonrpc.error_message(request_id, error, LEGACY)))
         self._faults += 1
         return _POLICY if self._faults >= _MAX_FAULTS else None
@@ -265,7 +204,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         """End the listens as the specification says, then the socket; without its client, if that does not read."""
         self._wire.resume_reading()
         if not self._is_given_up:
-            await self.conversation.finish()
+            await self._connection.finish()
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await self._send_close(code)
@@ -278,26 +217,3 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         except Exception:  # noqa: BLE001 - each server has its own
             with contextlib.suppress(Exception):  # The client is gone.
                 await self._wire.send({"type": "websocket.close", "code": _PRIVATE + code})
-
-
-def _bad_request(message: str) -> InvalidRequest:
-    refused = InvalidRequest(message)
-    refused.http_status = HTTPStatus.BAD_REQUEST
-    return refused
-
-
-def _with_bearer(request: MCPRequest) -> MCPRequest:
-    """The request with a token that came as a Basic password taken for a Bearer token.
-
-    The official Python client can send credentials only so, from ``ws://user:TOKEN@host``.
-    """
-    scheme, _, encoded = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if scheme.lower() != "basic":
-        return request
-    try:
-        _, _, password = base64.b64decode(encoded, validate=True).decode("ascii").partition(":")
-    except (binascii.Error, ValueError):
-        return request
-    if password.startswith(_TOKEN_PREFIX):
-        request.META["HTTP_AUTHORIZATION"] = f"Bearer {password}"
-    return request

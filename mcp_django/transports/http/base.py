@@ -1,0 +1,163 @@
+"""The base of the views: the checks before a request is handled, and how an error is answered.
+
+A request runs through ``respond`` → ``dispatch`` → ``handle`` → ``finalize``, as in Django REST framework.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import ClassVar
+
+from mcp_django.access import origins
+from mcp_django.access.authentication import authenticate
+from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError
+from mcp_django.exchange.principals import Principal
+from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.errors import InternalError, Overloaded, Unauthenticated
+from mcp_django.protocol.revisions import LEGACY, Era
+from mcp_django.sites import MCPSite
+from mcp_django.transports.http.headers import wanted_params
+from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse
+from mcp_django.workers import get_workers
+
+logger = logging.getLogger("mcp_django")
+
+_CORS_REQUEST_HEADERS = (
+    "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID"
+)
+
+
+@dataclass(eq=False)
+class View(ABC):
+    """One HTTP request, and its response. A subclass is one of our URLs."""
+
+    site: MCPSite
+    http: HTTPRequest
+    #: Whether an event loop runs the request, so that the response may be a stream.
+    push: bool = False
+
+    #: The methods that its URL knows.
+    methods: ClassVar[tuple[str, ...]] = ("POST",)
+    #: The error message for another method.
+    hint: ClassVar[str] = "Use POST."
+    #: Whether the token is read from the database, even where this process has just read it.
+    reads_token_again: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.request = self.http.for_hooks
+        #: The caller, where it is known before the request is dispatched.
+        self.principal: Principal | None = None
+        # The last word alone: the scheme may be spelled in many ways, and each would count as another caller.
+        words = str(self.request.META.get("HTTP_AUTHORIZATION", "")).split()
+        #: Names the caller before it is authenticated, to bound how many requests of one caller may wait.
+        self.principal_key = words[-1] if words else "anonymous"
+
+    # How a request goes.
+
+    def respond(self) -> HTTPResponse:
+        """The response, in the thread of the caller. Never raises: errors of our own are logged."""
+        return self.respond_by(self.dispatch)
+
+    def respond_in_thread(self) -> HTTPResponse:
+        """The response where no event loop looks after the request."""
+        return self.respond()
+
+    async def respond_on_loop(self) -> HTTPResponse:
+        """The response to a request of an event loop, from a worker."""
+        try:
+            return await get_workers().run(self.respond, principal_key=self.principal_key)
+        except Overloaded as error:
+            return self.refuse(error)
+
+    def respond_by(self, handler: Callable[[], HTTPResponse]) -> HTTPResponse:
+        """The handler's response, or the one that its error is turned into."""
+        try:
+            return self.finalize(handler())
+        except MCPError as error:
+            return self.refuse(error)
+        except Exception:
+            logger.exception("A request could not be answered")
+            return self.refuse(InternalError())
+
+    def dispatch(self) -> HTTPResponse:
+        """Check the request, and handle it. Raises MCPError."""
+        origins.check(self.request)
+        if self.http.method == "OPTIONS":
+            return self._preflight()
+        if self.http.method not in self.methods:
+            raise self.not_allowed(self.hint)
+        # Without push this is a WSGI process, which hears nothing of changes in other processes.
+        fresh = self.reads_token_again or not self.push
+        principal = self.principal or authenticate(self.request, fresh=fresh)
+        self.request.for_principal(principal)
+        return self.handle(principal)
+
+    @abstractmethod
+    def handle(self, principal: Principal) -> HTTPResponse:
+        """The response to an authenticated caller. Raises MCPError."""
+
+    def finalize(self, response: HTTPResponse) -> HTTPResponse:
+        """Add the headers that every response has."""
+        origin = self.http.headers.get("origin")
+        if origin is not None and origin in get_conf().ALLOWED_ORIGINS:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate"
+            response.headers["Vary"] = "Origin"
+        return response
+
+    # What is said to a request that is refused.
+
+    @property
+    def request_id(self) -> jsonrpc.RequestId | None:
+        """The id that an error must carry, where it is known."""
+        return None
+
+    @property
+    def era(self) -> Era:
+        return LEGACY
+
+    def refuse(self, error: MCPError) -> HTTPResponse:
+        """The response that an error is turned into."""
+        headers = dict(error.headers) if isinstance(error, HTTPError) else {}
+        if isinstance(error, Unauthenticated):
+            headers["WWW-Authenticate"] = error.challenge
+        status = error.status_in(self.era)
+        if status is HTTPStatus.OK and self.request_id is None:
+            # No message of that id is waited for: the status alone can tell of the error.
+            status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Overloaded) else HTTPStatus.BAD_REQUEST
+        body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
+        return self.finalize(HTTPResponse.json(body, status, headers))
+
+    def not_allowed(self, message: str, *methods: str) -> HTTPError:
+        """The error for a wrong method; the allowed ones are those of the URL, unless others are named."""
+        return HTTPError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": ", ".join(methods or self.methods)})
+
+    def json_body(self) -> bytes:
+        """The body of a POST whose Content-Type is JSON. Raises HTTPError."""
+        content_type = (self.http.headers.get("content-type") or "").partition(";")[0].strip().lower()
+        if content_type != JSON_TYPE:
+            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON_TYPE}.")
+        if self.http.body is None:
+            limit = get_conf().MAX_BODY_BYTES
+            raise HTTPError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body is longer than {limit} bytes (MAX_BODY_BYTES)."
+            )
+        return self.http.body
+
+    def _preflight(self) -> HTTPResponse:
+        """A browser asks before it calls from another origin (Fetch standard, CORS protocol)."""
+        allow = ", ".join(self.methods)
+        return HTTPResponse(
+            HTTPStatus.NO_CONTENT,
+            headers={
+                "Allow": allow,
+                "Access-Control-Allow-Methods": allow,
+                "Access-Control-Allow-Headers": ", ".join((_CORS_REQUEST_HEADERS, *wanted_params(self.http.headers))),
+                "Access-Control-Max-Age": "600",
+            },
+        )

@@ -1,0 +1,163 @@
+"""Legacy sessions over HTTP: how they begin and end, their messages, batches and streams."""
+
+from __future__ import annotations
+
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.running import RUNNING, running_key
+from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.batches import Batch
+from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader
+from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
+from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.push.session_streams import session_uris, subscriptions, unseen
+from mcp_django.server.dispatch import respond
+from mcp_django.sessions import streams
+from mcp_django.sessions.questions import answer_question
+from mcp_django.sessions.store import StoredSession
+from mcp_django.sites import MCPSite
+from mcp_django.transports.attachment import Attachment
+from mcp_django.transports.http import headers as mcp_headers
+from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.messages import SSE_TYPE, HTTPError, HTTPResponse
+from mcp_django.transports.http.streams import ListenerStream, RestStream
+from mcp_django.transports.in_flight import Opening
+
+if TYPE_CHECKING:
+    from mcp_django.transports.http.endpoint import EndpointView
+
+
+def find(site: MCPSite, headers: Headers, principal: Principal) -> tuple[StoredSession | None, Opening]:
+    """The session of a legacy request, and its opening. Raises UnsupportedVersionHeader and SessionNotFound."""
+    version = headers.get(mcp_headers.VERSION)
+    if version is not None and version not in LEGACY_REVISIONS:
+        raise UnsupportedVersionHeader(version, LEGACY_REVISIONS)
+    key = headers.get(mcp_headers.SESSION)
+    if key is None:
+        return None, Opening(version or ASSUMED_REVISION)
+    session = StoredSession.find(site, principal, key)
+    return session, Opening(session.revision, session.client, session)
+
+
+def initialize(
+    view: EndpointView, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification
+) -> HTTPResponse:
+    """Open a session. Raises MCPError."""
+    version = view.http.headers.get(mcp_headers.VERSION)
+    if isinstance(message, jsonrpc.Notification):
+        raise InvalidRequest("initialize must be a request.")
+    if version in MODERN_REVISIONS:
+        raise HeaderMismatch(
+            f"{version} knows no initialize: send it without MCP-Protocol-Version, or put "
+            "io.modelcontextprotocol/protocolVersion into params._meta of each request.",
+            header="MCP-Protocol-Version",
+        )
+    if view.http.headers.get(mcp_headers.SESSION) is not None:
+        raise InvalidRequest("initialize starts a session: send it without Mcp-Session-Id.")
+    response = view.answer(principal, message, Opening(NEWEST_LEGACY))
+    if view.opened is not None:
+        response.headers["Mcp-Session-Id"] = view.opened.key
+    return response
+
+
+def answer(view: EndpointView, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification) -> HTTPResponse:
+    """The answer to a message of a session, or to one without. Raises MCPError."""
+    session, opening = find(view.site, view.http.headers, principal)
+    if isinstance(message, jsonrpc.Notification):
+        _receive(session, message)
+        return HTTPResponse(HTTPStatus.ACCEPTED)
+    view.session = session
+    if session is not None:
+        RUNNING[running_key(session.key, message.id)] = view.cancellation
+    return view.answer(principal, message, opening)
+
+
+def answer_batch(view: EndpointView, principal: Principal, members: list[Any]) -> HTTPResponse:
+    """Several messages in one body, as old revisions have them. One answer a request, none a notification."""
+    session, opening = None, Opening(view.http.headers.get(mcp_headers.VERSION) or "")
+    if opening.revision not in MODERN_REVISIONS:
+        session, opening = find(view.site, view.http.headers, principal)
+    batch = Batch(members, opening.revision, view.message_limit)
+    for message in batch.requests(partial(_receive, session)):
+        exchange = view.exchange(view.site, view.request, principal, message, opening)
+        batch.add(respond(exchange).body, message.id)
+    return HTTPResponse.json(batch.body) if batch.body else HTTPResponse(HTTPStatus.ACCEPTED)
+
+
+def take_response(view: EndpointView, principal: Principal, response: jsonrpc.Response) -> HTTPResponse:
+    """A client's answer to a request of ours, for whichever process waits for it. Raises MCPError."""
+    if view.http.headers.get(mcp_headers.VERSION) in MODERN_REVISIONS:
+        raise InvalidRequest("A client sends requests and notifications, and no responses.")
+    session, _ = find(view.site, view.http.headers, principal)
+    _receive(session, response)
+    return HTTPResponse(HTTPStatus.ACCEPTED)
+
+
+def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
+    """``GET``: the stream on which a session is sent the messages that answer no request."""
+    headers = view.http.headers
+    key = headers.get(mcp_headers.SESSION)
+    if not view.push:
+        raise view.not_allowed("Notifications need an ASGI server.", "POST", "DELETE")
+    if key is None:
+        raise view.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
+    if not headers.accepts(SSE_TYPE):
+        raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+    session, opening = find(view.site, headers, principal)
+    last_event_id = headers.get("last-event-id")
+    if session is not None and last_event_id is not None:
+        return _resume(view, session, last_event_id)
+    listener = Listener(
+        site=view.site,
+        principal=principal,
+        request=view.request,
+        revision=opening.revision,
+        lists=frozenset(LISTS),
+        session_key=key,
+    )
+    _attach(view.site, view.attachment(), listener)
+    return HTTPResponse(HTTPStatus.OK, stream=ListenerStream(listener, opening=b":\n\n"))
+
+
+def end(view: EndpointView, principal: Principal) -> HTTPResponse:
+    """``DELETE``: end the session."""
+    session, _ = find(view.site, view.http.headers, principal)
+    if session is None:
+        raise NotInitialized
+    session.end()
+    return HTTPResponse(HTTPStatus.NO_CONTENT)
+
+
+def _receive(session: StoredSession | None, message: jsonrpc.Notification | jsonrpc.Response) -> None:
+    """Take in a message of a session that wants no answer."""
+    if session is None:
+        return
+    if isinstance(message, jsonrpc.Response):
+        answer_question(session.key, message.id, message.body)
+    elif message.method == "notifications/cancelled":
+        session.cancel(message.params.get("requestId"))
+
+
+def _attach(site: MCPSite, attachment: Attachment, listener: Listener) -> None:
+    """Give the stream of a session to the hub, with what the session watches."""
+    attachment.attach(listener)
+    # Read only now, when no change of it can be missed any more.
+    watched = subscriptions(listener, session_uris(listener.session_key) or {})
+    attachment.watch(listener, watched)
+    # Resources that went while no stream was open are told of when they are there again.
+    _, unknown = unseen(listener, watched)
+    attachment.look_later(listener, unknown)
+    attachment.arrange(listener.session_key or "")
+    with site.call_context(listener.request):
+        attachment.remember_lists(listener)
+
+
+def _resume(view: EndpointView, session: StoredSession, last_event_id: str) -> HTTPResponse:
+    """The rest of the stream that a request of the session was answered with."""
+    found = streams.find(session, last_event_id)
+    if found is None:
+        raise view.not_allowed("Nothing is left on that stream.")
+    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view.request, session.key, *found))

@@ -1,0 +1,106 @@
+"""One request in flight: what it offers its handler on every transport, and the exchange that it becomes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from mcp_django.exchange.cancellation import Cancellation
+from mcp_django.exchange.connection import Connection, Session
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
+from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.errors import RequestCancelled
+from mcp_django.protocol.jsonrpc import Request
+from mcp_django.push.listeners import Listener
+from mcp_django.sites import MCPSite
+from mcp_django.transports.attachment import Attachment
+from mcp_django.transports.message_buffer import MessageBuffer
+from mcp_django.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """How a message is to be read: in which revision, of which client, and in which legacy session."""
+
+    revision: str
+    client: Client = field(default_factory=Client)
+    session: Session | None = None
+
+
+@dataclass(eq=False, kw_only=True)
+class InFlight(Connection):
+    """A request that is being answered. Its transport completes the ``Connection`` that the handler sees."""
+
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    buffer: MessageBuffer = field(default_factory=MessageBuffer)
+    #: The loop on which the hub is, where there is one.
+    loop: asyncio.AbstractEventLoop | None = None
+    #: Made by the first listener: most requests have none.
+    _attachment: Attachment | None = None
+    _is_over: bool = False
+
+    # For the transport.
+
+    def exchange(
+        self, site: MCPSite, request: MCPRequest, principal: Principal, message: Request, opening: Opening
+    ) -> Exchange:
+        """The exchange in which the message is answered. ``request`` is copied: each message has one of its own."""
+        return Exchange(
+            site=site,
+            principal=principal,
+            revision=opening.revision,
+            method=message.method,
+            params=message.params,
+            request_id=message.id,
+            client=opening.client,
+            connection=self,
+            request=request.copy().for_principal(principal),
+            session=opening.session,
+            cancellation=self.cancellation,
+        )
+
+    def cancel(self) -> None:
+        """Stop the request, and the query that it is waiting for. On the loop."""
+        self.cancellation.cancel()
+        self.interrupt()
+
+    def expire(self) -> None:
+        """The same for a request that has had its time."""
+        self.cancellation.expire()
+        self.interrupt()
+
+    def interrupt(self) -> None:
+        asyncio.get_running_loop().run_in_executor(None, self.cancellation.queries.interrupt)
+
+    def leave_hub(self, *, but: Listener | None = None) -> None:
+        """The request is over: nothing of it stays in the hub, except the listener of a stream that it opened."""
+        self._is_over = True
+        if self._attachment is not None:
+            self._attachment.leave(but=but)
+
+    # For the handler.
+
+    def send(self, message: JSON) -> None:
+        self.buffer.put(message)
+
+    def attach(self, listener: Listener) -> None:
+        attachment = self.attachment()
+        attachment.attach(listener)
+        attachment.remember_lists(listener)
+
+    def attachment(self) -> Attachment:
+        """The request's part in the hub, made at first use. Raises RequestCancelled where its client is gone."""
+        if self.loop is None:
+            raise TypeError("Without an event loop there is no hub.")
+        self._attachment = self._attachment or Attachment(self.loop)
+        # Asked after it is kept: ``leave_hub`` on the loop either finds it, or is seen here.
+        if self._is_over:
+            raise RequestCancelled
+        return self._attachment
+
+    def drop(self, listener: Listener, uris: Collection[str]) -> None:
+        if self._attachment is not None:
+            self._attachment.drop(listener, uris)

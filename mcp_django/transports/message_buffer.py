@@ -1,0 +1,81 @@
+"""The messages of a request that go ahead of its answer: the handler's thread puts them, the transport takes them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Lock
+
+from mcp_django.conf import get_conf
+from mcp_django.protocol.jsonrpc import encode, notification_message
+from mcp_django.types import JSON
+
+#: So many messages may wait for a slow client, beside the bound on their bytes. Progress and log lines beyond are left
+#: out: the handler never waits.
+_MAX_WAITING = 100
+
+
+def no_reader() -> None:
+    """For messages that nobody waits for."""
+
+
+@dataclass(slots=True)
+class MessageBuffer:
+    """The messages of one request, encoded, in their order."""
+
+    #: Called in the thread of ``put``, once there is something to take.
+    on_put: Callable[[], None] = no_reader
+    #: Whether anything was put, so that the answer follows it in a stream.
+    used: bool = False
+    #: Milliseconds after which the client is to come back for the rest, once the handler asked for that.
+    retry_ms: int | None = None
+    _lock: Lock = field(default_factory=Lock)
+    _waiting: deque[bytes] = field(default_factory=deque)
+    _bytes: int = 0
+    #: How many log messages were left out, and the level of the last: the client wants to be told of that level.
+    _left_out: int = 0
+    _level: str = ""
+    _closed: bool = False
+
+    def put(self, message: JSON) -> None:
+        """Take a message in. One that is too large for a client, or comes after the answer, is left out."""
+        body = encode(message)
+        with self._lock:
+            if self._closed:
+                return
+            self.used = True
+            if len(self._waiting) >= _MAX_WAITING or self._bytes + len(body) > get_conf().page_bytes:
+                # Progress is only ever replaced by later progress; what a log lacks is said.
+                if message["method"] == "notifications/message":
+                    self._left_out += 1
+                    self._level = message["params"]["level"]
+                return
+            self._waiting.append(body)
+            self._bytes += len(body)
+        self.on_put()
+
+    def close_stream(self, retry_ms: int) -> None:
+        """The handler lets the client go; it is to come back for the rest."""
+        self.retry_ms = retry_ms
+        self.used = True
+        self.on_put()
+
+    def take(self) -> list[bytes]:
+        """The waiting messages, and a line that says how many log messages were left out since."""
+        with self._lock:
+            taken, left_out, level = list(self._waiting), self._left_out, self._level
+            self._waiting.clear()
+            self._bytes = self._left_out = 0
+        if left_out:
+            data = f"{left_out} log messages were left out: they are too large, or more than the client reads."
+            taken.append(encode(notification_message("notifications/message", {"level": level, "data": data})))
+        return taken
+
+    def close(self) -> None:
+        """The answer is there: nothing may follow it."""
+        with self._lock:
+            self._closed = True
+        # The object that is called back has this buffer, as a rule: such a circle would keep the whole request until
+        # garbage is collected.
+        self.on_put = no_reader

@@ -1,0 +1,88 @@
+"""Warnings of the system checks about brokers and channel layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core import mail
+from django.core.checks import Warning
+from django.test import override_settings
+
+from mcp_django.sites import all_sites
+from tests.checks.conftest import messages, of
+
+IN_MEMORY = {"default": {"BACKEND": "channels.layers.InMemoryChannelLayer"}}
+
+CORE = "channels_redis.core.RedisChannelLayer"
+
+PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
+
+
+def alone(reason: str) -> Warning:
+    return Warning(
+        f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
+        "learn what is saved in another.",
+        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a PostgreSQL database in MCP['PUSH_DATABASE']. If one "
+        "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W011",
+    )
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where no tests run: by what they leave to be seen, they are known."""
+    monkeypatch.delattr(mail, "outbox")
+    monkeypatch.delenv("WEB_CONCURRENCY", raising=False)
+
+
+@pytest.mark.parametrize("layers", [{}, IN_MEMORY, {"default": {"BACKEND": PUBSUB}, "mcp": IN_MEMORY["default"]}])
+def test_w011_several_processes_that_hear_nothing_of_each_other(deployed: None, layers: Any) -> None:
+    with override_settings(DEBUG=False, CHANNEL_LAYERS=layers):
+        assert messages() == [alone("DEBUG is off")]
+
+
+@override_settings(DEBUG=True, CHANNEL_LAYERS={})
+def test_w011_several_workers(deployed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEB_CONCURRENCY", "4")
+
+    assert messages() == [alone("WEB_CONCURRENCY is 4")]
+
+
+@override_settings(CHANNEL_LAYERS={})
+def test_w011_is_silent_in_development_under_wsgi_and_where_nobody_watches(
+    deployed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with override_settings(DEBUG=True):
+        assert of("W011") == []
+    with override_settings(DEBUG=False, ASGI_APPLICATION=None):
+        assert of("W011") == []
+    with override_settings(DEBUG=False), monkeypatch.context() as nobody:
+        for model_mcp in (model for site in all_sites() for model in site.models.values()):
+            nobody.setattr(model_mcp, "watch", False)
+        assert of("W011") == []
+    with override_settings(DEBUG=False, SILENCED_SYSTEM_CHECKS=["mcp_django.W011"]):
+        assert [message.is_silenced() for message in of("W011")] == [True]
+
+
+def test_w011_is_silent_with_a_broker(deployed: None) -> None:
+    with override_settings(DEBUG=False, CHANNEL_LAYERS={"default": {"BACKEND": PUBSUB}}):
+        assert messages() == []
+
+
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}})
+def test_w012_a_layer_that_drops_what_is_too_much() -> None:
+    assert messages() == [
+        Warning(
+            f"Changes go from process to process through {CORE}, which drops messages above its capacity: "
+            "subscribers then learn of the change only some time later.",
+            hint=f'Add a layer for these changes: CHANNEL_LAYERS["mcp"] with the same hosts and {PUBSUB}, which has '
+            "no capacity.",
+            id="mcp_django.W012",
+        )
+    ]
+
+
+@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}, "mcp": {"BACKEND": PUBSUB}})
+def test_w012_is_silent_where_the_hosts_layer_is_not_ours() -> None:
+    assert messages() == []

@@ -1,0 +1,264 @@
+"""Warnings of the system checks about models, databases and versions: what each says, and what would silence it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import django
+import pytest
+from django.conf import settings
+from django.core.checks import Warning
+from django.db import connection, connections, models
+from django.http import HttpRequest
+from django.test import override_settings
+from django.utils.version import get_version
+
+from demo_project.flights.models import Disruption, Flight
+from mcp_django import ModelMCP
+from mcp_django.checks import check_databases, check_settings, check_sites
+from tests.checks.conftest import Admin, messages, of
+from tests.shop.models import Product
+from tests.support.declared import Declared
+
+
+def test_w009_a_moment_without_an_index(declared: Declared) -> None:
+    class MailBox(models.Model):  # noqa: DJ008
+        read_at = models.DateTimeField()
+
+        class Meta:
+            app_label = "shop"
+
+    declared.model(MailBox, fields="__all__", last_modified_field="read_at", annotations={"priority": 1})
+
+    assert of("W009") == [
+        Warning(
+            "No index of shop.mailbox begins with 'read_at': clients are not told when the collection last "
+            "changed, since finding that out would read the whole table.",
+            hint='Add models.Index(fields=["read_at"], name=...) to Meta.indexes.',
+            id="mcp_django.W009",
+        )
+    ]
+    assert of("E010") == of("E011") == []
+
+
+def test_w001_a_database_without_autocommit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.DATABASES, "default", {**settings.DATABASES["default"], "AUTOCOMMIT": False})
+
+    found = check_settings(None)
+
+    [message] = [message for message in found if message.id == "mcp_django.W001"]
+    assert isinstance(message, Warning)
+    assert message.msg.startswith("Changes on the database 'default' are pushed only where they happen in atomic")
+
+
+@override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"])
+def test_w002_middleware_that_sockets_would_skip() -> None:
+    [message] = of("W002")
+
+    assert isinstance(message, Warning)
+    assert "tenants.middleware.TenantMiddleware may choose a tenant" in message.msg
+
+
+@override_settings(
+    MIDDLEWARE=[*settings.MIDDLEWARE, "tenants.middleware.TenantMiddleware"], MCP={"BYPASS_MIDDLEWARE": True}
+)
+def test_w002_is_silent_where_the_project_says_that_it_does_not_matter() -> None:
+    assert messages() == []
+
+
+def test_w005_a_secret_that_is_named(declared: Declared) -> None:
+    class ProductMCP(ModelMCP):
+        fields = ["name", "api_key", "price"]
+
+    declared.model(Product, ProductMCP)
+
+    assert messages() == [
+        Warning(
+            "ProductMCP.fields names 'api_key' of shop.product, which looks like a secret: agents may read it.",
+            hint="Leave it out. If it is not a secret, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W005",
+        )
+    ]
+
+
+@pytest.mark.parametrize("options", [
+    {"fields": "__all__"},
+    {"fields": ["name"]},
+    {"fields": ["name", "api_key"], "exclude": ["api_key"]},
+    {"fields": None},
+])  # fmt: skip
+def test_w005_is_silent_where_the_secret_stays_hidden(declared: Declared, options: dict[str, Any]) -> None:
+    declared.admin(Product, type("ProductAdmin", (Admin,), {"list_display": ["name", "api_key"]}))
+    declared.model(Product, **options)
+
+    assert messages() == []
+
+
+def _own_rows(self: Any, request: HttpRequest) -> Any:
+    return Flight.objects.none()
+
+
+@override_settings(MCP={"TENANT_FIELDS": ["tenant", "carrier"]})
+def test_w006_a_model_of_tenants_that_shows_every_row(declared: Declared) -> None:
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {}))
+
+    # In the order of the registry, which depends on what was registered before.
+    other, message = sorted(messages(), key=lambda found: found.msg)
+
+    assert message == Warning(
+        "flights.flight has the field 'carrier' of MCP['TENANT_FIELDS'], and every user who may view the model can "
+        "read all of its rows.",
+        hint="Override get_queryset(request) in its ModelMCP or ModelAdmin. If something else keeps the tenants apart, "
+        "add 'mcp_django.W006' to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W006",
+    )
+    # Its key is what tells tenants apart.
+    assert other.id == "mcp_django.W006" and other.msg.startswith("flights.airline has the field 'carrier'")
+
+
+@pytest.mark.parametrize("name", ["origin", "origin_id"])
+def test_w006_takes_a_foreign_key_by_its_column_too(declared: Declared, name: str) -> None:
+    with override_settings(MCP={"TENANT_FIELDS": (name,)}):
+        found = of("W006")
+
+    # The demo's FlightAdmin says which flights there are.
+    assert [message.msg.partition(" ")[0] for message in found] == ["flights.weather"]
+
+
+@override_settings(MCP={"TENANT_FIELDS": ["flight"]})
+@pytest.mark.parametrize("where", ["admin", "base of the admin", "mcp"])
+def test_w006_is_silent_where_somebody_says_which_rows(declared: Declared, where: str) -> None:
+    before = of("W006")
+    scoped = type("Scoped", (), {"get_queryset": _own_rows})
+    if where == "mcp":
+        declared.model(Disruption, type("DisruptionMCP", (scoped, ModelMCP), {}))
+    elif where == "admin":
+        declared.admin(Disruption, type("DisruptionAdmin", (Admin,), {"get_queryset": _own_rows}))
+    else:
+        declared.admin(Disruption, type("DisruptionAdmin", (scoped, Admin), {}))
+
+    assert [message.msg.partition(" ")[0] for message in before] == ["flights.disruption"]
+    assert of("W006") == []
+
+
+def test_w007_an_order_without_an_index(declared: Declared) -> None:
+    declared.model(Flight, fields=["status"], ordering=["-arrival_delay", "number"])
+
+    assert messages() == [
+        Warning(
+            "No index of flights.flight begins with its order (-arrival_delay, number): to find the first rows, the "
+            "database sorts the whole table.",
+            hint="This does not matter for a small table. Otherwise add "
+            'models.Index(fields=["-arrival_delay", "number", "id"], name=...) to Meta.indexes, or set ordering in a '
+            "ModelMCP to columns that have one. If all such tables are small, add 'mcp_django.W007' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W007",
+        )
+    ]
+
+
+def test_w007_asks_the_mcp_then_the_admin_then_the_model(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flight._meta, "ordering", ["status"])
+
+    def told() -> list[str]:
+        return [message.msg.partition("(")[2].partition(")")[0] for message in of("W007")]
+
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {}))
+    by_model = told()
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {"ordering": ["number"]}))
+    by_admin = told()
+    declared.model(Flight, type("FlightMCP", (ModelMCP,), {"ordering": ["distance"]}))
+    by_mcp = told()
+
+    assert (by_model, by_admin, by_mcp) == (["status"], ["number"], ["distance"])
+
+
+@pytest.mark.parametrize("where", ["admin", "mcp"])
+def test_w007_is_silent_where_only_a_request_can_tell_the_order(declared: Declared, where: str) -> None:
+    def get_ordering(self: Any, request: HttpRequest) -> list[str]:
+        return ["departs_at"]
+
+    admin_class = type("FlightAdmin", (Admin,), {"ordering": ["status"]})
+    if where == "admin":
+        declared.admin(Flight, type("Other", (admin_class,), {"get_ordering": get_ordering}))
+    else:
+        declared.admin(Flight, admin_class)
+        declared.model(Flight, type("FlightMCP", (ModelMCP,), {"get_ordering": get_ordering}))
+
+    assert of("W007") == []
+
+
+def test_w007_is_silent_for_a_table_that_django_does_not_make(
+    declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.model(Flight, ordering=["status"])
+    before = of("W007")
+    monkeypatch.setattr(Flight._meta, "managed", False)
+
+    assert len(before) == 1
+    assert of("W007") == []
+
+
+@pytest.mark.parametrize("ordering", [["departs_at"], ["-departs_at", "id"], ["pk"], ["carrier__name", "status"], []])
+def test_w007_is_silent_where_an_index_answers_or_the_order_is_left_out(
+    declared: Declared, ordering: list[str]
+) -> None:
+    declared.model(Flight, ordering=ordering)
+
+    assert of("W007") == []
+
+
+@override_settings(MCP={"NOPE": 1})
+def test_sites_are_not_looked_at_while_the_settings_cannot_be_read() -> None:
+    assert check_sites(None) == []
+
+
+def test_w003_a_database_without_time_zones(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = check_databases(None, databases=["default"])
+    monkeypatch.setattr(settings, "TIME_ZONE", "Nowhere/Nothing")
+
+    found = check_databases(None, databases=["default"])
+
+    assert before == []
+    assert [message.id for message in found] == (["mcp_django.W003"] if connection.vendor == "mysql" else [])
+
+
+def test_w008_a_database_that_knows_none_of_our_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = connections["other"]
+    monkeypatch.setattr(other, "vendor", "oracle")
+    monkeypatch.setattr(other, "display_name", "Oracle")
+
+    by_default = of("W008")
+    with override_settings(MCP={"READ_ONLY_TRANSACTIONS": True}):
+        both = of("W008")
+    with override_settings(MCP={"STATEMENT_SECONDS": 0}):
+        neither = of("W008")
+
+    hint = "Limit its user in the database itself, or expose no model that is stored there."
+    known = "cannot be enforced on the database 'other', which is Oracle."
+    assert by_default == [Warning(f"STATEMENT_SECONDS {known}", hint=hint, id="mcp_django.W008")]
+    assert both == [Warning(f"STATEMENT_SECONDS and READ_ONLY_TRANSACTIONS {known}", hint=hint, id="mcp_django.W008")]
+    assert neither == []
+
+
+@pytest.mark.parametrize("version", [(6, 2, 0, "alpha", 1), (2028, 0, 0, "final", 0)])
+def test_w013_a_django_that_nobody_tested_with(version: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(django, "VERSION", version)
+
+    assert messages() == [
+        Warning(
+            f"Django {get_version(version)} is newer than 6.1, the newest that this mcp_django was tested with.",
+            hint="Look for a newer mcp_django. If there is none and your own tests pass, add 'mcp_django.W013' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W013",
+        )
+    ]
+
+
+@pytest.mark.parametrize("version", [(5, 2, 19, "final", 0), (6, 1, 99, "final", 0)])
+def test_w013_is_silent_for_each_patch_of_what_was_tested(
+    version: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(django, "VERSION", version)
+
+    assert messages() == []

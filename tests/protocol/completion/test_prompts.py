@@ -1,0 +1,229 @@
+"""Completion of arguments, in every revision."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.db import connection
+from django.http import HttpRequest
+from django.test.utils import CaptureQueriesContext
+
+from demo_project.flights.models import Airline, Airport, Flight
+from mcp_django.exceptions import ToolError
+from mcp_django.models import Prompt
+from tests.protocol.completion.conftest import FLIGHT, ask, refused, suggested
+from tests.support.asking import DirectPeer
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, REVISIONS, Peer
+
+pytestmark = pytest.mark.every_database
+
+
+class Tone(enum.Enum):
+    SHORT = "short"
+    LONG = "long"
+
+
+# In every revision.
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_key_is_completed(admin: Peer, flights: Any, revision: str) -> None:
+    result = ask(admin, FLIGHT, "id", "1", revision)["result"]
+
+    completion = {"values": ["1", "10", "11", "12"], "total": 4, "hasMore": False}
+    if revision == MODERN:
+        assert {**result, "_meta": {}} == {"completion": completion, "resultType": "complete", "_meta": {}}
+    else:
+        assert result == {"completion": completion}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_argument_of_a_prompt_is_completed(admin: Peer, flights: Any, revision: str) -> None:
+    found = ask(admin, "punctuality_report", "length", "a p", revision)["result"]["completion"]
+
+    assert found == {"values": ["a paragraph", "a page"], "total": 2, "hasMore": False}
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_unknown_references_and_arguments_are_wrong_parameters(admin: Peer, revision: str) -> None:
+    answers = [
+        ask(admin, ref, name, "", revision)
+        for ref, name in (("nope", "x"), ("punctuality_report", "x"), ("db://nope/nope/{id}", "id"), (FLIGHT, "x"))
+    ]
+
+    assert [answer["error"]["code"] for answer in answers] == [-32602] * 4
+    assert [answer["error"]["data"]["reason"] for answer in answers] == [
+        "PROMPT_NOT_FOUND", "INVALID_PARAMS", "REFERENCE_NOT_FOUND", "INVALID_PARAMS",
+    ]  # fmt: skip
+
+
+def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
+    assert refused(root, "db://nope/nope/{id}", "id") == {
+        "code": -32602,
+        "message": "Unknown resource template.",
+        "data": {
+            "reason": "REFERENCE_NOT_FOUND",
+            "errors": [
+                {"field": "ref.uri", "received": "db://nope/nope/{id}",
+                 "message": "not a template; resources/templates/list names the templates"},
+            ],
+        },
+    }  # fmt: skip
+    assert refused(root, FLIGHT, "ident") == {
+        "code": -32602,
+        "message": "Unknown argument: ident.",
+        "data": {
+            "reason": "INVALID_PARAMS",
+            "errors": [{"field": "argument.name", "message": "no argument 'ident'. Allowed: id.", "received": "ident"}],
+        },
+    }
+    assert refused(root, "nope", "x")["data"]["errors"][0]["field"] == "ref.name"
+
+
+@pytest.mark.parametrize("params", [
+    {}, {"ref": {}}, {"ref": {"type": "ref/nope", "name": "x"}, "argument": {"name": "x", "value": ""}},
+    {"ref": {"type": "ref/prompt", "name": "x"}},
+    {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x"}},
+    {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": 5}},
+    {"ref": {"type": "ref/prompt", "name": 5}, "argument": {"name": "x", "value": ""}},
+    {"ref": {"type": "ref/resource", "name": "x"}, "argument": {"name": "x", "value": ""}},
+    {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""},
+     "context": {"arguments": {"y": 5}}},
+    {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""}, "context": []},
+])  # fmt: skip
+def test_params_of_another_shape(root: DirectPeer, params: Any) -> None:
+    assert root.error(MODERN, "completion/complete", params)["code"] == -32602
+
+
+# Prompts.
+
+
+def test_every_kind_of_argument(root: DirectPeer, declared: Declared) -> None:
+    def report(
+        request: HttpRequest, airport: Airport, carrier: Airline | None, tone: Tone, length: Literal["one", "ONE MORE"],
+        formal: bool, way: Literal["there"] | int | None, notes: str, seats: int = 1,
+    ) -> str:  # fmt: skip
+        """Report."""
+        return ""
+
+    declared.prompt(report)
+
+    assert suggested(root, "report", "airport") == ["EWR", "IAH", "JFK", "LGA"]
+    assert suggested(root, "report", "airport", "j") == ["JFK"]
+    assert suggested(root, "report", "carrier", "amer") == ["AA"]  # Found by its name.
+    assert suggested(root, "report", "tone") == ["short", "long"]
+    assert suggested(root, "report", "tone", "L") == ["long"]
+    assert suggested(root, "report", "length", "one") == ["one", "ONE MORE"]
+    assert suggested(root, "report", "formal", "t") == ["true"]
+    assert suggested(root, "report", "way") == ["there"]
+    assert ask(root, "report", "notes", "x")["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
+    assert suggested(root, "report", "seats", "1") == []
+
+
+def test_a_function_of_the_project_gets_the_known_arguments(root: DirectPeer, declared: Declared) -> None:
+    seen: list[Any] = []
+
+    def cities(request: HttpRequest, typed: str, arguments: dict[str, str]) -> list[str]:
+        seen.append((request.user.get_username(), typed, arguments))
+        return ["Paris", "Parma"] if arguments.get("country") == "it" else ["Oslo"]
+
+    def visit(request: HttpRequest, country: str, city: str) -> str:
+        """Visit."""
+        return ""
+
+    declared.prompt(visit, complete={"city": cities})
+
+    assert suggested(root, "visit", "city", "pa", country="it", city="x", other="y") == ["Paris", "Parma"]
+    assert suggested(root, "visit", "city") == ["Oslo"]
+    assert seen == [("root", "pa", {"country": "it", "city": "x"}), ("root", "", {})]
+
+
+def test_a_function_has_priority_over_an_annotation(root: DirectPeer, declared: Declared) -> None:
+    def report(request: HttpRequest, airport: Airport, tone: Tone) -> str:
+        """Report."""
+        return ""
+
+    declared.prompt(report, complete={"airport": lambda *given: ["JFK"], "tone": lambda *given: ["loud"]})
+
+    assert suggested(root, "report", "airport", "x") == ["JFK"]
+    assert suggested(root, "report", "tone") == ["loud"]
+
+
+def test_a_function_may_be_asynchronous_or_without_end_or_a_queryset(root: DirectPeer, declared: Declared) -> None:
+    async def later(request: HttpRequest, typed: str, arguments: dict[str, str]) -> list[str]:
+        return [airport.faa async for airport in Airport.objects.order_by("faa")]
+
+    def endless(request: HttpRequest, typed: str, arguments: dict[str, str]) -> Iterator[int]:
+        number = 0
+        while True:
+            yield number
+            number += 1
+
+    def rows(request: HttpRequest, typed: str, arguments: dict[str, str]) -> Any:
+        return Flight.objects.order_by("pk").values_list("pk", flat=True)
+
+    def report(request: HttpRequest, a: str, b: str, c: str) -> str:
+        """Report."""
+        return ""
+
+    declared.prompt(report, complete={"a": later, "b": endless, "c": rows})
+
+    assert suggested(root, "report", "a") == ["EWR", "IAH", "JFK", "LGA"]
+    assert ask(root, "report", "b")["result"]["completion"] == {
+        "values": [str(number) for number in range(100)], "hasMore": True,
+    }  # fmt: skip
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        assert suggested(root, "report", "c") == [str(number) for number in range(1, 13)]
+    assert "LIMIT 101" in queries[-1]["sql"]
+
+
+@pytest.mark.parametrize("raised", [ToolError("x"), PermissionDenied("x"), Flight.DoesNotExist("x")])
+def test_a_function_that_refuses_suggests_nothing(root: DirectPeer, declared: Declared, raised: Exception) -> None:
+    def refuse(*given: Any) -> list[str]:
+        raise raised
+
+    def report(request: HttpRequest, a: str) -> str:
+        """Report."""
+        return ""
+
+    declared.prompt(report, complete={"a": refuse})
+
+    assert suggested(root, "report", "a") == []
+
+
+@pytest.mark.parametrize("returned", [None, 5, "Paris", ValueError("hunter2"), SystemExit("hunter2")])
+def test_a_function_that_fails_says_nothing_of_why(
+    root: DirectPeer, declared: Declared, returned: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*given: Any) -> Any:
+        if isinstance(returned, BaseException):
+            raise returned
+        return returned
+
+    def report(request: HttpRequest, a: str) -> str:
+        """Report."""
+        return ""
+
+    declared.prompt(report, complete={"a": fail})
+
+    error = ask(root, "report", "a")["error"]
+
+    assert (error["code"], error["data"]) == (-32603, {"reason": "INTERNAL_ERROR"})
+    assert "The completion of a of the prompt report failed" in caplog.text
+
+
+def test_an_argument_of_a_template_has_no_suggestions(root: DirectPeer) -> None:
+    Prompt.objects.create(name="greet", text="Greet {{ who }}.")
+
+    assert ask(root, "greet", "who", "a")["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
+    assert (
+        refused(root, "greet", "whom")["data"]["errors"][0]["message"]
+        == "no argument 'whom'. Did you mean who? Allowed: who."
+    )

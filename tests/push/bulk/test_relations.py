@@ -1,0 +1,146 @@
+"""Bulk changes by inheritance, proxies and relations, and deletes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mcp_django.events.changes import ModelChange
+from tests.push.bulk.conftest import UNKNOWN, told, written
+from tests.push.conftest import Heard
+from tests.shop.models import Gadget, Gizmo, Person, SpareGadget, Ware
+from tests.support.declared import Declared
+
+pytestmark = pytest.mark.every_database
+
+
+def deleted(*keys: Any) -> ModelChange:
+    return ModelChange(set(), {str(key) for key in keys})
+
+
+# Inheritance and proxies.
+
+
+def test_a_bulk_change_by_a_proxy_is_one_of_its_concrete_model(watched: Heard, gadgets: list[Gadget]) -> None:
+    SpareGadget.objects.filter(name="a").update(count=1)
+
+    assert watched.changes() == told(gadget=written(gadgets[0].pk))
+
+
+def test_an_update_of_a_child_is_one_of_its_parent_and_the_other_way_round(watched: Heard, declared: Declared) -> None:
+    declared.model(Gizmo, fields="__all__")
+    gizmo, other = (Gizmo.objects.create(name=name) for name in "ab")
+    watched.events.clear()
+    both = told(gadget=written(gizmo.pk), gizmo=written(gizmo.pk))
+
+    Gizmo.objects.filter(name="a").update(size=3, count=4)
+    by_child = watched.changes()
+    Gadget.objects.filter(name="a").update(count=5)
+
+    assert by_child == both
+    assert watched.changes() == both
+    gizmo.refresh_from_db()
+    assert (gizmo.size, gizmo.count) == (3, 5)
+    other.refresh_from_db()
+    assert (other.size, other.count) == (0, 0)
+
+
+def test_a_bulk_update_of_children_is_one_of_their_parents(watched: Heard, declared: Declared) -> None:
+    declared.model(Gizmo, fields="__all__")
+    gizmo = Gizmo.objects.create(name="a")
+    watched.events.clear()
+
+    gizmo.size = 3
+    Gizmo.objects.bulk_update([gizmo], ["size"])
+
+    assert watched.changes() == told(gadget=written(gizmo.pk), gizmo=written(gizmo.pk))
+
+
+# Relations.
+
+
+def test_an_update_of_related_rows_is_told(watched: Heard, gadgets: list[Gadget], wares: list[Ware]) -> None:
+    Ware.objects.filter(name__in="ab").update(gadget=gadgets[0])
+    watched.events.clear()
+
+    gadgets[0].wares.filter(name="a").update(price=4)
+    gadgets[0].wares.bulk_create([Ware(name="d", gadget=gadgets[0])])
+
+    assert watched.changes() == told(ware=written("a", "d"))
+
+
+def test_relations_that_are_set_from_the_other_side_are_told_where_the_base_manager_tells(
+    watched: Heard, gadgets: list[Gadget], wares: list[Ware]
+) -> None:
+    gadgets[0].wares.add(wares[0], wares[1])
+    added = watched.changes()
+    gadgets[0].wares.remove(wares[0])
+    removed = watched.changes()
+    gadgets[0].wares.clear()
+
+    assert added == told(ware=written("a", "b"))
+    assert removed == told(ware=written("a"))
+    assert watched.changes() == told(ware=written("b"))
+
+
+# Deletes.
+
+
+def test_a_raw_delete_is_told(watched: Heard, wares: list[Ware]) -> None:
+    assert Ware.objects.filter(name__in="ab")._raw_delete("default") == 2
+
+    assert watched.changes() == told(ware=deleted("a", "b"))
+    assert Ware.objects.count() == 1
+
+
+def test_a_raw_delete_of_many_rows_is_told_as_the_model(few_keys: None, watched: Heard, wares: list[Ware]) -> None:
+    assert Ware.objects.all()._raw_delete("default") == 3
+
+    assert watched.changes() == told(ware=UNKNOWN)
+
+
+def test_rows_whose_relation_a_delete_leaves_empty_are_told_by_a_base_manager_that_tells(
+    watched: Heard, gadgets: list[Gadget], wares: list[Ware]
+) -> None:
+    Ware.objects.filter(name__in="ab").update(gadget=gadgets[0])
+    watched.events.clear()
+    key = gadgets[0].pk
+
+    gadgets[0].delete()
+
+    assert watched.changes() == told(gadget=deleted(key), ware=written("a", "b"))
+
+
+def test_rows_whose_relation_a_delete_leaves_empty_are_told_as_their_model_otherwise(
+    watched: Heard, declared: Declared, django_assert_num_queries: Any
+) -> None:
+    declared.model(Person, fields="__all__", use_admin=False)
+    person = Person.objects.create(name="a", badge="1")
+    Gadget.objects.create(name="a", person=person)
+    key = person.pk
+    watched.events.clear()
+
+    person.delete()
+
+    assert watched.changes() == told(person=deleted(key), gadget=UNKNOWN)
+    assert Gadget.objects.get().person is None
+
+
+def test_a_delete_of_what_no_relation_lets_go_is_told_alone(watched: Heard, wares: list[Ware]) -> None:
+    wares[0].delete()
+
+    assert watched.changes() == told(ware=deleted("a"))
+
+
+def test_a_relation_that_the_delete_of_an_unwatched_row_leaves_empty_is_told_by_a_base_manager_that_tells(
+    heard: Heard, declared: Declared
+) -> None:
+    declared.model(Ware, fields="__all__")
+    gadget = Gadget.objects.create(name="a")
+    Ware.objects.create(name="w", gadget=gadget)
+    heard.events.clear()
+
+    gadget.delete()
+
+    assert heard.changes() == told(ware=written("w"))

@@ -1,0 +1,134 @@
+"""Queries that are watched: how often they are asked here, and what their clients were told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+
+from demo_project.flights.models import Airport, Flight, Plane
+from mcp_django.events.changes import Changes
+from mcp_django.events.controls import Control, ControlKind
+from mcp_django.push.hub import Hub
+from mcp_django.push.live_answers import LiveAnswer, Viewer
+from mcp_django.resources import uris
+from tests.conftest import PUSHING
+from tests.support.loop import LoopThread
+from tests.support.peers import LEGACY, MODERN, Watching
+
+ON_EACH = pytest.mark.parametrize("transport", PUSHING)
+
+ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+
+EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+
+#: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.
+JFK = "db://flights/flight?origin=JFK&fields=number"
+
+COUNTED = "db://flights/flight?group_by=carrier&measures=count,avg:departure_delay"
+
+#: Handled after all that was committed before it.
+MARK = Control(ControlKind.MAIL, "mark")
+
+QUIET = "db://flights/plane/N14228"
+
+Told = Callable[[Watching], list[str]]
+
+
+@pytest.fixture(autouse=True)
+def _often(settings: LazySettings) -> None:
+    settings.CHANNEL_LAYERS = {}
+    settings.MCP = {**settings.MCP, "LIVE_SECONDS": 0.02}
+
+
+@pytest.fixture
+def settle(hub: Callable[[], Hub], serving_loop: LoopThread) -> Callable[[], None]:
+    """Waits until all that was committed so far is looked at, and told."""
+
+    async def wait() -> None:
+        for _ in range(2):  # The first may be heard together with changes that are looked at only then.
+            heard = hub().waiters.expect(MARK)
+            hub().receive(Changes(), [MARK])
+            await asyncio.wait_for(heard.wait(), 30)
+            hub().waiters.unexpect(MARK, heard)
+        while any(query.scheduled for query in hub().live._queries.values()):
+            await asyncio.sleep(0.005)
+
+    return lambda: serving_loop.run(wait())
+
+
+def touch() -> None:
+    """Tell everybody who watches QUIET, so that a test need not wait for silence."""
+    Plane.objects.get(pk="N14228").save()
+
+
+@pytest.fixture
+def each_told(settle: Callable[[], None]) -> Callable[..., list[list[str]]]:
+    """What each of the streams, which watch QUIET too, was told of all that was committed so far."""
+
+    def told(*streams: Watching) -> list[list[str]]:
+        settle()
+        touch()
+        return [heard_of(stream) for stream in streams]
+
+    return told
+
+
+@pytest.fixture
+def told(each_told: Callable[..., list[list[str]]]) -> Told:
+    """The same of one stream."""
+    return lambda watching: each_told(watching)[0]
+
+
+@pytest.fixture
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[uris.Target]:
+    """The queries that were computed since, in their order."""
+    computed: list[uris.Target] = []
+    answer = Viewer.answer
+
+    def noted(self: Viewer, target: uris.Target) -> LiveAnswer | None:
+        computed.append(target)
+        return answer(self, target)
+
+    monkeypatch.setattr(Viewer, "answer", noted)
+    return computed
+
+
+def change(model: Any, pk: Any, **values: Any) -> None:
+    row = model.objects.get(pk=pk)
+    for name, value in values.items():
+        setattr(row, name, value)
+    row.save()
+
+
+def next_uri(watching: Watching) -> str:
+    """What is told next, but for lists, which a change of permissions changes too."""
+    while (message := watching.next())["method"] != "notifications/resources/updated":
+        pass
+    uri: str = message["params"]["uri"]
+    return uri
+
+
+def heard_of(watching: Watching) -> list[str]:
+    """What is told until QUIET is."""
+    found = set()
+    while (uri := next_uri(watching)) != QUIET:
+        found.add(uri)
+    return sorted(found)
+
+
+def move(pk: int, origin: str) -> None:
+    change(Flight, pk, origin=Airport.objects.get(pk=origin))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    done = threading.Event()
+    for _ in range(600):
+        if condition():
+            return
+        done.wait(0.05)
+    raise TimeoutError

@@ -1,0 +1,93 @@
+"""Queries watched by sessions, whose streams come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Flight
+from mcp_django.models import WatchedResource
+from mcp_django.resources import uris
+from mcp_django.transports.http import sessions
+from tests.push.conftest import watch
+from tests.push.live.conftest import COUNTED, JFK, ON_THE_DOOR, QUIET, Told, change, wait_until
+from tests.support.peers import LEGACY, ASGIPeer, Peer, Watching
+
+pytestmark = pytest.mark.every_database
+
+
+def stream_of(peer: Peer) -> Watching:
+    return peer.watch(LEGACY[-1], [])
+
+
+@ON_THE_DOOR
+def test_what_changed_while_a_session_had_no_stream_is_told_on_the_next(admin: Peer, flights: Any, told: Told) -> None:
+    for uri in (JFK, COUNTED, QUIET):
+        admin.result(LEGACY[-1], "resources/subscribe", {"uri": uri})
+
+    change(Flight, 1, number=7)
+
+    assert told(stream_of(admin)) == [JFK]
+
+
+@ON_THE_DOOR
+def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
+    admin: Peer, flights: Any, computed: list[uris.Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.result(LEGACY[-1], "resources/subscribe", {"uri": JFK})
+    change(Flight, 1, number=7)
+    computed.clear()
+    look = sessions.unseen
+
+    def late(*arguments: Any) -> Any:
+        wait_until(lambda: len(computed) > 2)
+        return look(*arguments)
+
+    monkeypatch.setattr(sessions, "unseen", late)
+
+    assert stream_of(admin).uris(1) == [JFK]
+
+
+@ON_THE_DOOR
+def test_what_was_told_on_a_stream_that_broke_is_told_once_more_on_the_next(
+    admin: Peer, flights: Any, told: Told
+) -> None:
+    watching = watch(admin, LEGACY[-1], JFK, COUNTED, QUIET)
+    change(Flight, 1, number=7)
+    assert told(watching) == [JFK]
+    watching.close()
+
+    watching = stream_of(admin)
+
+    assert told(watching) == [JFK]
+    assert told(watching) == []
+    assert {item.uri: bool(item.digest) for item in WatchedResource.objects.all()} == {
+        JFK: False, COUNTED: True, QUIET: False,
+    }  # fmt: skip
+
+
+@ON_THE_DOOR
+def test_what_a_session_subscribes_to_while_its_stream_is_open_is_told(admin: Peer, flights: Any, told: Told) -> None:
+    watching = watch(admin, LEGACY[-1], QUIET)
+    admin.result(LEGACY[-1], "resources/subscribe", {"uri": JFK})
+
+    assert told(watching) == []
+    change(Flight, 1, number=7)
+    assert told(watching) == [JFK]
+    admin.result(LEGACY[-1], "resources/unsubscribe", {"uri": JFK})
+    change(Flight, 1, number=8)
+    assert told(watching) == []
+
+
+@ON_THE_DOOR
+def test_the_newest_stream_of_a_session_is_told(admin: Peer, flights: Any, told: Told) -> None:
+    assert isinstance(admin, ASGIPeer)
+    older = watch(admin, LEGACY[-1], JFK, QUIET)
+    newer = stream_of(admin)
+
+    change(Flight, 1, number=7)
+    assert told(newer) == [JFK]
+    newer.close()
+    change(Flight, 1, number=8)
+    assert told(older) == [JFK]

@@ -1,0 +1,168 @@
+"""Any aggregate is what plain Python computes."""
+
+from __future__ import annotations
+
+import datetime
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Callable
+from functools import cmp_to_key
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from demo_project.flights.models import Airline, Flight, Plane
+from mcp_django.resources.aggregates import AggregateQuery, Table, aggregate
+from mcp_django.resources.policy import ModelRights
+from tests.resources.aggregates.conftest import JSON, MOMENT, scoped
+from tests.support.asking import rights_on
+from tests.support.data import make_flights
+from tests.support.declared import Declared
+
+pytestmark = pytest.mark.every_database
+
+
+GROUPS: dict[str, Callable[[Flight], Any]] = {
+    "status": lambda flight: flight.status,
+    "origin": lambda flight: flight.origin_id,
+    "carrier": lambda flight: None if flight.carrier_id == "UA" else flight.carrier_id,
+    "carrier__name": lambda flight: None if flight.carrier_id == "UA" else flight.carrier.name,
+    "plane__seats": lambda flight: flight.plane.seats if flight.plane_id and flight.plane_id != "N14228" else None,
+    "departure_delay": lambda flight: flight.departure_delay,
+    "departs_at__month": lambda flight: timezone.localtime(flight.departs_at).month,
+    "departs_at__hour": lambda flight: timezone.localtime(flight.departs_at).hour,
+    "departs_at__date": lambda flight: timezone.localtime(flight.departs_at).date().isoformat(),
+    "departs_at__trunc_month": lambda flight: timezone.localtime(flight.departs_at).replace(day=1).date().isoformat(),
+}
+
+NUMBERS = ("departure_delay", "distance", "plane__seats", "number")
+
+DISTANCE: Callable[[Flight], int] = lambda flight: flight.distance  # noqa: E731
+
+VALUES = {**GROUPS, "distance": DISTANCE, "number": lambda flight: flight.number}
+
+FUNCTIONS: dict[str, Callable[[list[Any]], Any]] = {
+    "count": len,
+    "count_distinct": lambda values: len(set(values)),
+    "sum": lambda values: sum(values) if values else None,
+    "avg": lambda values: sum(values) / len(values) if values else None,
+    "min": lambda values: min(values, default=None),
+    "max": lambda values: max(values, default=None),
+    "stddev": lambda values: statistics.pstdev(values) if values else None,
+}
+
+MEASURES = [
+    "count",
+    *(f"{function}:{name}" for function in ("count", "count_distinct") for name in VALUES if "departs_at" not in name),
+    *(f"{function}:{name}" for function in ("sum", "avg", "min", "max", "stddev") for name in NUMBERS),
+    "min:carrier__name", "max:status",
+]  # fmt: skip
+
+FILTERS: dict[str, tuple[JSON, Callable[[Flight], bool]]] = {
+    "all": ({}, lambda flight: True),
+    "some": ({"distance__gte": 30}, lambda flight: flight.distance >= 30),
+    "related": ({"carrier__name": "american"}, lambda flight: flight.carrier.name == "american"),
+    "hidden": ({"carrier__name": "united"}, lambda flight: False),
+    "null": ({"departure_delay": None}, lambda flight: flight.departure_delay is None),
+}
+
+
+def measured(name: str, flights: list[Flight]) -> Any:
+    if name == "count":
+        return len(flights)
+    function, _, field = name.partition(":")
+    return FUNCTIONS[function]([value for flight in flights if (value := VALUES[field](flight)) is not None])
+
+
+def by_python(flights: list[Flight], groups: list[str], measures: list[str], order: list[str], least: int) -> Any:
+    found: dict[tuple[Any, ...], list[Flight]] = defaultdict(list)
+    for flight in flights:
+        found[tuple(GROUPS[name](flight) for name in groups)].append(flight)
+    if not groups:
+        return [[measured(name, flights) for name in measures]]
+    names = {name.removeprefix("-") for name in (*measures, *order)} - set(groups)
+    table = [
+        {**dict(zip(groups, key, strict=True)), **{name: measured(name, members) for name in names}}
+        for key, members in found.items()
+        if len(members) >= least
+    ]
+
+    def compare(one: JSON, other: JSON) -> int:
+        for name in (*order, *groups):
+            mine, theirs = one[name.removeprefix("-")], other[name.removeprefix("-")]
+            if mine == theirs:
+                continue
+            if mine is None or theirs is None:
+                return 1 if mine is None else -1
+            return (1 if mine > theirs else -1) * (-1 if name.startswith("-") else 1)
+        return 0
+
+    return [[row[name] for name in (*groups, *measures)] for row in sorted(table, key=cmp_to_key(compare))]
+
+
+def make_world() -> None:
+    """Flights of visible and hidden airlines and planes, over a year, with nulls."""
+    make_flights(0)
+    for airline in Airline.objects.all():
+        Airline.objects.filter(pk=airline.pk).update(name=airline.name.lower())
+    plane = Plane.objects.get()
+    plane.tailnum, plane.seats = "N2", 20
+    plane.save()
+    chance = random.Random(7)
+    Flight.objects.bulk_create(
+        Flight(
+            id=number + 1, carrier_id=chance.choice(["UA", "AA"]), number=number, distance=chance.randrange(10, 60),
+            plane_id=chance.choice([None, "N14228", "N2"]), origin_id=chance.choice(["JFK", "EWR", "LGA"]),
+            destination_id="IAH", status=chance.choice(["on_time", "cancelled"]),
+            departure_delay=chance.choice([None, 1, 2, 3]),
+            departs_at=MOMENT + datetime.timedelta(hours=chance.randrange(2_000)),
+        )
+        for number in range(40)
+    )  # fmt: skip
+
+
+@given(data=st.data())
+@settings(
+    max_examples=80, deadline=None, derandomize=True, database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)  # fmt: skip
+def check_against_python(rights: ModelRights, visible: list[Flight], data: st.DataObject) -> None:
+    groups = data.draw(st.lists(st.sampled_from(list(GROUPS)), unique=True, max_size=3))
+    measures = data.draw(st.lists(st.sampled_from(MEASURES), unique=True, min_size=1, max_size=4))
+    orderable = [*groups, *(name for name in measures if not name.startswith("stddev"))]
+    order = (
+        [
+            data.draw(st.sampled_from(["", "-"])) + name
+            for name in data.draw(st.lists(st.sampled_from(orderable), unique=True, max_size=2))
+        ]
+        if orderable
+        else []
+    )
+    least = data.draw(st.integers(1, 3)) if groups else 1
+    asked, holds = FILTERS[data.draw(st.sampled_from(list(FILTERS)))]
+
+    table = aggregate(
+        rights,
+        AggregateQuery(
+            groups, measures, filter=asked, order_by=order, having={"count__gte": least} if groups else {}, limit=200
+        ),
+    )
+
+    expected = by_python([flight for flight in visible if holds(flight)], groups, measures, order, least)
+    close = [
+        [pytest.approx(value, rel=1e-9) if isinstance(value, float) else value for value in row] for row in expected
+    ]
+    assert table == Table([*groups, *measures], close, [])
+
+
+def test_every_question_is_answered_as_by_plain_python(root: User, declared: Declared) -> None:
+    make_world()
+    scoped(declared)
+    visible = list(Flight.objects.exclude(origin="LGA").select_related("carrier", "plane"))
+
+    check_against_python(rights_on(Flight, root), visible)
