@@ -1,4 +1,4 @@
-"""The resources of a site for one exchange: which there are, and what reading one gives."""
+"""The resources of a site for one exchange: the lists of them, and the contents of each."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def available(site: MCPSite, request: MCPRequest) -> list[FunctionResource | Fun
 
 
 def find_declared(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
-    """What is declared for the URI, if the request's principal may read it."""
+    """The declared resource or template of the URI, if the request's principal may read it."""
     resource = site.find_resource(uri)
     return resource if resource is not None and _may_read(resource, request) else None
 
@@ -124,13 +124,13 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         record = rows.get(model, target.key)
         return None if record is None else function.contents(uri, MIME_TYPE, record.values)
     try:
-        return function.contents(uri, MIME_TYPE, _answer(model, target))
+        return function.contents(uri, MIME_TYPE, _query_contents(model, target))
     except InvalidQuery as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 
 
-def _answer(model: ModelRights, target: uris.Target) -> JSON:
-    """The answer to the query of a collection or an aggregate, with the URI of the next page."""
+def _query_contents(model: ModelRights, target: uris.Target) -> JSON:
+    """The result of the query of a collection or an aggregate, with the URI of the next page."""
     found = queries.answer(model, target)
     values, notes = dict(found.values), list(found.notes)
     if found.next_cursor is not None:

@@ -39,7 +39,7 @@ _MAX_LOOKS = 5
 
 
 def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
-    """What completes each variable of a resource or a template, as it is listed; None where there is no such thing."""
+    """A completer for each variable of a listed resource or template; None if there is no such resource or template."""
     rights = Rights.of(exchange.site, exchange.request)
     if uri == templates.SCHEMA and rights.models():
         return {"app_label": partial(_app_labels, rights), "model": partial(_model_names, rights)}
@@ -56,10 +56,10 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
         }
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
-    plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
-    if isinstance(plain, FunctionTemplate):
-        return {name: _of_variable(exchange, plain, name) for name in plain.variables}
-    return None if plain is None else {}
+    declared = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
+    if isinstance(declared, FunctionTemplate):
+        return {name: _of_variable(exchange, declared, name) for name in declared.variables}
+    return None if declared is None else {}
 
 
 def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
@@ -106,7 +106,7 @@ def _orders_of_groups(model: ModelRights, typed: str, arguments: Mapping[str, st
     return _last_of_names((sign + name for name in columns or ["count"] for sign in ("", "-")), typed)
 
 
-#: Parameters of an aggregate that mean something else, or nothing, in a query of rows.
+#: Parameters of an aggregate that a query of rows does not have, or that mean something else there.
 _AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_of_groups}
 
 
@@ -119,7 +119,7 @@ def _last_of_names(names: Iterable[str], typed: str) -> Completion:
 def complete_value(model: ModelRights, column: Column, typed: str) -> Completion:
     """Values of a field: its choices, true and false, keys of the rows that it points to, or its own if it is a key."""
     if choices := choices_of(column):
-        # Nobody can be helped to type nothing.
+        # An empty value needs no completion.
         return among({value: label for value, label in choices.items() if value}, typed)
     if column.kind is BOOLEAN:
         return among(("true", "false"), typed)

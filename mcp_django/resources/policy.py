@@ -96,7 +96,7 @@ class ModelRights:
         return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
     def shows(self, field: AnyField) -> bool:
-        """Whether the field is readable. Asked of a model whose own columns may depend on the answer."""
+        """Whether the field is readable. Does not use ``columns``, which may depend on the result."""
         return field.primary_key or (field.name in self.shown and self._column(field.name) is not None)
 
     def _related(self, model: Any) -> ModelRights | None:

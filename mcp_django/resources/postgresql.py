@@ -16,7 +16,7 @@ from mcp_django.resources.kinds import Kind, list_of
 from mcp_django.resources.parsing import MAX_LIST_VALUES, ValueReader, check_length, read_part
 from mcp_django.types import AnyField
 
-#: Which ends of a range belong to it, as PostgreSQL writes it.
+#: The brackets of a range, which say whether its ends belong to it.
 _BOUNDS = ("[)", "[]", "()", "(]")
 
 #: The kinds whose values an array may be searched for.
@@ -60,7 +60,7 @@ def _fitting(field: AnyField, value: Any) -> Any:
 
 
 def _as_list(values: Any) -> list[Any]:
-    """A list that an agent sent; of a text, as a query of a URI holds it, what stands between the commas."""
+    """A list of an agent; a text, as in the query of a URI, is split at its commas."""
     if isinstance(values, str):
         values = values.split(",")
     if not isinstance(values, list):

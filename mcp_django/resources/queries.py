@@ -98,20 +98,20 @@ def in_query(error: InvalidQuery) -> list[FieldError]:
 
 
 def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
-    """The other models whose rows a query looks at by name, by the parameters that lead there.
+    """The other models whose rows a query reads, by the parameters that name them.
 
     Raises InvalidQuery for a query that is not allowed. Does not use the database.
     """
     if target.kind == "aggregate":
-        asked = aggregate_query(target.query)
-        aggregates.check(model, asked)
+        query = aggregate_query(target.query)
+        aggregates.check(model, query)
         paths = {
-            "group_by": list(asked.group_by),
-            "measures": [name.partition(":")[2] for name in asked.measures],
-            "having": [name.partition(":")[2] for name in asked.having],
-            "order_by": [name.rpartition(":")[2] for name in asked.order_by],
+            "group_by": list(query.group_by),
+            "measures": [name.partition(":")[2] for name in query.measures],
+            "having": [name.partition(":")[2] for name in query.having],
+            "order_by": [name.rpartition(":")[2] for name in query.order_by],
         }
-        search, conditions = asked.search, asked.filter
+        search, conditions = query.search, query.filter
     else:
         found = record_query(target.query)
         rows.check(model, found)
@@ -146,11 +146,11 @@ def _steps(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
 
 
 def _values(query: Parameters) -> dict[str, str]:
-    """The parameters by name, each of which may stand once."""
+    """The parameters by name. None may occur twice."""
     values: dict[str, str] = {}
     for name, value in query:
         if name in values:
-            raise InvalidQuery.one(name, "stands twice in the query; for several values there is __in.", value)
+            raise InvalidQuery.one(name, "occurs twice in the query; for several values there is __in.", value)
         values[name] = value
     if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
         message = "cannot be written in a URI: find_records takes it in its filter."

@@ -279,7 +279,7 @@ def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Q
         # Every value whole, unless one alone is more than a message may carry.
         limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
         [values], cut = write_rows(rights, outputs, raw, limit)
-        notes += _told(cut, limit)
+        notes += _cut_note(cut, limit)
         return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
 
     return read
@@ -291,11 +291,11 @@ def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.
     for instance in reading.fetch(queryset[:1]):
         record = serializers.RecordSerializer(rights, instance)
         values = record.values(instance, fields)
-        return Record(values, [*record.notes, *_told(*cut_record(values))])
+        return Record(values, [*record.notes, *_cut_note(*cut_record(values))])
     return None
 
 
-def _told(cut: Sequence[str], limit: int) -> list[str]:
+def _cut_note(cut: Sequence[str], limit: int) -> list[str]:
     what = f"Values of {', '.join(cut)} ending in …"
     return [f"{what} were cut at {limit} characters: no message may carry more."] if cut else []
 

@@ -1,4 +1,4 @@
-"""What a model is, in words and in JSON Schema, as far as the principal may know."""
+"""Descriptions of models, in words and in JSON Schema, with no more than the principal may know."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_django.types import JSON
 
 
 def describe_model(rights: ModelRights) -> JSON:
-    """A model for describe_models: what may be read, filtered, ordered and searched of it."""
+    """A model for describe_models: its fields, and those that filters, orders and searches may use."""
     opts = rights.model._meta
     described: JSON = {
         "model": rights.label,
@@ -55,7 +55,7 @@ def _computed(computed: Computed) -> JSON:
 
 
 def describe_column(rights: ModelRights, column: Column) -> JSON:
-    """A field for describe_models: its type, what it points to and its choices."""
+    """A field for describe_models: its type, the model that it points to and its choices."""
     field = column.field
     described: JSON = {"type": column.kind.name}
     if field.primary_key:
@@ -77,7 +77,7 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
 
 
 def choices_of(column: Column) -> dict[str, str]:
-    """The stored value of each choice, and what people read."""
+    """The label of each choice, by its stored value."""
     return {str(value): str(label) for value, label in column.field.flatchoices or ()}
 
 

@@ -28,7 +28,7 @@ class Lead:
     #: The column holds a key, and it is the key that is read.
     is_key: bool = False
     many: bool = False
-    #: Of many rows: by which relation.
+    #: The relation, if it leads to many rows.
     relation: Relation | None = None
     nullable: bool = False
     #: Whether the models declare every step. Nobody can know before what a property or an annotation gives.
@@ -36,7 +36,7 @@ class Lead:
 
 
 def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
-    """Where attributes lead from a row; None where one of them is a field that the principal may not read."""
+    """Where attributes lead from a row; None if the principal may not read one of them."""
     lead = Lead(rights, known=rights is not None)
     for name in names:
         if lead.many:
@@ -84,7 +84,7 @@ def _reverse(model: type[models.Model]) -> list[Any]:
 
 
 def _relation(rights: ModelRights, name: str) -> Relation | None:
-    """The relation that an attribute of a row gives, which need not be what a filter calls it."""
+    """The relation that an attribute of a row gives. A filter may know it by another name."""
     if name in rights.relations and rights.relations[name].forward:
         return rights.relations[name]
     names = {item.get_accessor_name(): item.name for item in _reverse(rights.model)}

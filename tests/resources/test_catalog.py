@@ -318,7 +318,7 @@ def test_a_query_is_watched_unless_rows_decide_it_whose_changes_are_not_told(
 
 def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: DirectPeer) -> None:
     assert wrong(root, "db://flights/flight?origin=JFK&origin=EWR") == [
-        ("origin", "stands twice in the query; for several values there is __in."),
+        ("origin", "occurs twice in the query; for several values there is __in."),
     ]  # fmt: skip
     assert wrong(root, "db://flights/flight?not=1") == [
         ("not", "cannot be written in a URI: find_records takes it in its filter."),

@@ -132,7 +132,7 @@ def test_small_groups_stay_untold(root: DirectPeer) -> None:
     ("group_by=carrier&having.count__gte=many", "having.count__gte", "must be an integer."),
     ("group_by=carrier&order_by=number", "order_by", "no column to order by 'number'."),
     ("group_by=carrier&limit=0", "limit", "must be a positive integer"),
-    ("group_by=carrier&group_by=origin", "group_by", "stands twice in the query; for several values there is __in."),
+    ("group_by=carrier&group_by=origin", "group_by", "occurs twice in the query; for several values there is __in."),
     ("group_by=carrier&having=count", "having",
      "Write having.count__gte=10. A field of that name is compared by having__exact."),
     ("measures=count&total=true", "total",
