@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp_django.exchange.questions import Sampling as Sampling
     from mcp_django.exchange.questions import URLElicitation as URLElicitation
     from mcp_django.exchange.requests import MCPRequest as MCPRequest
-    from mcp_django.options.model_mcp import ModelMCP as ModelMCP
+    from mcp_django.options import ModelMCP as ModelMCP
     from mcp_django.prompts.messages import PromptMessage as PromptMessage
     from mcp_django.push import flush as flush
     from mcp_django.push.bulk import WatchedManager as WatchedManager
@@ -42,7 +42,7 @@ _HOMES = {
     "Elicitation": "mcp_django.exchange.questions",
     "MCPRequest": "mcp_django.exchange.requests",
     "MCPSite": "mcp_django.sites",
-    "ModelMCP": "mcp_django.options.model_mcp",
+    "ModelMCP": "mcp_django.options",
     "PromptMessage": "mcp_django.prompts.messages",
     "Roots": "mcp_django.exchange.questions",
     "Sampling": "mcp_django.exchange.questions",

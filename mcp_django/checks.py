@@ -24,8 +24,7 @@ from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
-from mcp_django.options.model_mcp import ModelMCP, is_column
-from mcp_django.options.row_hooks import row_hook
+from mcp_django.options import ModelMCP, is_column, row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import OperationalError
 
@@ -32,3 +32,8 @@ def call_hook(hook: Callable[[], T], default: T, *name: object) -> T:
             raise OperationalError("The database is away.") from error
         logger.exception("%s failed; taken as a refusal", ".".join(map(str, name)))
         return default
+
+
+def hook_of(owner: object, name: str) -> Any:
+    """The function behind ``owner.name()``: one that was put on the object itself, or that of its class."""
+    return vars(owner).get(name, getattr(type(owner), name))

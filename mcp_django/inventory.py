@@ -23,7 +23,7 @@ from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ, SCOPES
-from mcp_django.options.row_hooks import row_hook
+from mcp_django.options import row_hook
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import AvailablePrompt
 from mcp_django.protocol.jsonrpc import encode

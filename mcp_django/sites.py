@@ -21,7 +21,7 @@ from mcp_django import __version__
 from mcp_django.compat.admin import model_admins
 from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
-from mcp_django.options.model_mcp import ModelMCP
+from mcp_django.options import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate

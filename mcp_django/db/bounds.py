@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import DatabaseError, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.compat.connections import driver_cursor, driver_errors, is_mariadb
+from mcp_django.conf import get_conf
+from mcp_django.db.interrupts import was_interrupted
+from mcp_django.protocol.errors import TooSlow
 
 try:
     from psycopg import ClientCursor
@@ -247,3 +250,34 @@ def _milliseconds(seconds: float) -> int:
 
 #: Vendor of a connection → its bounds.
 BOUNDS: Mapping[str, type[Bounds]] = {"sqlite": SQLiteBounds, "postgresql": PostgreSQLBounds, "mysql": MySQLBounds}
+
+
+def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
+    """All rows of a queryset. Raises TooSlow."""
+    with bounded(queryset.db):
+        return list(queryset)
+
+
+@contextmanager
+def bounded(alias: str) -> Iterator[None]:
+    """Limit our own queries to a database within the block: each ends in time, and none writes. Raises TooSlow.
+
+    Do not use it around ``iterator()``, whose rows are read after its statement has ended, nor around hooks.
+    """
+    conf = get_conf()
+    connection = connections[alias]
+    kind = BOUNDS.get(connection.vendor)
+    if kind is None or not (conf.STATEMENT_SECONDS or conf.READ_ONLY_TRANSACTIONS):
+        yield
+        return
+    bounds = kind(connection, conf.STATEMENT_SECONDS, conf.READ_ONLY_TRANSACTIONS)
+    try:
+        with connection.execute_wrapper(bounds):
+            yield
+    except DatabaseError as error:
+        # The query of a cancelled request is stopped too. That is a cancellation, and no query that was too slow.
+        if bounds.has_timed_out(error) and not was_interrupted():
+            raise TooSlow from error
+        raise
+    finally:
+        bounds.lift()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_LOG_LEVEL = "info"
 
 
-class Session(Protocol):
+class LegacySession(Protocol):
     """A legacy session, wherever it is kept: in the database (HTTP) or in its connection (WebSocket)."""
 
     revision: str

@@ -12,7 +12,7 @@ from mcp_types import LOG_LEVEL_META_KEY
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.answers import Answers
 from mcp_django.exchange.cancellation import Cancellation
-from mcp_django.exchange.connection import Connection, NoConnection, Session
+from mcp_django.exchange.connection import Connection, LegacySession, NoConnection
 from mcp_django.exchange.questions import (
     Elicitation,
     Elicited,
@@ -80,7 +80,7 @@ class Exchange:
     client: Client
     connection: Connection
     request: MCPRequest
-    session: Session | None = None
+    session: LegacySession | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     #: What was answered in earlier rounds, and how many there were.
     answers: Answers = field(default_factory=Answers)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from mcp_django.events.changes import ModelChange
-from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.options import shows_every_row
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
 from mcp_django.resources import rows

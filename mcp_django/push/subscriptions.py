@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from mcp_django.db import reading
+from mcp_django.db.bounds import fetch
 from mcp_django.exceptions import FieldError
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
@@ -139,7 +139,7 @@ def _once(keys: frozenset[str]) -> frozenset[str] | None:
 def watched_keys(rights: ModelRights) -> frozenset[str] | None:
     """The keys of all visible rows; None if there are more than _MAX_KEYS."""
     limit = _MAX_KEYS
-    keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
+    keys = [str(key) for key in fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
     if len(keys) > limit:
         return None
     return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)

@@ -13,7 +13,7 @@ from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
-from mcp_django.db import reading
+from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
@@ -192,12 +192,12 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return reading.fetch(ordered.values_list(*plan.shown)[:count])
+    return fetch(ordered.values_list(*plan.shown)[:count])
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
     """One row for all rows; none if there are fewer than the smallest group may have."""
-    with reading.bounded(queryset.db):
+    with bounded(queryset.db):
         values = queryset.aggregate(**plan.expressions(), _mcp_rows=Count("*"))
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []

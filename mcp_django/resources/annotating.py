@@ -13,7 +13,8 @@ from django.db import models
 from django.db.models import Q
 
 from mcp_django.content import write_annotations
-from mcp_django.db import reading
+from mcp_django.db.bounds import fetch
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import rows, uris
 from mcp_django.resources.indexes import is_indexed
@@ -43,7 +44,7 @@ def of_collection(rights: ModelRights) -> JSON:
         return of_model(rights)
     try:
         return of_model(rights, _newest(rights, rights.rows(), field))
-    except reading.TooSlow:
+    except TooSlow:
         return of_model(rights)
 
 
@@ -67,4 +68,4 @@ def link(rights: ModelRights, key: Any, record: rows.Record, *, whole: bool) -> 
 
 def _newest(rights: ModelRights, queryset: models.QuerySet[Any], field: str) -> datetime.datetime | None:
     dated = queryset.filter(Q((f"{field}__isnull", False))).order_by(f"-{field}")
-    return next(iter(reading.fetch(dated.values_list(field, flat=True)[:1])), None)
+    return next(iter(fetch(dated.values_list(field, flat=True)[:1])), None)

@@ -15,13 +15,13 @@ from django.db.models import Q
 
 from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
-from mcp_django.db import reading
+from mcp_django.db.bounds import fetch
 from mcp_django.resources import catalog, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.fields import column_of
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID
+from mcp_django.resources.parsing import column_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
 from mcp_django.resources.searching import search_condition
@@ -158,7 +158,7 @@ def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str
     queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
     found: list[str] = []
     for look in range(_MAX_LOOKS):
-        batch = reading.fetch(queryset[look * wanted : (look + 1) * wanted])
+        batch = fetch(queryset[look * wanted : (look + 1) * wanted])
         seen = {str(key) for key, _ in batch}
         if model.model_mcp.checks_objects:
             seen = rows.visible_keys(model, [key for key, _ in batch])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
-from mcp_django.resources.fields import split_path
+from mcp_django.resources.kinds import split_path
 from mcp_django.unknown_names import unknown_name
 
 if TYPE_CHECKING:

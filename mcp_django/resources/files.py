@@ -11,7 +11,7 @@ from django.db.models import Q
 from django.db.models.functions import Length
 
 from mcp_django.conf import get_conf
-from mcp_django.db import reading
+from mcp_django.db.bounds import fetch
 from mcp_django.db.interrupts import was_interrupted
 from mcp_django.protocol.errors import InternalError, LimitExceeded
 from mcp_django.protocol.jsonrpc import encode
@@ -50,9 +50,9 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
     except ValidationError:
         return None
     if column.kind is BINARY:
-        for (size,) in reading.fetch(found.values_list(Length(column.attname))[:1]):
+        for (size,) in fetch(found.values_list(Length(column.attname))[:1]):
             _check_size(size or 0)
-    stored = [value for (value,) in reading.fetch(found.values_list(column.attname)[:1]) if value]
+    stored = [value for (value,) in fetch(found.values_list(column.attname)[:1]) if value]
     if not stored:
         return None
     if column.kind is BINARY:

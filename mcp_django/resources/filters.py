@@ -19,8 +19,7 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, RelatedCount
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.fields import split_path
-from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS
+from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS, split_path
 from mcp_django.resources.parsing import check_length
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON

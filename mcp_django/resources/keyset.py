@@ -19,8 +19,8 @@ from django.db.models import Q
 
 from mcp_django.compat.connections import sorts_nulls_last
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.fields import column_of
-from mcp_django.resources.ordering import Order
+from mcp_django.resources.parsing import column_of
+from mcp_django.resources.selection import Order
 
 _SALT = "mcp_django.resources.keyset"
 

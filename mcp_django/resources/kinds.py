@@ -18,9 +18,9 @@ from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
 
-from mcp_django.resources.fields import column_of
 from mcp_django.resources.parsing import (
     ValueReader,
+    column_of,
     read_address,
     read_boolean,
     read_date,
@@ -229,3 +229,14 @@ def list_of(kind: Kind) -> Kind:
         items["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema = {"type": "array", "items": items}
     return Kind(f"list of {kind.name}", schema, (), refuse, write, orderable=False, long=True)
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The first name of a path, and the rest. A path that ends in ``__`` has no rest, and is taken as one name."""
+    head, _, rest = path.partition("__")
+    return (head, rest) if rest else (path, "")
+
+
+def is_parent_link(field: AnyField) -> bool:
+    """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
+    return bool(getattr(field.remote_field, "parent_link", False))

@@ -19,19 +19,8 @@ from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery, unknown_path
-from mcp_django.resources.fields import column_of
-from mcp_django.resources.kinds import (
-    BOOLEAN,
-    DATE,
-    DATETIME,
-    DECIMAL,
-    DURATION,
-    INTEGER,
-    NUMBER,
-    TEXT,
-    TIME,
-    Kind,
-)
+from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, DURATION, INTEGER, NUMBER, TEXT, TIME, Kind
+from mcp_django.resources.parsing import column_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.unknown_names import unknown_name
 

@@ -14,7 +14,6 @@ from django.core.exceptions import ValidationError
 from django.db import connections, models
 
 from mcp_django.compat.connections import integer_range
-from mcp_django.resources.fields import column_of
 from mcp_django.types import AnyField
 
 #: From a value of an agent to a value of the ORM. Raises ValidationError.
@@ -152,3 +151,14 @@ def check_length(values: Sized) -> None:
 def refuse(field: AnyField, value: Any) -> Any:
     """The reader of a kind that no filter compares. Raises ValidationError."""
     raise ValidationError("cannot be compared")
+
+
+def column_of(field: AnyField) -> AnyField:
+    """The field whose values the column holds: the target of a foreign key, the output of a generated field."""
+    while True:
+        if isinstance(field, models.ForeignKey):
+            field = field.target_field
+        elif isinstance(field, models.GeneratedField):
+            field = field.output_field  # type: ignore[assignment]
+        else:
+            return field

@@ -19,18 +19,17 @@ from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
-from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.options import shows_every_row
 from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.fields import is_parent_link, split_path
-from mcp_django.resources.kinds import DATETIME, kind_of
+from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
 from mcp_django.resources.searching import SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.options.model_mcp import ModelMCP
+    from mcp_django.options import ModelMCP
     from mcp_django.sites import MCPSite
 
 T = TypeVar("T")

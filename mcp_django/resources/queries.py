@@ -14,7 +14,7 @@ from django.db import models
 from mcp_django.exceptions import FieldError
 from mcp_django.resources import aggregates, rows, templates, uris
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.fields import split_path
+from mcp_django.resources.kinds import split_path
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 

@@ -12,13 +12,15 @@ from django.db import models
 
 from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
-from mcp_django.db import reading
+from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
-from mcp_django.resources import keyset, ordering, selection
+from mcp_django.protocol.errors import TooSlow
+from mcp_django.resources import keyset, selection
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import search_condition
+from mcp_django.resources.selection import Order, order
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
@@ -68,7 +70,7 @@ class _RecordPlan:
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
     names: list[str]
-    orders: list[ordering.Order]
+    orders: list[Order]
     #: The rows that meet the conditions, in no order.
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
@@ -122,9 +124,9 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
         notes.append("There is no total: the permission is checked for each row.")
         return None
     try:
-        with reading.bounded(plan.matching.db):
+        with bounded(plan.matching.db):
             total = plan.matching.values("pk")[: MAX_TOTAL + 1].count()
-    except reading.TooSlow:
+    except TooSlow:
         notes.append("There is no total: counting takes too long (STATEMENT_SECONDS). Narrow the filter.")
         return None
     if total > MAX_TOTAL:
@@ -134,7 +136,7 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
 
 
 def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
-    orders = ordering.order(rights, query.order_by)
+    orders = order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
         queryset = queryset.filter(filter_condition(rights, query.filter))
@@ -178,17 +180,17 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
-        return reading.fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
+        return fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
     rows: list[Sequence[Any]] = []
     for condition in keyset.segments(plan.orders, after, alias=plan.queryset.db):
         matching = plan.queryset.filter(condition)
-        rows += reading.fetch(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
+        rows += fetch(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:
             break
     return rows
 
 
-def _names(outputs: Sequence[Output], orders: Sequence[ordering.Order] = ()) -> list[str]:
+def _names(outputs: Sequence[Output], orders: Sequence[Order] = ()) -> list[str]:
     """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
     names = []
     for index, output in enumerate(outputs):
@@ -233,11 +235,11 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
     owners = {row[0]: row[0] for row in rows}
     if relation.owner_attname != rights.primary_key.attname:
         pairs = rights.model._base_manager.using(rights.rows().db).filter(pk__in=list(owners))
-        owners = dict(reading.fetch(pairs.values_list("pk", relation.owner_attname)))
+        owners = dict(fetch(pairs.values_list("pk", relation.owner_attname)))
     for row in rows:
         owner = owners.get(row[0])
         related = relation.rows_of(owner).order_by("pk")
-        found = [] if owner is None else reading.fetch(_values(related, columns, _names(columns))[: limit + 1])
+        found = [] if owner is None else fetch(_values(related, columns, _names(columns))[: limit + 1])
         row[index] = [value for (value,) in found[:limit]]
         cut = cut or len(found) > limit
     if cut:
@@ -246,7 +248,7 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
 
 
 def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:
-    instances = {instance.pk: instance for instance in reading.fetch(rights.instances([row[0] for row in rows]))}
+    instances = {instance.pk: instance for instance in fetch(rights.instances([row[0] for row in rows]))}
     for row in rows:
         instance = instances.get(row[0])
         for index, output in computed.items():
@@ -271,7 +273,7 @@ def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Q
     outputs = selection.outputs(rights, fields)
 
     def read(queryset: models.QuerySet[Any]) -> Record | None:
-        found = reading.fetch(_values(queryset, outputs, _names(outputs))[:1])
+        found = fetch(_values(queryset, outputs, _names(outputs))[:1])
         if not found:
             return None
         notes: list[str] = []
@@ -288,7 +290,7 @@ def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Q
 def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.QuerySet[Any]) -> Record | None:
     from mcp_django.resources import serializers  # DRF's serializers take their time to import, and few need them.
 
-    for instance in reading.fetch(queryset[:1]):
+    for instance in fetch(queryset[:1]):
         record = serializers.RecordSerializer(rights, instance)
         values = record.values(instance, fields)
         return Record(values, [*record.notes, *_cut_note(*cut_record(values))])
@@ -314,14 +316,12 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {
-            str(obj.pk) for obj in reading.fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)
-        }
-    return {str(key) for key in reading.fetch(queryset.values_list("pk", flat=True))}
+        return {str(obj.pk) for obj in fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)}
+    return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
 
 
 def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
-    obj = next(iter(reading.fetch(queryset[:1])), None)
+    obj = next(iter(fetch(queryset[:1])), None)
     model_mcp = rights.model_mcp
     return obj is not None and call_hook(
         lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"

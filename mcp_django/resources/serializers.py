@@ -22,7 +22,7 @@ from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
-from mcp_django.db import reading
+from mcp_django.db.bounds import fetch
 from mcp_django.resources import rows, uris
 from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
@@ -202,7 +202,7 @@ class RecordSerializer:
         if isinstance(field, serializers.ListSerializer) and is_own(field, "to_representation"):
             return queryset  # Which it may narrow as a view's serializer would.
         first = queryset[:looks]
-        return self._listed(first if isinstance(first, list) else reading.fetch(first), field)
+        return self._listed(first if isinstance(first, list) else fetch(first), field)
 
     def _listed(self, items: Iterable[Any], field: Field) -> list[Any]:
         limit, found = MAX_RELATED, list(items)
@@ -227,7 +227,7 @@ class RecordSerializer:
         if key is None or column.related is None or not column.hides_rows:
             return True
         found = column.related.rows().filter(Q((column.target, key)))
-        return bool(reading.fetch(found.values_list("pk")[:1]))
+        return bool(fetch(found.values_list("pk")[:1]))
 
 
 def is_own(item: Any, method: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models, router
 
 from mcp_django.compat import queries
-from mcp_django.resources.fields import is_parent_link
+from mcp_django.resources.kinds import is_parent_link
 
 if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights

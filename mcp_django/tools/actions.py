@@ -34,7 +34,7 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
-    from mcp_django.options.model_mcp import ModelMCP
+    from mcp_django.options import ModelMCP
 
 F = TypeVar("F", bound=Callable[..., Any])
 

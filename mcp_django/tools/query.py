@@ -12,9 +12,9 @@ from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.ordering import MAX_ORDERS
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
+from mcp_django.resources.selection import MAX_ORDERS
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
 from mcp_django.types import JSON

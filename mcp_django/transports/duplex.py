@@ -34,7 +34,7 @@ logger = logging.getLogger("mcp_django")
 _FINISH_SECONDS = 1.0
 
 
-class Connection:
+class DuplexConnection:
     """Both directions of one connection. ``write`` sends a message, ``close`` ends the connection.
 
     ``crash`` ends it because of an error of our own, where that is said in another way.

@@ -26,7 +26,7 @@ from mcp_django.transports.in_flight import InFlight, Opening
 from mcp_django.workers import get_workers, run_patiently
 
 if TYPE_CHECKING:
-    from mcp_django.transports.duplex import Connection
+    from mcp_django.transports.duplex import DuplexConnection
 
 logger = logging.getLogger("mcp_django")
 
@@ -35,7 +35,7 @@ logger = logging.getLogger("mcp_django")
 class DuplexRequest(InFlight):
     """One request in flight, as the connection that its handler sees."""
 
-    connection: Connection
+    connection: DuplexConnection
     message: Request
     can_ask: bool = True
     #: Set once the client has given the request up.

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from mcp_django.exchange.cancellation import Cancellation
-from mcp_django.exchange.connection import Connection, Session
+from mcp_django.exchange.connection import Connection, LegacySession
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
@@ -27,7 +27,7 @@ class Opening:
 
     revision: str
     client: Client = field(default_factory=Client)
-    session: Session | None = None
+    session: LegacySession | None = None
 
 
 @dataclass(eq=False, kw_only=True)

@@ -27,7 +27,7 @@ from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.jsonrpc import decode, encode
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.types import JSON
 from mcp_django.workers import Workers, working_with
 
@@ -106,7 +106,7 @@ class InProcess:
         self._workers = WaitingThread(self._arrived.put)
         self._loop: asyncio.AbstractEventLoop
         self._end: asyncio.Event
-        self._conversation: Connection
+        self._conversation: DuplexConnection
         began: Future[None] = Future()
         self._thread = threading.Thread(target=self._serve, args=(began,), name="mcp_django test", daemon=True)
         self._thread.start()
@@ -179,7 +179,7 @@ class InProcess:
 
     async def _converse(self, began: Future[None]) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        self._conversation = Connection(self._site, self._principal, self._request, self._write, self._ended)
+        self._conversation = DuplexConnection(self._site, self._principal, self._request, self._write, self._ended)
         hub = get_hub()
         began.set_result(None)
         await self._end.wait()

@@ -10,7 +10,7 @@ from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import Listener
 
 if TYPE_CHECKING:
-    from mcp_django.transports.duplex import Connection
+    from mcp_django.transports.duplex import DuplexConnection
 
 
 class ListenerWriter:
@@ -23,7 +23,7 @@ class ListenerWriter:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: DuplexConnection,
         listener: Listener,
         acknowledgement: bytes = b"",
         completion: Callable[[], Awaitable[None]] | None = None,

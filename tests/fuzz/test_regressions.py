@@ -19,7 +19,7 @@ from mcp_django.json_schema.schema import Schema
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
 from mcp_django.push.hub import get_hub
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from tests.conftest import HTTP
 from tests.fuzz.strict import be_strict
 from tests.shop.models import Product
@@ -290,7 +290,7 @@ def test_a_client_that_leaves_as_its_listen_opens_leaves_no_listener_behind(
             # Behind this step of the task that writes, and before the first one of the listen's own.
             asyncio.get_running_loop().call_soon(leave)
 
-        conversation = Connection(site, principal, request, write, lambda: None)
+        conversation = DuplexConnection(site, principal, request, write, lambda: None)
         await conversation.take(message)
         await asyncio.wait_for(left.wait(), 30)
         await asyncio.sleep(0)

@@ -20,7 +20,7 @@ NAMED_IN_TEXT = {
         "mcp_django.push",
         "mcp_django.exchange.questions",
         "mcp_django.exchange.requests",
-        "mcp_django.options.model_mcp",
+        "mcp_django.options",
         "mcp_django.prompts.messages",
         "mcp_django.push.bulk",
         "mcp_django.routing",

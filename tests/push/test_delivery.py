@@ -13,7 +13,7 @@ from mcp_django.push.delivery import Delivery
 from mcp_django.push.hub import get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.sites import site
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.listener_writer import ListenerWriter
 from tests.support.asking import request_of
 from tests.support.loop import LoopThread
@@ -30,7 +30,7 @@ class Client:
         self.room = asyncio.Event()
         self.room.set()
         self.request = request_of(User(pk=1, username="reader"))
-        self.conversation = Connection(
+        self.conversation = DuplexConnection(
             site, self.request.mcp.principal, self.request, self._write, lambda: None, crash=self._crash
         )
         self.writers: list[ListenerWriter] = []

@@ -17,7 +17,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from mcp_django import ModelMCP
-from mcp_django.db import reading
+from mcp_django.db.bounds import bounded, fetch
 from mcp_django.db.interrupts import Interruptible
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.subscriptions import watch
@@ -126,7 +126,7 @@ def writing(way: None) -> Iterator[RawSQL]:
 
 def read_through(writing: RawSQL) -> list[Any]:
     """What a queryset of the project's would ask that writes."""
-    return reading.fetch(User.objects.annotate(wrote=writing).values_list("username", "wrote"))
+    return fetch(User.objects.annotate(wrote=writing).values_list("username", "wrote"))
 
 
 # The limit in time.
@@ -136,7 +136,7 @@ def read_through(writing: RawSQL) -> list[Any]:
 def test_a_question_that_takes_too_long_ends_and_its_connection_goes_on(tag: Tag) -> None:
     before = connection.connection
     with pytest.raises(TooSlow) as raised:
-        reading.fetch(slow())
+        fetch(slow())
 
     assert raised.value.message == MESSAGE
     assert connection.connection is before and connection.is_usable()
@@ -148,16 +148,16 @@ def test_a_question_that_takes_too_long_ends_and_its_connection_goes_on(tag: Tag
 def test_a_question_in_time_is_answered(tag: Tag) -> None:
     rows = Tag.objects.order_by("name")
 
-    assert reading.fetch(rows) == [tag]
-    assert reading.fetch(rows.filter(name__startswith="he%").values_list("name", flat=True)) == []
-    assert reading.fetch(rows.filter(name__contains="er").values_list("name", flat=True)) == ["here"]
-    with reading.bounded(rows.db):
+    assert fetch(rows) == [tag]
+    assert fetch(rows.filter(name__startswith="he%").values_list("name", flat=True)) == []
+    assert fetch(rows.filter(name__contains="er").values_list("name", flat=True)) == ["here"]
+    with bounded(rows.db):
         assert rows.count() == 1
         assert rows.exists()
         assert rows.first() == tag
     with transaction.atomic():
-        assert reading.fetch(rows) == [tag]
-        assert reading.fetch(rows.none()) == []
+        assert fetch(rows) == [tag]
+        assert fetch(rows.none()) == []
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -165,15 +165,15 @@ def test_a_combined_question_is_bounded(tag: Tag, read_only: bool) -> None:
     rows = Tag.objects.filter(name="here").union(Tag.objects.filter(name="there"))
 
     with override_settings(MCP={**PATIENT, "READ_ONLY_TRANSACTIONS": read_only}):
-        assert reading.fetch(rows) == [tag]
+        assert fetch(rows) == [tag]
     with override_settings(MCP={**QUICK, "READ_ONLY_TRANSACTIONS": read_only}), pytest.raises(TooSlow):
-        reading.fetch(slow().union(slow(Tag.objects.exclude(name="there"))))
+        fetch(slow().union(slow(Tag.objects.exclude(name="there"))))
 
 
 @override_settings(MCP=FAIR)
 def test_each_question_within_the_bounds_has_its_own_time(tag: Tag) -> None:
-    with pytest.raises(TooSlow), reading.bounded("default"):
-        assert reading.fetch(Tag.objects.all()) == [tag]
+    with pytest.raises(TooSlow), bounded("default"):
+        assert fetch(Tag.objects.all()) == [tag]
         Tag.objects.create(name="between")
         slow().count()
         list(slow())
@@ -186,9 +186,9 @@ def test_what_the_project_did_in_its_transaction_outlives_a_question_that_took_t
     with transaction.atomic():
         Tag.objects.create(name="before")
         with pytest.raises(TooSlow):
-            reading.fetch(slow())
+            fetch(slow())
         Tag.objects.create(name="after")
-        assert reading.fetch(Tag.objects.filter(name="before").values_list("name", flat=True)) == ["before"]
+        assert fetch(Tag.objects.filter(name="before").values_list("name", flat=True)) == ["before"]
 
     assert tags() == ["after", "before", "here"]
 
@@ -197,7 +197,7 @@ def test_what_the_project_did_in_its_transaction_outlives_a_question_that_took_t
 def test_the_first_question_of_a_transaction_is_limited(tag: Tag) -> None:
     with transaction.atomic():
         with pytest.raises(TooSlow):
-            reading.fetch(slow())
+            fetch(slow())
         Tag.objects.create(name="after")
 
     assert tags() == ["after", "here"]
@@ -208,9 +208,9 @@ def test_the_first_question_of_a_transaction_is_limited(tag: Tag) -> None:
 def test_a_query_of_the_project_is_not_limited_by_a_question_before_it(tag: Tag, atomic: bool, read_only: bool) -> None:
     def ask() -> None:
         with pytest.raises(TooSlow):
-            reading.fetch(slow())
+            fetch(slow())
         wait(0.3)
-        with reading.bounded("default"):
+        with bounded("default"):
             Tag.objects.create(name="after")
         wait(0.3)
 
@@ -234,7 +234,7 @@ def test_settings_of_the_connection_are_as_before(tag: Tag, atomic: bool) -> Non
 
     def ask() -> list[Any]:
         before = shown()
-        reading.fetch(Tag.objects.all())
+        fetch(Tag.objects.all())
         return [before, shown()]
 
     with override_settings(MCP={**PATIENT, "READ_ONLY_TRANSACTIONS": True}):
@@ -257,9 +257,9 @@ def test_a_shorter_limit_of_the_project_holds_on(tag: Tag) -> None:
         cursor.execute(f"SET SESSION {name} = {value}")
     try:
         with pytest.raises(TooSlow):
-            reading.fetch(slow())
+            fetch(slow())
         with pytest.raises(TooSlow), transaction.atomic():
-            reading.fetch(slow())
+            fetch(slow())
     finally:
         connection.close()
 
@@ -273,15 +273,15 @@ def test_a_question_behind_a_comment_is_limited(tag: Tag) -> None:
 
     with connection.execute_wrapper(comment):
         with pytest.raises(TooSlow):
-            reading.fetch(slow())
+            fetch(slow())
         with transaction.atomic():
-            assert reading.fetch(Tag.objects.all()) == [tag]
+            assert fetch(Tag.objects.all()) == [tag]
 
 
 def test_nothing_is_done_where_nothing_is_asked_for(tag: Tag) -> None:
-    with override_settings(MCP={"STATEMENT_SECONDS": 0}), reading.bounded("default"):
+    with override_settings(MCP={"STATEMENT_SECONDS": 0}), bounded("default"):
         assert connection.execute_wrappers == []
-    with override_settings(MCP={"STATEMENT_SECONDS": 0, "READ_ONLY_TRANSACTIONS": True}), reading.bounded("default"):
+    with override_settings(MCP={"STATEMENT_SECONDS": 0, "READ_ONLY_TRANSACTIONS": True}), bounded("default"):
         assert len(connection.execute_wrappers) == 1
     assert connection.execute_wrappers == []
 
@@ -290,11 +290,11 @@ def test_another_error_is_told_as_it_is(tag: Tag) -> None:
     wrong = Tag.objects.annotate(wrong=RawSQL("nobody_knows_this(1)", ()))
     with override_settings(MCP={**PATIENT, "READ_ONLY_TRANSACTIONS": True}):
         with pytest.raises(DatabaseError, match="nobody_knows_this"):
-            reading.fetch(wrong)
+            fetch(wrong)
         with transaction.atomic():
             Tag.objects.create(name="before")
             with pytest.raises(DatabaseError, match="nobody_knows_this"):
-                reading.fetch(wrong)
+                fetch(wrong)
 
     assert tags() == ["before", "here"]
 
@@ -314,7 +314,7 @@ def stopped_by(stop: Callable[[], object], over: threading.Event | None = None) 
 
     try:
         with connection.execute_wrapper(tell):
-            reading.fetch(slow())
+            fetch(slow())
     finally:
         begun.set()
         if over is not None:
@@ -329,7 +329,7 @@ def test_a_question_of_a_cancelled_request_is_not_told_as_too_slow(tag: Tag, rea
         with pytest.raises(DatabaseError):
             stopped_by(queries.interrupt)
         with pytest.raises(DatabaseError, match=r"The request was cancelled\."):
-            reading.fetch(Tag.objects.all())
+            fetch(Tag.objects.all())
 
     assert queries.interrupted
     assert tags() == ["here"]
@@ -404,7 +404,7 @@ def test_a_database_that_the_project_closed_for_writing_stays_closed(tag: Tag) -
     connection.connection.execute("PRAGMA query_only = ON")
     try:
         with override_settings(MCP={"READ_ONLY_TRANSACTIONS": True}):
-            reading.fetch(Tag.objects.all())
+            fetch(Tag.objects.all())
 
         with pytest.raises(DatabaseError, match="readonly"):
             Tag.objects.create(name="x")
@@ -420,7 +420,7 @@ def test_one_statement_is_logged_for_one_question(tag: Tag) -> None:
         override_settings(MCP={**PATIENT, "READ_ONLY_TRANSACTIONS": True}),
         CaptureQueriesContext(connection) as queries,
     ):
-        reading.fetch(Tag.objects.all())
+        fetch(Tag.objects.all())
 
     assert len(queries) == 1
 
@@ -434,8 +434,8 @@ def test_mysql_is_told_in_a_hint(tag: Tag, monkeypatch: pytest.MonkeyPatch, read
         override_settings(MCP={"STATEMENT_SECONDS": 1.5, "READ_ONLY_TRANSACTIONS": read_only}),
         CaptureQueriesContext(connection) as queries,
     ):
-        assert reading.fetch(Tag.objects.values_list("name", flat=True)) == ["here"]
-        assert reading.fetch(Tag.objects.filter(name="here").union(Tag.objects.filter(name="x"))) == [tag]
+        assert fetch(Tag.objects.values_list("name", flat=True)) == ["here"]
+        assert fetch(Tag.objects.filter(name="here").union(Tag.objects.filter(name="x"))) == [tag]
 
     hint = "SELECT /*+ MAX_EXECUTION_TIME(1500) */ `shop_tag`.`name`"
     assert queries[0]["sql"].startswith(f"{hint} AS `name` FROM")

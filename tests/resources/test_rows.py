@@ -12,7 +12,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Flight
-from mcp_django.options.model_mcp import ModelMCP
+from mcp_django.options import ModelMCP
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 from tests.shop.models import Product

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import ModelMCP, site
-from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.options import shows_every_row
 from tests.shop.models import Book, Locker, Person
 from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights

@@ -185,7 +185,7 @@ def test_an_error_of_our_own_ends_the_socket_with_1011(
         raise RuntimeError("a defect")
 
     socket = admin.connect()
-    monkeypatch.setattr("mcp_django.transports.duplex.Connection.take", fail)
+    monkeypatch.setattr("mcp_django.transports.duplex.DuplexConnection.take", fail)
 
     socket.send(PING)
 

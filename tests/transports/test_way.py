@@ -23,8 +23,8 @@ from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, Peer, Peers
 
 _OURS = f"{Path(mcp_django.__file__).parent}/"
-#: The whole call may enter so many files. Seven of them are of ``compat``, ``hooks`` and ``permissions``.
-_WHOLE = 42
+#: The whole call may enter so many files, besides those of ``compat``, each of which stands for a part of Django.
+_WHOLE = 36
 
 
 class Way:
@@ -109,7 +109,9 @@ def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, mo
 
 @pytest.mark.parametrize("transport", ["http-asgi", "http-view-wsgi"])
 def test_a_call_enters_few_files_in_all(way: Way) -> None:
-    assert len(way.files) <= _WHOLE, "\n".join([str(way), *way.files])
+    ours = [path for path in way.files if not path.startswith("compat/")]
+
+    assert len(ours) <= _WHOLE, "\n".join([str(way), *ours])
 
 
 @pytest.mark.parametrize("transport", ["http-asgi", "http-view-asgi"])

@@ -25,7 +25,7 @@ from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, Se
 from mcp_django.push.hub import get_hub
 from mcp_django.sessions import sse_streams
 from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.messages import SSE_TYPE, EventStream, HTTPError, HTTPResponse, event
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
@@ -111,7 +111,7 @@ class SSEStream(EventStream):
         self._room = asyncio.Event()
         #: Messages of the client, in their order.
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(get_conf().MAX_IN_FLIGHT)
-        self._connection = Connection(site, self.principal, request, self._write, self.close)
+        self._connection = DuplexConnection(site, self.principal, request, self._write, self.close)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         close_hub_at_shutdown(self._hub)

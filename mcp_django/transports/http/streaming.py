@@ -27,7 +27,7 @@ from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.asking import StoredQuestions, ask
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.messages import HTTPResponse
-from mcp_django.transports.http.streams import CallStream
+from mcp_django.transports.http.streams import CallEventStream
 from mcp_django.transports.message_buffer import no_reader
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.types import JSON
@@ -80,7 +80,7 @@ class StreamingCall:
         task = self._loop.create_task(self._run(working))
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
-        return self._view.finalize(HTTPResponse(HTTPStatus.OK, stream=CallStream(self)))
+        return self._view.finalize(HTTPResponse(HTTPStatus.OK, stream=CallEventStream(self)))
 
     @cached_property
     def events(self) -> EventLog:

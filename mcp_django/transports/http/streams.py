@@ -66,7 +66,7 @@ class ListenerStream(EventStream):
             hub.remove(self.listener)
 
 
-class CallStream(EventStream):
+class CallEventStream(EventStream):
     """The messages of a call, and its answer at the end."""
 
     def __init__(self, call: StreamingCall) -> None:

@@ -13,7 +13,7 @@ from mcp_django.protocol.errors import LimitExceeded
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.stdio.pipes import Lines, PipeReader, PipeWriter
 
@@ -40,7 +40,7 @@ class StdioServer:
         self._writer = PipeWriter(stdout, lambda: self.close(going_away=True))
         self._lines = Lines(get_conf().MAX_BODY_BYTES)
         self._ending = asyncio.Event()
-        self._connection = Connection(
+        self._connection = DuplexConnection(
             site,
             principal,
             self.request,

@@ -17,7 +17,7 @@ from mcp_django.protocol.errors import InternalError
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite, site
-from mcp_django.transports.duplex import Connection
+from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import get_watchdog
 from mcp_django.transports.servers.wire import Wire
@@ -92,7 +92,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
     async def _serve(self, receive: Receive) -> None:
         hub = get_hub()
         close_hub_at_shutdown(hub)
-        self._connection = Connection(
+        self._connection = DuplexConnection(
             self.site, self.principal, self.request, self._write, self.close, crash=partial(self._end, _INTERNAL_ERROR)
         )
         self._heard_at = time.monotonic()

@@ -14,7 +14,7 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 
 from mcp_django.compat.admin import excluded_by_form, names_in_fieldsets, title_of, title_of_display, value_in
-from mcp_django.options.row_hooks import hook_of
+from mcp_django.hooks import hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
 
@@ -258,3 +258,29 @@ def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
 def generic_keys(model: type[models.Model]) -> list[Any]:
     """The generic foreign keys of a model, recognised by an attribute, since contenttypes need not be installed."""
     return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]
+
+
+def row_hook(model_mcp: ModelMCP) -> str:
+    """The project's ``get_queryset`` behind the rows, as ``FlightAdmin.get_queryset``; empty where every row is shown.
+
+    Whether it really hides a row depends on the request.
+    """
+    hook = hook_of(model_mcp, "get_queryset")
+    if hook is ModelMCP.get_queryset and model_mcp.model_admin is not None:
+        hook = hook_of(model_mcp.model_admin, "get_queryset")
+    if hook in (ModelMCP.get_queryset, ModelAdmin.get_queryset):
+        return ""
+    return str(getattr(hook, "__qualname__", "get_queryset"))
+
+
+def shows_every_row(model_mcp: ModelMCP) -> bool:
+    """Whether every row is surely shown: no code of the project, and no model with the same key, can restrict them."""
+    key, admin, manager = model_mcp.opts.pk, model_mcp.model_admin, model_mcp.model._default_manager
+    return (
+        type(manager) is models.Manager
+        and hook_of(manager, "get_queryset") is models.Manager.get_queryset
+        and not isinstance(key, models.ForeignKey)
+        and not row_hook(model_mcp)
+        # An order that fails would make the queryset fail.
+        and (admin is None or hook_of(admin, "get_ordering") is ModelAdmin.get_ordering)
+    )
