@@ -95,7 +95,7 @@ def test_a_resource_that_is_too_long_for_a_socket_is_refused_with_another_way(ad
 
     assert refused["error"]["message"] == (
         "The answer would be larger than the 900000 bytes that a message of this connection may have. Ask for less, "
-        "or over HTTP and without a progress token."
+        "or ask over HTTP and without a progress token."
     )
 
 
