@@ -1,4 +1,4 @@
-"""The app: ``mcp.py`` of every installed app is imported, receivers are connected, and nothing is read or started."""
+"""The app imports ``mcp.py`` of every installed app and connects receivers. It reads no data and starts no threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MCPConfig(AppConfig):
 
     def __init__(self, app_name: str, app_module: Any) -> None:
         super().__init__(app_name, app_module)
-        # Before any app has loaded its models or is told that it is ready.
+        # This runs before any app loads its models or gets ready, because either may print.
         claim_early("mcp_stdio")
 
     def ready(self) -> None:
@@ -36,7 +36,7 @@ class MCPConfig(AppConfig):
         signals.connect()
         watch.prime()
         sites.registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")
-        # What stands above a room is handed in here, since no room imports one above it.
+        # No room imports a room above it, so functions of higher rooms are handed in here.
         sites.url_patterns = _url_patterns
         framework.load_job = _load_job
         autodiscover_modules("mcp")
@@ -44,7 +44,7 @@ class MCPConfig(AppConfig):
 
 
 def _make_rows(*, using: str, **kwargs: Any) -> None:
-    """Give every tool and every declared prompt its row, so that an administrator finds it."""
+    """Make a row for every tool and every declared prompt, so that an administrator finds it."""
     from mcp_django.override_rows import make_prompt_rows, make_tool_rows
 
     make_tool_rows(using)
@@ -58,7 +58,7 @@ def _url_patterns(site: MCPSite) -> list[URLPattern]:
 
 
 def _load_job() -> Any:
-    """The job that workers of a tasks framework run. It can be imported only where such a framework is installed."""
+    """The job that workers of a tasks framework run. It can be imported only if such a framework is installed."""
     from mcp_django.server.jobs import run_task
 
     return run_task

@@ -30,9 +30,9 @@ from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites
-from mcp_django.suggestions import nearest
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
+from mcp_django.unknown_names import nearest
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)

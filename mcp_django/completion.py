@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-#: What a client may be given at once.
+#: A client gets at most so many suggestions.
 MAX_VALUES = 100
 
-#: What a project's function for one argument is: ``f(request, typed, arguments)`` gives texts.
-Function = Callable[..., Iterable[str]]
+#: A project's function for one argument: ``f(request, typed, arguments)`` returns texts.
+CompletionFunction = Callable[..., Iterable[str]]
 
 logger = logging.getLogger("mcp_django")
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Suggested values, and what is known of those that were left out."""
+    """Suggested values, and how many more there are."""
 
     values: list[str]
-    #: How many there are in all, where that is known without counting.
+    #: The number of all values, if it is known without a query.
     total: int | None = None
     has_more: bool = False
 
     @classmethod
     def of(cls, values: list[str], *, complete: bool = True) -> Completion:
-        """The first of the values; ``complete``: there are no others than these."""
+        """A completion with the first of the values. ``complete`` means that there are no other values."""
         more = not complete or len(values) > MAX_VALUES
         return cls(values[:MAX_VALUES], len(values) if complete else None, more)
 
@@ -49,20 +49,20 @@ class Completion:
         return {"values": self.values, **total, "hasMore": self.has_more}
 
 
-#: For an argument of which nothing is known.
+#: The completion of an argument whose values are not known.
 NOTHING = Completion([], 0)
 
-#: From what was typed, and the other arguments as far as they are known, to suggestions.
+#: Suggests values for a typed text. It also gets the other arguments that are already known.
 Completer = Callable[[str, Mapping[str, str]], Completion]
 
 
-def nothing(typed: str, arguments: Mapping[str, str]) -> Completion:
+def suggest_nothing(typed: str, arguments: Mapping[str, str]) -> Completion:
     """The completer of an argument that has none."""
     return NOTHING
 
 
 def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
-    """Those of a few known values that begin with what was typed, whatever its case, or whose label does."""
+    """The values that begin with the typed text, or whose label does. Case does not matter."""
     start = typed.casefold()
     labels = values if isinstance(values, Mapping) else {}
     return Completion.of(
@@ -74,14 +74,16 @@ def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
     )
 
 
-def asked(function: Function, request: MCPRequest, typed: str, arguments: Mapping[str, str], what: str) -> Completion:
-    """What a project's function suggests, as it is. One that refuses suggests nothing. Raises MCPError."""
+def suggested_by(
+    function: CompletionFunction, request: MCPRequest, typed: str, arguments: Mapping[str, str], what: str
+) -> Completion:
+    """The suggestions of a project's function, unfiltered, or none if the function refuses. Raises MCPError."""
     try:
         found: Any = run_function(function, request, typed, dict(arguments))
         if isinstance(found, QuerySet):
             found = found[: MAX_VALUES + 1]
         elif isinstance(found, str):
-            raise TypeError("suggestions are a list of texts, not a text")
+            raise TypeError("A function that completes must return a list of texts, not one text.")
         values = [str(value) for value in islice(found, MAX_VALUES + 1)]
     except (ToolError, PermissionDenied, ObjectDoesNotExist, ValidationError):
         return NOTHING

@@ -1,4 +1,7 @@
-"""The project's settings for us: one dictionary ``MCP``, whose keys and defaults are the fields of ``Conf``."""
+"""The settings of a project: one dictionary ``MCP``, whose keys and defaults are the fields of ``Conf``.
+
+What a deployment has no reason to change is a constant beside the code that uses it.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +21,13 @@ MAX_MESSAGE_BYTES = 900_000
 class Conf:
     """Every key that ``MCP = {...}`` may hold, with its default. Sizes are bytes, times are seconds."""
 
-    # Who may enter.
+    # Access.
     AUTHENTICATION_CLASSES: tuple[str, ...] = ("mcp_django.access.authentication.TokenAuthentication",)
-    #: Scopes of a credential that says nothing of scopes, as a project's own DRF authentication class.
+    #: Scopes of a credential that has none of its own, for example of a project's own DRF authentication class.
     DEFAULT_SCOPES: tuple[str, ...] = ("read",)
     #: Scopes of a caller without credentials. Empty: such a caller gets 401.
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
-    #: How long a process may trust what it read of a token, its user and the overrides of tools and prompts. 0: never.
+    #: How long a process may use what it read of a token, its user and the overrides of tools and prompts. 0: never.
     TOKEN_CACHE_SECONDS: float = 1.0
     #: A new password revokes the tokens of its user.
     PASSWORD_CHANGE_REVOKES: bool = True
@@ -32,18 +35,18 @@ class Conf:
     ALLOWED_ORIGINS: tuple[str, ...] = ()
 
     # What is exposed.
-    #: What the admin shows, agents may read. False: only what is registered with ``mcp_django.register``.
+    #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True
-    #: Names of fields that say whose a row is, as ``tenant``: a model that has one, and shows every row, is warned of.
+    #: Names of fields that say whose a row is, as ``tenant``. A check warns of models that have one and show every row.
     TENANT_FIELDS: tuple[str, ...] = ()
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""
 
-    # How it runs.
+    # Threads and transports.
     #: Worker threads of an ASGI process. 0: handlers run in Django's one thread-sensitive thread, for tests.
     THREADS: int = 8
-    #: Requests that may wait for a worker, in all and of one principal.
+    #: Requests that may wait for a worker: of all principals, and of one.
     QUEUE: int = 256
     QUEUE_PER_PRINCIPAL: int = 64
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
@@ -53,61 +56,50 @@ class Conf:
     BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False
-    #: What ``request.build_absolute_uri()`` gives where no request came in: on stdio, before a push.
+    #: The base of ``request.build_absolute_uri()`` where no request came in: on stdio, and before a push.
     BASE_URL: str = "http://localhost"
 
-    # Limits.
+    # Messages and results.
     MAX_BODY_BYTES: int = 1_000_000
-    MAX_BATCH: int = 50
-    #: The longest answer. Over 900 kB it is whole as JSON over HTTP and on stdio, and a tool's elsewhere cut in parts.
+    #: The longest answer. Beyond 900 kB it is an error wherever official clients would refuse the message.
     MAX_RESULT_BYTES: int = 900_000
-    #: How long the parts of such a result can be read.
-    RESULT_SECONDS: int = 600
+
+    # Queries.
     MAX_ROWS: int = 100
-    DEFAULT_ROWS: int = 20
     MAX_TEXT: int = 2_000
     #: The longest file, and the longest value of a BinaryField, that resources/read gives.
     MAX_FILE_BYTES: int = 600_000
-    MAX_FILTER_CONDITIONS: int = 50
-    MAX_FILTER_DEPTH: int = 5
-    MAX_IN_VALUES: int = 200
-    #: True: texts may be compared with regular expressions, but for those on SQLite.
-    REGEX_LOOKUPS: bool = False
-    #: How many relations a path may follow, as ``origin__name`` follows one; and how many all paths of a filter may,
-    #: and all columns of an answer.
+    #: The number of relations that a path may follow, as ``origin__name`` follows one.
     MAX_RELATION_DEPTH: int = 2
-    MAX_RELATIONS: int = 10
-    #: Related rows that are listed of one row.
-    MAX_RELATED: int = 20
-    #: Rows that ``total`` counts at most.
-    MAX_TOTAL: int = 100_000
-    #: Groups in a table of aggregate_records, and the fewest rows that it tells anything of. 1: any number.
+    #: Groups in a table of aggregate_records, and the fewest rows that one may have. 1: any number.
     MAX_GROUPS: int = 200
     MIN_GROUP_ROWS: int = 1
-    MAX_ACTION_IDS: int = 1_000
+
+    # What one caller may have.
     MAX_IN_FLIGHT: int = 32
     MAX_SUBSCRIPTIONS: int = 200
-    #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A team may
-    #: well share a token.
+    #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A whole team
+    #: may share a token.
     MAX_LISTENS: int = 1_000
-    #: Bytes of the URIs that one principal may watch in one process, on all streams and sockets together.
-    MAX_WATCHED_BYTES: int = 16_000_000
-    #: Legacy sessions over HTTP that one principal may have; those that were idle longest give way.
+    #: Legacy sessions of one principal over HTTP. Beyond that, those that were idle longest end.
     MAX_SESSIONS: int = 1_000
-    MAX_URI: int = 4_000
     LIST_PAGE: int = 100
     SESSION_SECONDS: int = 7 * 24 * 3600
+
+    # Time.
     #: How long a request may take; waiting for an answer of its user does not count. 0: as long as it takes.
     REQUEST_SECONDS: float = 60.0
-    #: How long the database may take for one question of ours. 0: as long as the database itself allows.
+    #: How long the database may take for one query that answers an agent. 0: as long as the database itself allows.
     STATEMENT_SECONDS: float = 5.0
-    #: True: the database is told that our questions only read.
+    #: True: the database is told that such a query only reads.
     READ_ONLY_TRANSACTIONS: bool = False
-    #: How long a question to the user stays open, and how many rounds of questions one request may ask.
+
+    # Questions to the user.
+    #: How long a question stays open.
     QUESTION_SECONDS: int = 3600
-    MAX_QUESTION_ROUNDS: int = 20
-    #: How long the events of a legacy request's stream are kept for a client that lost its connection, and how much.
-    STREAM_SECONDS: int = 300
+
+    # Streams and sockets.
+    #: The number of bytes of a legacy request's stream that are kept for a client that lost its connection.
     MAX_STREAM_BYTES: int = 2_000_000
     KEEPALIVE_SECONDS: float = 15.0
     #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: for ever.
@@ -116,18 +108,15 @@ class Conf:
     SOCKET_IDLE_SECONDS: float = 3600.0
 
     # Tasks.
-    #: Alias in TASKS, and queue, of what runs the tools that are declared with ``task=``.
+    #: Alias in TASKS, and queue, of the backend that runs the tools that are declared with ``task=``.
     TASK_BACKEND: str = "default"
     TASK_QUEUE: str = "default"
     #: How long a task may wait, run, or wait for an answer, and how long its result is kept.
     TASK_SECONDS: int = 3600
-    #: How often clients are asked to look at a task.
-    TASK_POLL_SECONDS: float = 1.0
-    #: The worker of a task that is silent for so long is dead.
+    #: A task whose worker is silent for so long has failed.
     TASK_LEASE_SECONDS: float = 30.0
-    #: Tasks of one principal that are not finished, and all of them: of the finished, the oldest give way.
+    #: Tasks of one principal that are not finished.
     MAX_OPEN_TASKS: int = 50
-    MAX_TASKS: int = 1_000
 
     # Push.
     #: Alias in CHANNEL_LAYERS that carries our events. None: "mcp" where there is one, else "default".
@@ -136,33 +125,27 @@ class Conf:
     PUSH_DATABASE: str | None = None
     #: Alias under which the same database is reached without pgbouncer, for LISTEN. None: PUSH_DATABASE.
     PUSH_LISTEN_DATABASE: str | None = None
-    #: Channel of NOTIFY. Projects that share a database, and not their tables, each have one of their own.
+    #: Channel of NOTIFY. Projects that share a database, and not their tables, each need one of their own.
     PUSH_CHANNEL: str = "mcp_django"
     #: How often open streams are compared with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
-    #: Pause between two sends while changes keep coming.
-    COALESCE_SECONDS: float = 0.02
-    #: More changed rows of one model in one transaction than this are told as "the model changed".
-    MAX_CHANGED_KEYS: int = 1_000
-    #: How often the answer to a watched query is computed at most.
+    #: After a change, the answer to a watched query is computed again at most once in this time.
     LIVE_SECONDS: float = 1.0
-    #: Visible keys that are remembered for a subscribed collection, to tell of deletes in it.
-    MAX_WATCHED_KEYS: int = 1_000
 
     @cached_property
     def page_bytes(self) -> int:
-        """The longest answer of which there is always more to ask for: it must fit into every message."""
+        """The longest page, which must fit into every message, since the rest can always be asked for."""
         return min(self.MAX_RESULT_BYTES, MAX_MESSAGE_BYTES)
 
 
 @lru_cache(maxsize=1)
 def get_conf() -> Conf:
-    """The settings in force. Raises ImproperlyConfigured that names an unknown key."""
+    """The settings in force. Raises ImproperlyConfigured for a key that is unknown."""
     return load(getattr(settings, "MCP", {}))
 
 
 def load(values: dict[str, Any]) -> Conf:
-    """The settings that a dictionary MCP says. Raises ImproperlyConfigured."""
+    """The settings of a dictionary ``MCP``. Raises ImproperlyConfigured for a key that is unknown."""
     unknown = unknown_keys(values)
     if unknown:
         raise ImproperlyConfigured(f"MCP has unknown keys: {', '.join(unknown)}.")

@@ -1,7 +1,7 @@
-"""Content blocks: what a tool returns and a prompt's message holds, beside plain text.
+"""Content blocks, which tools return and messages of prompts hold, beside plain text.
 
-Each block is written in the shape of the newest revision (2026-07-28 server/tools#tool-result); older clients are given
-what their revision knows in its place (``protocol.projection``).
+Each block is written in the shape of the newest revision (2026-07-28 server/tools#tool-result). Older clients get a
+block that their revision knows in its place (``protocol.projection``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mcp_django.types import JSON
 Role = Literal["user", "assistant"]
 
 _ROLES = frozenset({"user", "assistant"})
-#: A scheme and something after it; a client that cannot read one URI refuses the whole result.
+#: A scheme and something after it. A client that cannot parse one URI refuses the whole result.
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+")
 
 __all__ = ["Audio", "EmbeddedBlob", "EmbeddedText", "Image", "ResourceLink", "Text"]
@@ -28,7 +28,7 @@ __all__ = ["Audio", "EmbeddedBlob", "EmbeddedText", "Image", "ResourceLink", "Te
 def write_annotations(
     audience: Sequence[Role] = (), priority: float | None = None, last_modified: datetime | None = None
 ) -> JSON:
-    """The protocol's Annotations, empty where nothing is said. Raises ValueError for what no client could read."""
+    """The protocol's Annotations, with the members that are given. Raises ValueError for values that clients refuse."""
     written: JSON = {}
     if isinstance(audience, str) or not _ROLES.issuperset(audience):
         raise ValueError(f'audience must be a list of "user" and "assistant", not {audience!r}.')
@@ -45,9 +45,9 @@ def write_annotations(
 
 @dataclass(frozen=True, kw_only=True)
 class _Annotated(ABC):
-    """What every block may say of itself. Raises ValueError for a value that no client could read."""
+    """The members that every block may have. Raises ValueError for values that clients refuse."""
 
-    #: Whom the block is for.
+    #: The readers that the block is meant for: the user, the assistant, or both.
     audience: Sequence[Role] = ()
     #: From 0 (may be left out) to 1 (must be read).
     priority: float | None = None
@@ -81,7 +81,7 @@ class Text(_Annotated):
     text: str
 
     def _block(self) -> JSON:
-        # A lazy translation is text only once it is asked.
+        # A lazy translation becomes text here.
         return {"type": "text", "text": str(self.text)}
 
 
@@ -96,7 +96,7 @@ class Image(_Annotated):
 
 @dataclass(frozen=True)
 class Audio(_Annotated):
-    """A sound. Clients of 2024-11-05, which knows none, are given it as an embedded resource."""
+    """A sound. Clients of 2024-11-05, which has no sounds, get an embedded resource."""
 
     data: bytes
     mime_type: str
@@ -107,7 +107,7 @@ class Audio(_Annotated):
 
 @dataclass(frozen=True)
 class EmbeddedText(_Annotated):
-    """A resource that is text, with its content. ``uri`` need not be one that the server lists."""
+    """A text resource with its content. The server need not list the ``uri``."""
 
     uri: str
     text: str
@@ -119,7 +119,7 @@ class EmbeddedText(_Annotated):
 
 @dataclass(frozen=True)
 class EmbeddedBlob(_Annotated):
-    """A resource of any bytes, with its content. ``uri`` need not be one that the server lists."""
+    """A resource of any bytes, with its content. The server need not list the ``uri``."""
 
     uri: str
     data: bytes
@@ -132,14 +132,14 @@ class EmbeddedBlob(_Annotated):
 
 @dataclass(frozen=True)
 class ResourceLink(_Annotated):
-    """A resource by its URI, to be read if it is wanted. Clients older than 2025-06-18 are given the URI as text."""
+    """A link to a resource, which the client may read. Clients older than 2025-06-18 get the URI as text."""
 
     uri: str
     name: str
     title: str = ""
     description: str = ""
     mime_type: str = ""
-    #: Bytes of the content before any encoding.
+    #: The size of the content in bytes, before any encoding.
     size: int | None = None
 
     def _block(self) -> JSON:
@@ -156,5 +156,5 @@ Block = Text | Image | Audio | EmbeddedText | EmbeddedBlob | ResourceLink
 
 
 def _base64(data: bytes) -> str:
-    """The standard alphabet with padding (RFC 4648 §4), in which the schemas of every revision want bytes."""
+    """Base64 with the standard alphabet and padding (RFC 4648 §4), as the schemas of every revision demand."""
     return base64.b64encode(data).decode("ascii")

@@ -1,4 +1,4 @@
-"""Calling back after a while, where no event loop runs: one thread for all requests of a WSGI process."""
+"""Deadlines without an event loop: one thread calls back for all requests of a WSGI process."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ logger = logging.getLogger("mcp_django")
 
 
 class Deadlines:
-    """What is to be called, and when. The thread is started with the first deadline."""
+    """The callbacks and their times. The first deadline starts the thread."""
 
     def __init__(self) -> None:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin anew: at the start, and in the child of a fork, which has no thread of ours."""
+        """Set everything to the beginning, also in the child of a fork, which does not have our thread."""
         self._waiting = threading.Condition()
-        #: When it ends, and the number under which ``_open`` has what is to be called.
+        #: The time of each deadline, and the number of its callback in ``_open``.
         self._heap: list[tuple[float, int]] = []
         self._numbers = itertools.count()
-        #: What is over is not kept until its end would have come: it holds its request.
+        #: A callback is removed as soon as its block ends, and not only at its time, because it refers to its request.
         self._open: dict[int, Callable[[], object]] = {}
         self._runs = False
-        #: When the thread looks next, if nobody tells it of something earlier.
-        self._looks_at = math.inf
+        #: When the thread wakes next. An earlier deadline must notify it.
+        self._wakes_at = math.inf
 
     @contextmanager
     def within(self, seconds: float, callback: Callable[[], object]) -> Iterator[None]:
-        """Call ``callback``, in a thread of ours, unless the block ends before that."""
+        """Call ``callback`` in our thread, unless the block ends before."""
         entry = (time.monotonic() + seconds, next(self._numbers))
         with self._waiting:
             self._open[entry[1]] = callback
@@ -43,7 +43,7 @@ class Deadlines:
             if not self._runs:
                 self._runs = True
                 threading.Thread(target=self._run, name="mcp_django_deadlines", daemon=True).start()
-            elif entry[0] < self._looks_at:
+            elif entry[0] < self._wakes_at:
                 self._waiting.notify()
         try:
             yield
@@ -57,21 +57,21 @@ class Deadlines:
         while True:
             with self._waiting:
                 while not self._heap or self._heap[0][0] > time.monotonic():
-                    # Mostly there is nothing left at that time: to wake the thread at each request would cost more.
-                    self._looks_at = self._heap[0][0] if self._heap else math.inf
-                    self._waiting.wait(self._looks_at - time.monotonic() if self._heap else None)
-                self._looks_at = -math.inf
+                    # Usually the deadline is gone by then. Waking the thread at each request would cost more.
+                    self._wakes_at = self._heap[0][0] if self._heap else math.inf
+                    self._waiting.wait(self._wakes_at - time.monotonic() if self._heap else None)
+                self._wakes_at = -math.inf
                 callback = self._open.pop(heapq.heappop(self._heap)[1], None)
             if callback is not None:
                 self._call(callback)
-            # Not until the next one is due.
+            # Otherwise the callback would live until the next one is due.
             del callback
 
     def _call(self, callback: Callable[[], object]) -> None:
         try:
             callback()
         except Exception:
-            logger.exception("What has taken too long could not be stopped")
+            logger.exception("A request that took too long could not be stopped")
 
 
 deadlines = Deadlines()

@@ -1,4 +1,4 @@
-"""Asking the project's hooks, any of which may fail."""
+"""Calls the project's hooks, any of which may fail."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ T = TypeVar("T")
 logger = logging.getLogger("mcp_django")
 
 
-def ask(hook: Callable[[], T], default: T, *name: object) -> T:
-    """What the project's hook says. One that fails is logged by its name, and counts as ``default``: as a refusal.
+def call_hook(hook: Callable[[], T], default: T, *name: object) -> T:
+    """The hook's result. If the hook fails, its name is logged and ``default`` is returned, which counts as a refusal.
 
-    The name may be given in parts, which are only then written, with dots between them.
+    The name may be given in parts. They are joined with dots, and only if the name is needed.
 
-    In a request that was given up meanwhile it raises what the hook raised, and OperationalError while a database is
-    away: neither is the hook's fault, and no answer can be made of what it did not come to say.
+    In a cancelled request it raises the hook's own exception, and it raises OperationalError while a database is away.
+    Neither is the hook's fault, and its answer is not known.
     """
     try:
         return hook()

@@ -1,4 +1,4 @@
-"""What is never exposed unless a ModelMCP names it: secrets, by their field's name, and models that hold them."""
+"""Fields and models that are hidden unless a ModelMCP names them: secrets, recognised by their names."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-#: Words of a field's name that say that its value opens something.
+#: Words in the name of a field whose value gives access to something.
 _SECRET_WORDS = _words(
     """bearer cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt nonce otp pass passcode passphrase
     passwords pem pin pwd salt secret secrets seed signature ssn token tokens totp webhook"""
 )
 _SECRET_ENDINGS = ("password", "passwd", "secret", "token", "tokens")
 _SECRET_BEGINNINGS = ("password", "passwd", "secret")
-#: Words that open something in this company only: api_key does, sort_key does not.
-_COMPANY = {
+#: Words that name a secret only after one of these words: api_key is a secret, sort_key is not.
+_COMPANIONS = {
     "key": _words(
         """access api auth client crypt deploy encryption license master private recovery secret session shared signing
         ssh"""
@@ -33,7 +33,7 @@ _COMPANY = {
     "number": _words("account card"),
     "sk": _words("stripe"),
 }
-_COMPANY |= {f"{word}s": companions for word, companions in _COMPANY.items()}
+_COMPANIONS |= {f"{word}s": companions for word, companions in _COMPANIONS.items()}
 
 _HIDDEN_APPS = _words(
     """admin auditlog authtoken axes background_task django_apscheduler django_celery_beat django_celery_results
@@ -42,7 +42,7 @@ _HIDDEN_APPS = _words(
     otp_webauthn otp_yubikey pghistory post_office reversion saml2_idp sesame sessions silk social_auth social_django
     token_blacklist two_factor usersessions webauthn webpush"""
 )
-#: Packages whose app labels (account, say) a project may well use itself.
+#: Packages with app labels that a project may well use itself, as ``account``.
 _HIDDEN_PACKAGES = ("allauth.",)
 
 _SPLIT = re.compile(r"[^a-z]+")
@@ -54,7 +54,7 @@ def is_secret_name(name: str) -> bool:
     """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
     words = [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
     return any(_is_secret_word(word) for word in words) or any(
-        second in _COMPANY and first in _COMPANY[second] for first, second in pairwise(words)
+        second in _COMPANIONS and first in _COMPANIONS[second] for first, second in pairwise(words)
     )
 
 
@@ -64,7 +64,7 @@ def _is_secret_word(word: str) -> bool:
         return False  # A person or an office.
     if word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS):
         return True
-    return any(word == first + second for second, companions in _COMPANY.items() for first in companions)
+    return any(word == first + second for second, companions in _COMPANIONS.items() for first in companions)
 
 
 @lru_cache(maxsize=4_096)
@@ -73,12 +73,12 @@ def is_secret_field(field: models.Field[Any, Any]) -> bool:
 
 
 def is_hidden_model(model: type[models.Model]) -> bool:
-    """Whether the bridge from the admin leaves the model out, by what it is known or seen to be."""
+    """Whether the bridge from the admin leaves the model out."""
     return why_hidden(model) is not None
 
 
 def why_hidden(model: type[models.Model]) -> str | None:
-    """Why the bridge leaves the model out, in words; None if it does not."""
+    """The reason why the bridge leaves the model out, for people to read; None if it does not."""
     meta = model._meta
     if meta.swapped:
         return f"{meta.swapped} stands in its place"

@@ -1,4 +1,4 @@
-"""What a function of the project takes: ``f(request, **arguments)``, read from its annotations once."""
+"""Signatures: the typed arguments of a project's function ``f(request, **arguments)``, read from its annotations."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-def named(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]:
+def name_and_description(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]:
     """The name and the description of a declared ``kind`` ("tool"). Raises ImproperlyConfigured."""
     name = name or function.__name__
     description = inspect.getdoc(function) or ""
     if not description:
-        raise ImproperlyConfigured(f"The {kind} {name} needs a docstring: it is all that an agent knows of it.")
+        raise ImproperlyConfigured(f"The {kind} {name} needs a docstring, which tells agents what it does.")
     if not NAME.fullmatch(name):
         raise ImproperlyConfigured(
             f"The name of the {kind} {name!r} must be 1 to 64 letters, digits, _ and -, or clients refuse it. "
@@ -39,7 +39,7 @@ def named(kind: str, function: Callable[..., Any], name: str) -> tuple[str, str]
 
 
 class InvalidArguments(Exception):
-    """Arguments that the function cannot be called with, entry by entry."""
+    """The function cannot be called with these arguments. ``errors`` has an entry for each wrong one."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(f"{error['field']}: {error['message']}" for error in errors))
@@ -54,14 +54,14 @@ class Signature:
     """
 
     def __init__(self, what: str, function: Callable[..., Any]) -> None:
-        """``what`` names the function in errors, as "tool book". Raises ImproperlyConfigured."""
+        """``what`` is the function's name in errors, such as "tool book". Raises ImproperlyConfigured."""
         self.what = what
         self.function = function
         #: The models that arguments are annotated with.
         self.models: dict[str, type[models.Model]] = {}
         try:
             self.hints = get_type_hints(function, include_extras=True)
-            #: The arguments as pydantic reads them: a model's place is taken by its primary key.
+            #: The arguments as a pydantic model. In the place of a Django model it has the primary key.
             self.arguments: type[BaseModel] = create_model(
                 f"{function.__name__}_arguments", **{p.name: self._field(p) for p in self._parameters()}
             )
@@ -93,7 +93,7 @@ class Signature:
         return Annotated[key | None if optional else key, info], default
 
     def parse(self, exchange: Exchange, arguments: Mapping[str, Any], *, strings: bool = False) -> JSON:
-        """The values to call the function with; ``strings``: each came as text. Raises InvalidArguments."""
+        """The values to call the function with. ``strings``: all arguments are texts. Raises InvalidArguments."""
         read = self.arguments.model_validate_strings if strings else self.arguments.model_validate
         try:
             parsed = read(arguments)
@@ -103,7 +103,7 @@ class Signature:
                     field_error(
                         ".".join(str(part) for part in detail["loc"]),
                         detail["msg"],
-                        # Of an argument that is missing, pydantic gives what it is missing from.
+                        # For a missing argument, pydantic gives the object that lacks it.
                         None if detail["type"] == "missing" else detail["input"],
                     )
                     for detail in error.errors(include_url=False, include_context=False)
@@ -116,12 +116,12 @@ class Signature:
         return values
 
     def call(self, request: MCPRequest, values: JSON) -> Any:
-        """What the function returns. Raises ToolError where it refuses, in Django's words or in ours."""
-        return call(self.function, request, values)
+        """The function's return value. Raises ToolError if it refuses, with an exception of Django's or of ours."""
+        return call_handler(self.function, request, values)
 
 
-def call(function: Callable[..., Any], request: MCPRequest, values: JSON) -> Any:
-    """``function(request, **values)``. Errors of Django's that it raises become ToolErrors which give nothing away."""
+def call_handler(function: Callable[..., Any], request: MCPRequest, values: JSON) -> Any:
+    """``function(request, **values)``. Exceptions of Django become ToolErrors whose texts reveal nothing."""
     try:
         return run_function(function, request, **values)
     except PermissionDenied:
@@ -147,7 +147,7 @@ def _visible_instance(rights: ModelRights, key: Any) -> models.Model | None:
 
 
 def model_of(hint: Any) -> tuple[type[models.Model] | None, bool, tuple[Any, ...]]:
-    """The model that an annotation names, whether None is allowed too, and the metadata of ``Annotated``."""
+    """The model in an annotation, whether None is allowed too, and the metadata of ``Annotated``."""
     metadata: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     if metadata:
         hint = get_args(hint)[0]
@@ -156,5 +156,5 @@ def model_of(hint: Any) -> tuple[type[models.Model] | None, bool, tuple[Any, ...
     if not found:
         return None, False, metadata
     if len(found) > 1 or any(item not in (found[0], type(None)) for item in options):
-        raise ImproperlyConfigured(f"An argument may be one model, or one model or None; not {hint}.")
+        raise ImproperlyConfigured(f"An argument may be one model, or one model or None, but not {hint}.")
     return found[0], type(None) in options, metadata

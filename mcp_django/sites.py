@@ -1,4 +1,4 @@
-"""MCPSite: one registry of models, tools, resources and prompts, served at one URL. The counterpart of AdminSite."""
+"""MCPSite: a registry of models, tools, resources and prompts, served at one URL. The counterpart of AdminSite."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from django.dispatch import Signal
 
 from mcp_django import __version__
 from mcp_django.compat.admin import model_admins
-from mcp_django.completion import Function
+from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
 from mcp_django.options.model_mcp import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
-from mcp_django.resources import parts
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import Rights
@@ -56,20 +55,23 @@ _sites: WeakSet[MCPSite] = WeakSet()
 
 
 def url_patterns(site: MCPSite) -> list[Any]:
-    """The patterns of a site's URLs. Transports stand above this room, so the app hands another function in."""
+    """The URL patterns of a site. Transports stand above this room, so ``apps`` replaces this function."""
     raise ImproperlyConfigured(
-        "mcp_django is not in INSTALLED_APPS, or its URLs are imported before the apps are ready."
+        "mcp_django is not in INSTALLED_APPS, or its URLs were imported before the apps were ready."
     )
 
 
 def all_sites() -> list[MCPSite]:
-    """Every site, also one that is made where the URLconf imports it."""
+    """Every site. The URLconf is imported first, because it may create sites."""
     import_module(settings.ROOT_URLCONF)
     return list(_sites)
 
 
 class MCPSite:
-    """What one MCP endpoint serves. Subclass it to say how (``call_context``, ``admin_site``)."""
+    """The models, tools, resources and prompts of one MCP endpoint.
+
+    A project may subclass it to override ``call_context``, ``admin_site`` and ``get_instructions``.
+    """
 
     title = ""
 
@@ -87,36 +89,36 @@ class MCPSite:
         self.prompts: dict[str, FunctionPrompt] = {}
         _sites.add(self)
 
-    # What a project overrides.
+    # Properties and methods that a project may override.
 
     @property
     def admin_site(self) -> AdminSite:
-        """The AdminSite whose declarations are read."""
+        """The AdminSite whose ModelAdmins are exposed."""
         from django.contrib import admin
 
         return admin.site
 
     @cached_property
     def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
-        """The ModelAdmins of ``admin_site``, which are asked for often: it is told once from what is lazy."""
+        """The ModelAdmins of ``admin_site``, cached because they are read often and ``admin.site`` is lazy."""
         return model_admins(self.admin_site)
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
-        """Entered around every handler on every transport, and around every check before a push.
+        """A context around every handler on every transport, and around every check before a push.
 
-        The place for what the project's middleware does elsewhere: a tenant, a database role, a language. It runs in
-        the worker's thread, so it may set a variable of the database session; it must undo it when it is left.
+        Use it for the work of the project's middleware: to choose a tenant, a database role or a language. It runs in
+        the worker's thread, so it may set a variable of the database session. It must undo that at its end.
         """
         yield
 
     @property
     def has_call_context(self) -> bool:
-        """Whether the project has its own ``call_context``."""
+        """Whether the project overrides ``call_context``."""
         return type(self).call_context is not MCPSite.call_context
 
     def get_instructions(self, request: HttpRequest) -> str:
-        """What a client may tell its model about this server."""
+        """The text about this server that a client may give to its model."""
         return get_conf().INSTRUCTIONS
 
     # Registration.
@@ -134,7 +136,7 @@ class MCPSite:
         for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
             if is_of_app(model, "mcp_django"):
                 raise ImproperlyConfigured(
-                    "The models of mcp_django are never exposed: they hold the keys to the rest."
+                    "The models of mcp_django are never exposed, because they hold tokens and decide about access."
                 )
             if model._meta.abstract or model._meta.swapped:
                 raise ImproperlyConfigured(f"{model._meta.label} is abstract or swapped and cannot be registered.")
@@ -163,23 +165,21 @@ class MCPSite:
 
     def add_resource(self, resource: FunctionResource | FunctionTemplate) -> None:
         if resource.uri.startswith("db://"):
-            raise ImproperlyConfigured(f"{resource.uri}: the scheme db is taken by models.")
-        if resource.uri.startswith(f"{parts.SCHEME}://"):
-            raise ImproperlyConfigured(f"{resource.uri}: the scheme {parts.SCHEME} is taken by parts of long results.")
+            raise ImproperlyConfigured(f"{resource.uri}: the scheme db is reserved for models.")
         if resource.uri in self.resources:
             raise ImproperlyConfigured(f"Two resources have the URI {resource.uri}.")
         for other in self._resource_templates:
-            if isinstance(resource, FunctionTemplate) and resource.overlaps(other):
-                raise ImproperlyConfigured(f"A URI may be one of {resource.uri} and of {other.uri}: tell them apart.")
+            if isinstance(resource, FunctionTemplate) and resource.has_the_uris_of(other):
+                raise ImproperlyConfigured(f"{resource.uri} and {other.uri} are templates of the same URIs.")
         self.resources[resource.uri] = resource
 
     # Lookup.
 
     @property
     def models(self) -> dict[str, ModelMCP]:
-        """Every exposed model by ``app_label.model_name``; whether a principal may see it is another question."""
+        """Every exposed model by ``app_label.model_name``. Whether a principal may see it is decided elsewhere."""
         if self._models is None:
-            # Admins may be registered in urls.py, so the registry is read only once the URLconf is there.
+            # A project may register ModelAdmins in urls.py, so the URLconf is imported before the registry is read.
             import_module(settings.ROOT_URLCONF)
             found = {model_mcp.label: model_mcp for model_mcp in self._declared.values()}
             for model in self.model_admins if get_conf().EXPOSE_ADMIN else ():
@@ -201,13 +201,16 @@ class MCPSite:
                 tools.extend(declared_actions(model_mcp))
             found: dict[str, BaseTool] = {}
             for tool in tools:
-                # The first keeps the name; a system check tells of the other.
+                # The first tool keeps the name. A system check reports the other.
                 found.setdefault(tool.name, tool)
             self._tools = found
         return self._tools
 
     def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
-        """What is declared for a URI: the resource of that very URI, else the template that it is one of."""
+        """The declared resource with exactly this URI, or else the first template that matches it.
+
+        A principal that may not read it does not get the next one, or one template would answer for another.
+        """
         exact = self.resources.get(uri)
         if isinstance(exact, FunctionResource):
             return exact
@@ -218,25 +221,25 @@ class MCPSite:
         return [item for item in self.resources.values() if isinstance(item, FunctionTemplate)]
 
     def get_queryset(self, model: type[Model], request: HttpRequest) -> QuerySet[Any]:
-        """The rows of a model that the request's principal may see: none, if the model is not theirs to see."""
+        """The rows of a model that the request's principal may see. Empty if the principal may not see the model."""
         if not hasattr(request, "mcp"):
-            raise TypeError("MCPSite.get_queryset takes the request that a tool or a resource is given.")
+            raise TypeError("MCPSite.get_queryset needs the request that a tool or a resource gets.")
         rights = Rights.of(self, cast("MCPRequest", request)).of_model(model)
         return model._default_manager.none() if rights is None else rights.rows()
 
     def implementation(self) -> dict[str, Any]:
-        """The server's name and version, as it introduces itself."""
+        """The protocol's Implementation: the server's name, version and title."""
         conf = get_conf()
         implementation = {"name": conf.SERVER_NAME, "version": conf.SERVER_VERSION or __version__}
         return {**implementation, "title": self.title} if self.title else implementation
 
     def can_run_task(self, principal: Principal) -> bool:
-        """Whether a call of the principal can go on as a task."""
+        """Whether a call of the principal can continue as a task."""
         return framework.can_run(self) and can_own(principal)
 
     @property
     def is_served(self) -> bool:
-        """Whether the project's URLconf asks for the site's URLs: the default site may have to make way for another."""
+        """Whether the project's URLconf includes the site's URLs. A project with its own site may leave others out."""
         import_module(settings.ROOT_URLCONF)
         return self._has_urls
 
@@ -300,12 +303,13 @@ def tool(
     task: TaskMode = False,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
-    """Offer a function ``f(request, …)`` as a tool; its annotations are the schema, its docstring the description.
+    """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
 
-    ``permission`` is what the user needs, as ``app.codename``. A tool that is not ``read_only`` needs the scope
-    ``actions``. With ``input_schema``, a JSON Schema of the dialect 2020-12 that is listed unchanged, the function is
-    ``f(request, arguments)``. With ``task`` a call may go on as a task: True, "required" or "later", as ``TaskMode``
-    says. The function stays a function. Raises ImproperlyConfigured where it cannot be a tool.
+    ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
+    the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
+    function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
+    "later", as ``TaskMode`` describes. The decorator returns the function itself. Raises ImproperlyConfigured if the
+    function cannot be a tool.
     """
 
     def decorate(decorated: F) -> F:
@@ -341,7 +345,7 @@ def prompt(
     name: str = "",
     title: str = "",
     permission: str = "",
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -352,15 +356,15 @@ def prompt(
     name: str = "",
     title: str = "",
     permission: str = "",
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
-    """Offer a function ``f(request, …)`` as a prompt: it returns texts and PromptMessages, one of them or a list.
+    """Offer a function ``f(request, …)`` as a prompt. It returns a text, a PromptMessage, or a list of them.
 
-    Its parameters are what a person is asked for; the values come as texts and are read as the annotations say, and its
-    docstring is the description. ``permission`` is what the user needs, as ``app.codename``. ``complete`` has, for
-    arguments whose values cannot be known from their annotations, functions ``f(request, typed, arguments)`` that
-    suggest some. The function stays a function. Raises ImproperlyConfigured where it cannot be a prompt.
+    A person fills in its parameters. The values are sent as texts and converted by the annotations. The docstring is
+    the description. ``permission`` is the permission that the user needs, as ``app.codename``. ``complete`` maps
+    arguments whose annotations do not name their values to functions ``f(request, typed, arguments)`` that suggest
+    values. The decorator returns the function itself. Raises ImproperlyConfigured if the function cannot be a prompt.
     """
 
     def decorate(decorated: F) -> F:
@@ -382,14 +386,14 @@ def resource(
     annotations: Mapping[str, Any] | None = None,
     last_modified: Callable[..., datetime | None] | None = None,
     size: int | None = None,
-    complete: Mapping[str, Function] | None = None,
+    complete: Mapping[str, CompletionFunction] | None = None,
     site: MCPSite = site,
 ) -> Callable[[F], F]:
-    """Offer what a function of the request returns (text, bytes or JSON) as the resource ``uri``.
+    """Offer the return value of a function ``f(request)`` (text, bytes or JSON) as the resource ``uri``.
 
-    A ``uri`` with variables, as ``shop://order/{number}``, is a resource template, and the function is given their
-    values as texts: ``f(request, number)``; it returns None where there is nothing of that URI. ``complete`` has
-    functions ``f(request, typed, arguments)`` that suggest values of a variable.
+    A ``uri`` with variables, such as ``shop://order/{number}``, is a resource template. The function gets their values
+    as texts, ``f(request, number)``, and returns None if there is no such resource. ``complete`` maps variables to
+    functions ``f(request, typed, arguments)`` that suggest values.
 
     ``annotations`` may hold ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1). A resource that
     is no template may have ``last_modified``, a function of the request, and ``size`` in bytes. Raises
@@ -403,7 +407,7 @@ def resource(
             site.add_resource(FunctionResource(*named, last_modified, size))
             return function
         if last_modified is not None or size is not None:
-            raise ImproperlyConfigured(f"{uri}: last_modified= and size= are of one resource, and not of a template.")
+            raise ImproperlyConfigured(f"{uri}: last_modified= and size= are for one resource, and not for a template.")
         site.add_resource(FunctionTemplate(*named, complete or {}))
         return function
 

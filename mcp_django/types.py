@@ -1,4 +1,4 @@
-"""Types that many rooms name. Imports nothing of ours."""
+"""Types that many rooms use. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-#: Any ASGI application: Django's types and Channels' differ in how they write the same three arguments.
+#: Any ASGI application. Django and Channels write the types of the same three arguments differently.
 Application = Callable[..., Awaitable[None]]

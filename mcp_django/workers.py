@@ -1,6 +1,7 @@
 """The bounded pool of threads in which handlers run under ASGI.
 
-Each call runs in a copy of its caller's context, with database connections begun and ended as around a request.
+Each call runs in a copy of its caller's context. Database connections are checked before and after it, as Django does
+around a request.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from mcp_django.protocol.errors import Overloaded
 logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
-_ENDING = "The server is ending. Try again in a moment."
+_ENDING = "The server is shutting down. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
 
 
 class _Job:
-    """One call, and where its result goes."""
+    """One call, and the future for its result."""
 
     __slots__ = ("_args", "_context", "_function", "_loop", "future", "principal_key")
 
@@ -50,21 +51,21 @@ class _Job:
         self.future: asyncio.Future[Any] = self._loop.create_future()
 
     def run(self) -> tuple[Any, Exception | None]:
-        """The result, or the error to raise where it is awaited. A call whose caller has gone already is left out."""
+        """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
         try:
             return (None if self.future.cancelled() else self._context.run(_call, self._function, self._args)), None
         except StopIteration:
-            return None, RuntimeError("StopIteration in a worker")  # No future can hold it.
+            return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
             return None, raised
         except BaseException as raised:
-            # An event loop that is given a SystemExit ends, and with it every other request.
+            # A SystemExit would end the event loop, and with it every other request.
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
 
-    def tell(self, result: Any, error: Exception | None) -> None:
-        """Give the result to whoever awaits it; from any thread."""
-        with contextlib.suppress(RuntimeError):  # The loop is over.
+    def deliver(self, result: Any, error: Exception | None) -> None:
+        """Set the result of the future. It may be called in any thread."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(self._settle, result, error)
 
     def _settle(self, result: Any, error: Exception | None) -> None:
@@ -77,9 +78,9 @@ class _Job:
 
 
 class Workers:
-    """Threads of one process, with back-pressure: what cannot wait is refused, never queued without bound.
+    """The threads of one process, with back-pressure: the queue is bounded, and calls beyond it are refused.
 
-    The calls of one principal take half of the threads at most, so that others always find one.
+    The calls of one principal use at most half of the threads, so that others always find one.
     """
 
     def __init__(self, threads: int) -> None:
@@ -88,30 +89,30 @@ class Workers:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
         self._lock = Lock()
         self._closed = False
-        #: By principal: calls that were taken in, calls that may run, and calls that wait for their principal's turn.
-        self._taken: Counter[str] = Counter()
+        #: By principal: calls that were accepted, calls that may run, and calls that wait for their principal's turn.
+        self._accepted: Counter[str] = Counter()
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[_Job]] = {}
-        #: What the next thread takes, and how many threads are at work.
+        #: The jobs for the next free threads, and the number of threads at work.
         self._ready: deque[_Job] = deque()
         self._active = 0
 
     async def run(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
-        """The function's result, from a worker. Raises Overloaded, and whatever the function raises.
+        """The function's result, from a worker. Raises Overloaded, and everything that the function raises.
 
-        Without a principal the call is the server's own, and waits for nobody's turn.
+        A call without a principal is the server's own, and does not wait for other calls of a principal.
         """
         if self._executor is None:
             return await sync_to_async(function, thread_sensitive=True)(*args)
         return await self.submit(function, *args, principal_key=principal_key)
 
     def submit(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
-        """The same as a future, for whoever has to look after other things meanwhile; raises Overloaded at once."""
+        """The same as a future, for a caller that has other work meanwhile. Raises Overloaded at once."""
         if self._executor is None:
             return asyncio.ensure_future(sync_to_async(function, thread_sensitive=True)(*args))
         job = _Job(principal_key, function, args)
         with self._lock:
-            self._take_in(principal_key)
+            self._admit(principal_key)
             if principal_key and self._running[principal_key] >= self._share:
                 self._waiting.setdefault(principal_key, deque()).append(job)
             else:
@@ -119,29 +120,29 @@ class Workers:
         return job.future
 
     def close(self) -> None:
-        """Wait for what runs, give up what waits, and end the threads with their connections."""
+        """Wait for running calls, refuse waiting ones, and end the threads with their connections."""
         with self._lock:
             self._closed = True
             left = [*self._ready, *chain.from_iterable(self._waiting.values())]
             self._ready.clear()
             self._waiting.clear()
         for job in left:
-            # Not by cancelling it, which would end whoever awaits it.
-            job.tell(None, Overloaded(_ENDING))
+            # Cancelling the future would cancel the task that awaits it.
+            job.deliver(None, Overloaded(_ENDING))
         if self._executor is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
 
-    def _take_in(self, principal_key: str) -> None:
+    def _admit(self, principal_key: str) -> None:
         conf = get_conf()
         if self._closed:
             raise Overloaded(_ENDING)
-        if self._taken.total() >= conf.QUEUE + self._threads:
+        if self._accepted.total() >= conf.QUEUE + self._threads:
             raise Overloaded("The server is busy: QUEUE requests are waiting. Try again in a moment.")
-        if principal_key and self._taken[principal_key] >= conf.QUEUE_PER_PRINCIPAL:
+        if principal_key and self._accepted[principal_key] >= conf.QUEUE_PER_PRINCIPAL:
             raise Overloaded(
                 "You have QUEUE_PER_PRINCIPAL requests waiting. Wait for their answers before you send more."
             )
-        self._taken[principal_key] += 1
+        self._accepted[principal_key] += 1
 
     def _make_ready(self, job: _Job) -> None:
         self._running[job.principal_key] += 1
@@ -151,19 +152,20 @@ class Workers:
             self._executor.submit(self._work)
 
     def _work(self) -> None:
-        """Run what is ready, in a worker, until nothing is."""
+        """Run ready jobs, in a worker, until there are none."""
         job = self._next(None)
         while job is not None:
             result, error = job.run()
-            # Its place is free before its result is known: who has it may ask again at once.
+            # The job's place must be free before its caller gets the result, because the caller may send the next
+            # request at once.
             following = self._next(job)
-            job.tell(result, error)
+            job.deliver(result, error)
             job = following
-            # Nothing of a call is kept by the next one.
+            # Otherwise the objects of this call would live until the next one ends.
             del result, error, following
 
     def _next(self, done: _Job | None) -> _Job | None:
-        """What this worker does now, after ``done``; None: it rests."""
+        """The next job of this worker, after ``done``. None if there is none, and the worker ends."""
         with self._lock:
             if done is not None:
                 self._leave(done.principal_key)
@@ -173,9 +175,9 @@ class Workers:
             return None
 
     def _leave(self, principal_key: str) -> None:
-        """A job is done: the next one of its principal may run."""
+        """Let the next job of the principal run, because one of its jobs has ended."""
         self._count_down(self._running, principal_key)
-        self._count_down(self._taken, principal_key)
+        self._count_down(self._accepted, principal_key)
         waiting = self._waiting.get(principal_key)
         if waiting:
             self._make_ready(waiting.popleft())
@@ -203,7 +205,7 @@ def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
 
 
 def _close_if_stale(connection: BaseDatabaseWrapper) -> None:
-    """End a connection as DATABASES says, or as CONN_MAX_AGE of ours does; one of a pool always goes back to it."""
+    """Close a connection by CONN_MAX_AGE of DATABASES, or by ours. A pooled connection always goes back to its pool."""
     if connection.in_atomic_block:
         return
     age = get_conf().CONN_MAX_AGE
@@ -223,26 +225,26 @@ _workers: Workers | None = None
 _workers_lock = Lock()
 
 
-#: What takes the place of the process's pool in this context.
-_in_place: ContextVar[Workers | None] = ContextVar("mcp_django_workers", default=None)
+#: A pool that replaces the process's pool in this context.
+_replacement: ContextVar[Workers | None] = ContextVar("mcp_django_workers", default=None)
 
 
 @contextlib.contextmanager
 def working_with(workers: Workers) -> Iterator[None]:
-    """Let ``workers`` run the calls that are made within, and the calls of the tasks that are started within."""
-    token = _in_place.set(workers)
+    """Let ``workers`` run the calls within the block, and the calls of asyncio tasks that are started in it."""
+    token = _replacement.set(workers)
     try:
         yield
     finally:
-        _in_place.reset(token)
+        _replacement.reset(token)
 
 
 def get_workers() -> Workers:
-    """The process's pool, made at first use, or what takes its place here."""
+    """The process's pool, which is made at first use, or the pool that replaces it in this context."""
     global _workers  # noqa: PLW0603
-    in_place = _in_place.get()
-    if in_place is not None:
-        return in_place
+    replacement = _replacement.get()
+    if replacement is not None:
+        return replacement
     with _workers_lock:
         if _workers is None:
             _workers = Workers(get_conf().THREADS)
@@ -250,7 +252,7 @@ def get_workers() -> Workers:
 
 
 async def run_patiently(function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
-    """As ``Workers.run``, for what belongs to a request that has begun: where the workers are busy it waits for them.
+    """``Workers.run`` for a call of a request that has begun already: it waits while the workers are busy.
 
     Raises Overloaded after some seconds.
     """
@@ -275,7 +277,7 @@ def close_workers() -> None:
 
 
 def _after_fork() -> None:
-    """The child has the parent's pool without its threads."""
+    """Drop the parent's pool in the child of a fork, which does not have its threads."""
     global _workers, _workers_lock
     _workers, _workers_lock = None, Lock()
 
@@ -292,12 +294,12 @@ setting_changed.connect(_forget)
 
 
 def run_function(function: Callable[..., Any], *args: Any, **values: Any) -> Any:
-    """What the function returns, which may be asynchronous."""
+    """The return value of a function, which may be asynchronous."""
     if not inspect.iscoroutinefunction(function):
         return function(*args, **values)
 
     async def wait() -> Any:
-        # Without it, every async function of the process would share one thread for its ORM calls.
+        # Otherwise all async functions of the process would share one thread for their ORM calls.
         async with ThreadSensitiveContext():
             return await function(*args, **values)
 

@@ -40,9 +40,9 @@ DUPLEX = ("websocket", "stdio")
 TRANSPORTS = (*HTTP, *DUPLEX)
 #: Those with headers and credentials of their own, which anybody may try.
 NETWORK = tuple(name for name in TRANSPORTS if name != "stdio")
-#: What does not depend on the transport goes over one: a request crosses from an event loop to a thread there.
+#: Tests that do not depend on the transport use one, where a request crosses from an event loop to a thread.
 ONE = "http-asgi"
-#: What an attacker may try goes over one HTTP transport and over one connection both sides may speak on at any time.
+#: Attacks use one HTTP transport, and one connection on which both sides may send at any time.
 HTTP_AND_DUPLEX = (ONE, "websocket")
 #: Folders of tests that start processes or take their time, the slowest first.
 SLOW_FOLDERS = ("faults", "end_to_end", "fuzz", "tasks", "transports", "push")
@@ -177,7 +177,7 @@ def serving_loop() -> Iterator[LoopThread]:
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    """No test sees what another one left in memory, or its threads and connections."""
+    """No test sees the memory, threads or connections that another one left."""
     principals.clear()
     overrides.forget()
     before = set(sites._sites)

@@ -28,7 +28,7 @@ TASKS = {
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 LANGUAGE_CODE = "en-us"
 
-#: Each process of each run has a database of its own, whoever else tests on this server.
+#: Each process of each run has its own database, because others may test on this server.
 _RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))[:12]
 _SERVER_NAME = f"mcp_django_{_RUN}_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
 
@@ -61,7 +61,7 @@ match os.environ.get("TEST_DATABASE", "sqlite"):
             }
         }
 
-#: For what happens on a second database, or on a replica; made only where a test is marked for it.
+#: A second database, or a replica. It is made only for tests that are marked for it.
 DATABASES["other"] = {
     "ENGINE": "django.db.backends.sqlite3",
     "NAME": Path(os.environ["DEMO_DIR"], f"other-{os.getpid()}.sqlite3"),

@@ -110,7 +110,7 @@ def test_the_hash_is_no_field_of_the_form(superuser: User) -> None:
     assert AccessToken.objects.get().hash != digest("known")
 
 
-# Who is no superuser.
+# Users who are not superusers.
 
 
 def test_a_token_for_a_superuser_made_by_staff(superuser: User, staff: User) -> None:
@@ -168,7 +168,7 @@ def test_staff_without_the_permission_makes_no_token(permissions: list[str]) -> 
     assert not AccessToken.objects.exists()
 
 
-# A token that is there.
+# An existing token.
 
 
 @pytest.mark.parametrize("by", ["superuser", "staff"])
@@ -317,7 +317,7 @@ def test_tools_are_neither_added_nor_deleted_by_people(superuser: User, tool: To
 
 
 def test_a_tool_that_is_gone_is_named_as_gone(superuser: User) -> None:
-    Tool.objects.exclude(name__in=site.tools).delete()  # What earlier tests declared.
+    Tool.objects.exclude(name__in=site.tools).delete()  # The tools of earlier tests.
     Tool.objects.create(name="gone")
     Tool.objects.create(name="elsewhere", site="unknown")
 

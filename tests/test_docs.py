@@ -1,4 +1,4 @@
-"""The documentation is complete: its tables are held against the code, and its links lead somewhere."""
+"""The documentation is complete: its tables agree with the code, and its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGE = ROOT / "mcp_django"
 
 
 def names_in(page: str, heading: str = "") -> list[str]:
-    """What the first column of a table names."""
+    """The names in the first column of a table."""
     return [name for row in cells(page, heading) for name in re.findall(r"`([^`]+)`", row[0])]
 
 

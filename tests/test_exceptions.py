@@ -1,4 +1,4 @@
-"""What a handler may raise, and what its client is told of it: the table of docs/reference-imports.md."""
+"""The exceptions that a handler may raise, and what its client gets: the table of docs/reference-imports.md."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ERRORS: list[tuple[Exception, int, str]] = [
 
 
 class Raising:
-    """Handlers of each kind, which raise what they are told to."""
+    """Handlers of each kind, which raise the exception of the test."""
 
     def __init__(self, declared: Declared, user: User) -> None:
         self.error: Exception = ValueError("secret")

@@ -1,4 +1,4 @@
-"""What a project imports: each name is there, is documented, and no documented example imports anything else."""
+"""The names that a project imports: each exists and is documented, and no example imports anything else."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PUBLIC: dict[str, list[str]] = {
 
 
 def section(module: str) -> str:
-    """What the page says of a module."""
+    """The section of the page about a module."""
     sections = re.split(r"^## ", PAGE, flags=re.MULTILINE)
     [found] = [text for text in sections if f"`{module}`" in text.partition("\n")[0]]
     return found
@@ -41,9 +41,9 @@ def named(text: str) -> set[str]:
 
 
 def imports(text: str) -> Iterator[tuple[str, str]]:
-    """What the examples of a page take from our modules: module and name."""
+    """The imports from our modules in the examples of a page, as module and name."""
     for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        # What an example leaves out is written as "...".
+        # An example writes "..." for omitted code.
         for node in ast.walk(ast.parse(block.replace("{...,", "{"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "mcp_django":
                 yield from ((str(node.module), alias.name) for alias in node.names)

@@ -31,7 +31,7 @@ def root(db: None) -> DirectPeer:
 
 
 def options(name: str, value: Any) -> list[type[ModelMCP]]:
-    """A ModelMCP that says it by the attribute, and one that says it by the method."""
+    """A ModelMCP that sets the attribute, and one that overrides the method."""
     return [
         type("ByAttribute", (ModelMCP,), {name: value}),
         type("ByMethod", (ModelMCP,), {f"get_{name}": lambda self, request: value}),

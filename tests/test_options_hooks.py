@@ -1,4 +1,4 @@
-"""What the admin and its hooks say of a model, and what holds where one of them fails."""
+"""The admin's declarations and hooks for a model, and the outcome if one of them fails."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def root(db: None) -> DirectPeer:
     return DirectPeer(User.objects.create_superuser("root"))
 
 
-# What the admin shows.
+# Fields that the admin shows.
 
 
 def test_the_bridge_shows_columns_and_form_fields(root: DirectPeer, declared: Declared) -> None:
@@ -181,7 +181,7 @@ def test_a_queryset_that_cannot_be_filtered_shows_nothing(
     assert "returns a sliced or combined queryset" in caplog.text
 
 
-# Who the admin lets in.
+# Users whom the admin lets in.
 
 
 def test_a_site_that_lets_nobody_in_shows_nothing(

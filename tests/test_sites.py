@@ -1,4 +1,4 @@
-"""Registration: what a site takes, and what it refuses, with the remedy in the text."""
+"""Registration: a site accepts declarations, or refuses them with the remedy in the text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.data import make_flights
 
 @pytest.fixture
 def own() -> MCPSite:
-    """A site of the test's own."""
+    """A site for this test alone."""
     return MCPSite("own")
 
 
@@ -204,7 +204,7 @@ def test_annotations_in_strings_are_read(own: MCPSite) -> None:
 
 
 def test_a_resource_of_our_own_scheme(own: MCPSite) -> None:
-    with pytest.raises(ImproperlyConfigured, match="the scheme db is taken by models"):
+    with pytest.raises(ImproperlyConfigured, match="the scheme db is reserved for models"):
         resource("db://flights/about", site=own)(lambda request: "")
 
 
@@ -215,7 +215,7 @@ def test_two_resources_of_one_uri(own: MCPSite) -> None:
         resource("x://y", site=own)(lambda request: "")
 
 
-# What a subclass says.
+# Subclasses.
 
 
 def test_a_site_shows_its_own_admin_site(db: None) -> None:

@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
@@ -49,7 +49,7 @@ def decide(
     The scope comes first, since no hook of the project may run for a credential without it. Where administrators
     cannot override, there is no override, and where the project has nothing to say, no hook. A hook that fails refuses,
     and is logged by its ``name``. Raises OperationalError while a database is away, and what the hook raised in a
-    request that was given up: neither is an answer (see ``hooks.ask``).
+    request that was given up: neither is an answer (see ``hooks.call_hook``).
     """
     if not has_scope(request.mcp.principal, scope):
         return Decision.NO_SCOPE
@@ -58,7 +58,7 @@ def decide(
             return Decision.SWITCHED_OFF
         if override.restricted and not _is_member(request, override.groups):
             return Decision.NO_GROUP
-    if hook is None or ask(partial(hook, request), False, *name):
+    if hook is None or call_hook(partial(hook, request), False, *name):
         return ALLOWED
     return Decision.NO_PERMISSION
 

@@ -1,4 +1,4 @@
-"""What the admin shows of a row, as its own pages find it out."""
+"""The columns and values that the admin shows for a row, found as by its own pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Model = type[models.Model]
 
 
 def model_admins(admin_site: AdminSite) -> Mapping[Model, ModelAdmin[Any]]:
-    """The ModelAdmins of a site, as they are registered now, and in that order.
+    """The registered ModelAdmins of a site, in the order of their registration.
 
     Private: ``AdminSite._registry``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``get_model_admin`` for one model;
     none that lists them all.
@@ -23,7 +23,7 @@ def model_admins(admin_site: AdminSite) -> Mapping[Model, ModelAdmin[Any]]:
 
 
 def names_in_fieldsets(fieldsets: Any) -> list[str]:
-    """The names of the fields in fieldsets, also of those that stand in one line.
+    """The names of the fields in fieldsets, including several fields in one line.
 
     Private: ``django.contrib.admin.utils.flatten_fieldsets``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -31,7 +31,7 @@ def names_in_fieldsets(fieldsets: Any) -> list[str]:
 
 
 def title_of(item: Any, model: Model, owner: Any) -> str:
-    """The heading of a column of ``list_display``: a name, or a function.
+    """The heading of a column of ``list_display``, which is a name or a function.
 
     Private: ``django.contrib.admin.utils.label_for_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -40,7 +40,7 @@ def title_of(item: Any, model: Model, owner: Any) -> str:
 
 
 def title_of_display(function: Any, name: str) -> str | None:
-    """The heading of ``get_status_display`` and the like, which Django makes of a field with choices; None for others.
+    """The heading of a ``get_<field>_display`` that Django makes for a field with choices. None for other functions.
 
     Private: ``Model._get_FIELD_display`` is a ``partialmethod``, whose function is named ``_method``;
     ``django.forms.utils.pretty_name``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
@@ -51,7 +51,7 @@ def title_of_display(function: Any, name: str) -> str | None:
 
 
 def value_in(item: Any, row: models.Model, owner: Any) -> Any:
-    """What a column of ``list_display`` holds for a row. Raises what the project's function raises.
+    """The value of a column of ``list_display`` for a row. Raises everything that the project's function raises.
 
     Private: ``django.contrib.admin.utils.lookup_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """

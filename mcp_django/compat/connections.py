@@ -1,4 +1,4 @@
-"""What Django's database connections know and do not say: their transaction, and how they reach the database."""
+"""Private parts of Django's database connections: their transactions, state and drivers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 
 def before_commit(connection: BaseDatabaseWrapper, call: Callable[[BaseDatabaseWrapper], None]) -> None:
-    """Call a function before each COMMIT of the connection, as long as the object lives. A second one is not taken.
+    """Call a function before each COMMIT of the connection, as long as the object lives. A second function is ignored.
 
-    Private: ``BaseDatabaseWrapper._commit``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; what is given to
-    ``on_commit`` is called after the COMMIT.
+    Private: ``BaseDatabaseWrapper._commit``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; functions of
+    ``on_commit`` are called after the COMMIT.
     """
     if "_mcp_commit" in vars(connection):
         return
@@ -31,7 +31,7 @@ def before_commit(connection: BaseDatabaseWrapper, call: Callable[[BaseDatabaseW
 
 
 def on_commit_functions(connection: BaseDatabaseWrapper) -> Iterator[Any]:
-    """What is called if the present transaction commits, in that order.
+    """The functions that are called if the present transaction commits, in their order.
 
     Private: the tuples in ``BaseDatabaseWrapper.run_on_commit``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -39,7 +39,7 @@ def on_commit_functions(connection: BaseDatabaseWrapper) -> Iterator[Any]:
 
 
 def on_commit_place(connection: BaseDatabaseWrapper, function: object, guess: int) -> int | None:
-    """The place of a function among those of ``on_commit_functions``, looked for at ``guess`` first; None: it has none.
+    """The index of a function in ``on_commit_functions``, or None. The index ``guess`` is tried first.
 
     Private: the tuples in ``BaseDatabaseWrapper.run_on_commit``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -50,7 +50,7 @@ def on_commit_place(connection: BaseDatabaseWrapper, function: object, guess: in
 
 
 def on_commit_count(connection: BaseDatabaseWrapper) -> int:
-    """How many functions ``on_commit_functions`` gives.
+    """The number of functions in ``on_commit_functions``.
 
     Private: ``BaseDatabaseWrapper.run_on_commit``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -58,7 +58,7 @@ def on_commit_count(connection: BaseDatabaseWrapper) -> int:
 
 
 def savepoint_branch(connection: BaseDatabaseWrapper) -> tuple[str, ...]:
-    """The savepoints that are open, outermost first: a rollback to one of them undoes what was done since.
+    """The open savepoints, outermost first. A rollback to one of them undoes everything that was done since.
 
     Private: ``BaseDatabaseWrapper.savepoint_ids``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -77,7 +77,7 @@ def has_failed(connection: BaseDatabaseWrapper) -> bool:
 
 
 def clear_failure(connection: BaseDatabaseWrapper) -> None:
-    """Let ``has_failed`` be false again.
+    """Reset ``has_failed`` to False.
 
     Private: ``BaseDatabaseWrapper.errors_occurred``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -85,10 +85,10 @@ def clear_failure(connection: BaseDatabaseWrapper) -> None:
 
 
 def close_at(connection: BaseDatabaseWrapper, moment: float) -> None:
-    """Let ``close_if_unusable_or_obsolete`` end the connection from a moment of ``time.monotonic()`` on.
+    """Let ``close_if_unusable_or_obsolete`` close the connection after a moment of ``time.monotonic()``.
 
-    Private: ``BaseDatabaseWrapper.close_at``. Seen with: Django 5.2, 6.0, 6.1. Public way: CONN_MAX_AGE, which holds
-    for the connections of all threads.
+    Private: ``BaseDatabaseWrapper.close_at``. Seen with: Django 5.2, 6.0, 6.1. Public way: CONN_MAX_AGE, which applies
+    to the connections of all threads.
     """
     connection.close_at = moment
 
@@ -97,18 +97,18 @@ def close_caches() -> None:
     """Close the caches of this thread, as the end of a request does.
 
     Private: ``django.core.cache.close_caches``. Seen with: Django 5.2, 6.0, 6.1. Public way: the signal
-    ``request_finished``, which ends the database connections too.
+    ``request_finished``, which closes the database connections too.
     """
     _close_caches()
 
 
 @contextmanager
 def executed_by(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) -> Iterator[None]:
-    """Let the connection execute by a wrapper, whatever wrappers are added meanwhile.
+    """Install an execute wrapper for the block, whatever wrappers are added meanwhile.
 
     Private: ``BaseDatabaseWrapper.execute_wrappers``. Seen with: Django 5.2, 6.0, 6.1. Public way:
-    ``execute_wrapper()``, which takes the last one away in the end: a receiver of ``connection_created`` may have added
-    that.
+    ``execute_wrapper()``, which removes the last wrapper at its end. A receiver of ``connection_created`` may have
+    added another one by then.
     """
     connection.execute_wrappers.append(wrapper)
     try:
@@ -121,7 +121,7 @@ def executed_by(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) ->
 
 
 def driver_cursor(context: Mapping[str, Any]) -> Any:
-    """The driver's own cursor, of the context that an execute wrapper is given.
+    """The driver's own cursor, from the context of an execute wrapper.
 
     Private: ``CursorWrapper.cursor``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -129,16 +129,16 @@ def driver_cursor(context: Mapping[str, Any]) -> Any:
 
 
 def driver_errors(connection: BaseDatabaseWrapper) -> AbstractContextManager[None]:
-    """Raise errors of the driver as Django's, for statements that do not pass Django's cursor.
+    """Turn the driver's errors into Django's, for statements that do not use Django's cursor.
 
     Private: ``BaseDatabaseWrapper.wrap_database_errors``. Seen with: Django 5.2, 6.0, 6.1. Public way: Django's cursor,
-    which counts and logs each statement as a query of the project's, and gives it to its wrappers.
+    which counts and logs each statement as a query of the project, and calls the execute wrappers.
     """
     return cast("AbstractContextManager[None]", connection.wrap_database_errors)
 
 
 def connection_parameters(connection: BaseDatabaseWrapper) -> dict[str, Any]:
-    """What the driver is given to connect: made from DATABASES.
+    """The parameters that the driver connects with, made from DATABASES.
 
     Private: ``BaseDatabaseWrapper.get_connection_params``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -147,7 +147,7 @@ def connection_parameters(connection: BaseDatabaseWrapper) -> dict[str, Any]:
 
 
 def connect_again(connection: BaseDatabaseWrapper) -> Any:
-    """One more connection of the driver's to the same database, which belongs to the caller.
+    """Another connection of the driver to the same database. The caller owns it.
 
     Private: ``BaseDatabaseWrapper.get_new_connection``. Seen with: Django 5.2, 6.0, 6.1. Public way: none;
     ``connections[alias]`` is the thread's one connection.
@@ -159,7 +159,7 @@ def connect_again(connection: BaseDatabaseWrapper) -> Any:
 
 
 def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
-    """Of a connection whose vendor is "mysql": whether it is MariaDB. Asks the server, on a new connection.
+    """Whether a connection with the vendor "mysql" is to MariaDB. A new connection asks the server.
 
     Private: ``DatabaseWrapper.mysql_is_mariadb``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -167,7 +167,7 @@ def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
 
 
 def has_uuid_type(connection: BaseDatabaseWrapper) -> bool:
-    """Whether the database has a type of its own for UUIDs.
+    """Whether the database has a type for UUIDs.
 
     Private: ``DatabaseFeatures.has_native_uuid_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -175,7 +175,7 @@ def has_uuid_type(connection: BaseDatabaseWrapper) -> bool:
 
 
 def sorts_nulls_last(connection: BaseDatabaseWrapper) -> bool:
-    """Whether an ascending order has its nulls at the end.
+    """Whether an ascending order puts nulls last.
 
     Private: ``DatabaseFeatures.nulls_order_largest``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -183,7 +183,7 @@ def sorts_nulls_last(connection: BaseDatabaseWrapper) -> bool:
 
 
 def integer_range(connection: BaseDatabaseWrapper, internal_type: str) -> tuple[int | None, int | None]:
-    """The least and the greatest number that a field of integers holds; None where there is no bound.
+    """The least and the greatest number of an integer field. None means no bound.
 
     Private: ``DatabaseOperations.integer_field_range``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -192,7 +192,7 @@ def integer_range(connection: BaseDatabaseWrapper, internal_type: str) -> tuple[
 
 
 def quoted(connection: BaseDatabaseWrapper, name: str) -> str:
-    """The name of a table or a column in SQL.
+    """The quoted name of a table or a column, for SQL.
 
     Private: ``DatabaseOperations.quote_name``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -200,7 +200,7 @@ def quoted(connection: BaseDatabaseWrapper, name: str) -> str:
 
 
 def in_test_transaction() -> Iterator[BaseDatabaseWrapper]:
-    """The connections whose open transactions are those of a TestCase alone.
+    """The connections whose only open transactions are those of a TestCase.
 
     Private: ``atomic_blocks`` of a connection, and ``_from_testcase`` of ``Atomic``. Seen with: Django 5.2, 6.0, 6.1.
     Public way: none; ``TestCase.captureOnCommitCallbacks`` needs to be told where it is wanted.

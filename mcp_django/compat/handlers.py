@@ -1,4 +1,4 @@
-"""Django's own handler of ASGI requests. Imported before the settings are known."""
+"""Django's own handler of ASGI requests. This module is imported before the settings are known."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.core.handlers.asgi import ASGIHandler
 
 
 def is_django(application: object) -> bool:
-    """Whether an ASGI application is Django's own handler, which has no use for a socket.
+    """Whether an ASGI application is Django's own handler, which does not accept WebSockets.
 
     Private: ``django.core.handlers.asgi.ASGIHandler``. Seen with: Django 5.2, 6.0, 6.1. Public way: none;
     ``get_asgi_application()`` makes one, and sets Django up.

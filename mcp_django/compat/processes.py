@@ -1,9 +1,9 @@
-"""The end of a process, as Python's own modules tell each other of it."""
+"""The end of a process, with the hooks that Python's own modules use."""
 
 from __future__ import annotations
 
 import atexit
-import concurrent.futures.thread  # noqa: F401 - of what is called before threads end, the last comes first
+import concurrent.futures.thread  # noqa: F401 - registers first, because the last registered function is called first
 import multiprocessing.util
 import threading
 from collections.abc import Callable
@@ -11,18 +11,18 @@ from typing import Any
 
 
 def before_threads_end(function: Callable[[], Any]) -> None:
-    """Call a function at the exit, before the threads are gone in which asyncio resolves host names.
+    """Call a function at the exit, before the threads end in which asyncio resolves host names.
 
     Private: ``threading._register_atexit``. Seen with: Python 3.11, 3.12, 3.13. Public way: ``atexit.register``, whose
-    functions are called after concurrent.futures has ended its threads; it is used where Python has no other.
+    functions are called after concurrent.futures has ended its threads. It is used if the private part is missing.
     """
     getattr(threading, "_register_atexit", atexit.register)(function)
 
 
 def at_exit_of_children(owner: object, function: Callable[[], Any]) -> None:
-    """Call a function at the exit of each child of multiprocessing, as long as there is the owner.
+    """Call a function at the exit of each child of multiprocessing, as long as the owner exists.
 
-    Children run no atexit functions, and forget the finalizers of their parent.
+    Children do not run atexit functions, and drop the finalizers of their parent.
 
     Private: ``multiprocessing.util.register_after_fork`` and ``Finalize``. Seen with: Python 3.11, 3.12, 3.13. Public
     way: none.

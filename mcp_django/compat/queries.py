@@ -1,4 +1,4 @@
-"""What a queryset is made of, and what Django's own methods do with it."""
+"""The internal state of querysets, and the private methods that Django calls on them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Rows = models.QuerySet[Any, Any]
 
 
 def is_sliced_or_combined(queryset: Rows) -> bool:
-    """Whether it is cut by ``[:n]``, or a union or the like: it can be neither filtered nor ordered.
+    """Whether it is sliced, or a union or the like. It can then be neither filtered nor ordered.
 
     Private: ``Query.is_sliced``, ``Query.combinator``. Seen with: Django 5.2, 6.0, 6.1. Public way: none but to filter
-    it, and see that it fails.
+    it and catch the error.
     """
     return bool(queryset.query.is_sliced or queryset.query.combinator)
 
 
 def has_plain_rows(queryset: Rows) -> bool:
-    """Whether a condition may be added, and each row has a key of its own.
+    """Whether a condition may be added, and each row has its own key.
 
     Private: ``Query.distinct_fields``, ``QuerySet._fields`` (those of ``values()``). Seen with: Django 5.2, 6.0, 6.1.
     Public way: none.
@@ -36,10 +36,10 @@ def has_plain_rows(queryset: Rows) -> bool:
 
 
 def has_one_table(queryset: Rows) -> bool:
-    """Whether it reads one table and adds nothing to its rows, so that an aggregate counts each of them once.
+    """Whether it reads one table and adds nothing to its rows, so that an aggregate counts each row once.
 
-    Private: ``Query.alias_map`` and ``Query.alias_refcount``, in which a join that was not needed in the end is counted
-    0; ``Query.annotations``, ``distinct``, ``extra``, ``group_by``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    Private: ``Query.alias_map`` and ``Query.alias_refcount``, where a join that is not needed has the count 0;
+    ``Query.annotations``, ``distinct``, ``extra``, ``group_by``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     query = queryset.query
     tables = [alias for alias in query.alias_map if query.alias_refcount[alias]]
@@ -47,7 +47,7 @@ def has_one_table(queryset: Rows) -> bool:
 
 
 def may_double_rows(queryset: Rows) -> bool:
-    """Whether it may hold a row more than once, since it joins the many rows that a row has.
+    """Whether it may give a row more than once, because it joins a relation to many rows.
 
     Private: ``Join.join_field`` in ``Query.alias_map``; ``Query.distinct``, ``Query.group_by``. Seen with: Django 5.2,
     6.0, 6.1. Public way: none.
@@ -60,7 +60,7 @@ def may_double_rows(queryset: Rows) -> bool:
 
 
 def picks_rows(queryset: Rows) -> bool:
-    """Whether a row is in it or not by the others of its group: a condition more would let others in.
+    """Whether it selects a row by comparing it with others, so that another condition would select other rows.
 
     Private: ``Query.distinct_fields``, ``WhereNode.contains_over_clause`` (a condition on a window function). Seen
     with: Django 5.2, 6.0, 6.1. Public way: none.
@@ -70,7 +70,7 @@ def picks_rows(queryset: Rows) -> bool:
 
 
 def has_every_row(queryset: Rows) -> bool:
-    """Whether it holds every row of its table.
+    """Whether it gives every row of its table.
 
     Private: ``Query.where``, ``extra``, ``is_empty``, ``Join.join_type`` in ``Query.alias_map``. Seen with: Django 5.2,
     6.0, 6.1. Public way: none.
@@ -83,7 +83,7 @@ def has_every_row(queryset: Rows) -> bool:
 
 
 def names_database(queryset: Rows) -> bool:
-    """Whether it was told which database to read, by ``using()`` or by its manager.
+    """Whether its database was chosen, by ``using()`` or by its manager.
 
     Private: ``QuerySet._db``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; ``QuerySet.db`` asks the router too.
     """
@@ -92,7 +92,7 @@ def names_database(queryset: Rows) -> bool:
 
 
 def gives_instances(queryset: Rows) -> bool:
-    """Whether its rows are instances of the model, and not what ``values()`` and the like make of them.
+    """Whether its rows are instances of the model. Those of ``values()`` and the like are not.
 
     Private: ``QuerySet._iterable_class``. Seen with: Django 5.2, 6.0, 6.1. Public way: none but to read a row.
     """
@@ -101,7 +101,7 @@ def gives_instances(queryset: Rows) -> bool:
 
 
 def statement(queryset: Rows, using: str) -> tuple[str, tuple[Any, ...]]:
-    """The SQL of a queryset with its parameters, as a cursor of that database takes them.
+    """The SQL of a queryset and its parameters, for a cursor of that database.
 
     Private: ``Query.get_compiler``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; ``str(queryset.query)`` is not
     quoted.
@@ -111,7 +111,7 @@ def statement(queryset: Rows, using: str) -> tuple[str, tuple[Any, ...]]:
 
 
 def unlock(queryset: Rows) -> None:
-    """Take away what ``select_for_update`` has set.
+    """Undo ``select_for_update``.
 
     Private: ``Query.select_for_update``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -119,7 +119,7 @@ def unlock(queryset: Rows) -> None:
 
 
 def write_to(queryset: Rows) -> None:
-    """Let ``QuerySet.db`` name the database that is written to, as it does for Django's own ``update``.
+    """Let ``QuerySet.db`` be the database for writes, as it is for Django's own ``update``.
 
     Private: ``QuerySet._for_write``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; ``using(db_for_write(model))``
     gives the router no instance as a hint.
@@ -129,22 +129,23 @@ def write_to(queryset: Rows) -> None:
 
 
 def forget_rows(queryset: Rows) -> None:
-    """Let the queryset read its rows anew, after a statement that has changed them.
+    """Let the queryset read its rows again, after a statement that has changed them.
 
-    Private: ``QuerySet._result_cache``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; ``all()`` is another one.
+    Private: ``QuerySet._result_cache``. Seen with: Django 5.2, 6.0, 6.1. Public way: none; ``all()`` makes another
+    queryset.
     """
     untyped: Any = queryset
     untyped._result_cache = None
 
 
 class QuerySetHooks(_Base):
-    """Methods of a queryset by which Django clones it, and deletes rows by one statement. To be mixed in.
+    """A mixin with the methods by which Django clones a queryset, and deletes its rows with one statement.
 
     Private: ``QuerySet._clone``, ``_chain`` and ``_raw_delete``. Seen with: Django 5.2, 6.0, 6.1. Public way: none for
-    clones; ``delete()`` reads the rows first, and is not what the deletion of other rows, or of their relations, calls.
+    clones; ``delete()`` reads the rows first, and Django does not call it for related rows that it deletes.
     """
 
-    #: Attributes that clones take over.
+    #: Attributes that are copied to clones.
     _carried: Sequence[str] = ()
 
     def _clone(self) -> Any:
@@ -154,7 +155,7 @@ class QuerySetHooks(_Base):
         return clone
 
     def _copied(self) -> Any:
-        """A clone, as the public methods make it."""
+        """A clone like those that the public methods return."""
         return self._chain()  # type: ignore[attr-defined]
 
     def _raw_delete(self, using: str | None) -> int:
@@ -163,7 +164,7 @@ class QuerySetHooks(_Base):
     _raw_delete.alters_data = True  # type: ignore[attr-defined]
 
     def _delete_at_once(self, using: str | None) -> int:
-        """Delete the rows by one statement, without signals; how many there were."""
+        """Delete the rows with one statement and without signals, and return their number."""
         return super()._raw_delete(using)
 
     _delete_at_once.alters_data = True  # type: ignore[attr-defined]

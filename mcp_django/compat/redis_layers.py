@@ -1,4 +1,4 @@
-"""Where the layers of channels_redis put what is sent to a group, and how they are closed."""
+"""How the layers of channels_redis send messages to a group, and how they are closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_django.types import JSON
 
 
 def group_channel(prefix: str, group: str) -> str:
-    """The channel of Redis on which ``RedisPubSubChannelLayer`` publishes what is sent to a group.
+    """The channel of Redis on which ``RedisPubSubChannelLayer`` publishes the messages to a group.
 
     Private: ``RedisPubSubLoopLayer._get_group_channel_name``. Seen with: channels_redis 4.3. Public way:
     ``group_send``, which needs an event loop.
@@ -18,7 +18,7 @@ def group_channel(prefix: str, group: str) -> str:
 
 
 def host_of(hosts: Any, channel: str) -> JSON:
-    """Which of the hosts in a layer's CONFIG has the channel, as the arguments of a connection of redis-py.
+    """The host in a layer's CONFIG that carries the channel, as arguments for a connection of redis-py.
 
     Private: ``channels_redis.utils.decode_hosts`` and ``_consistent_hash``. Seen with: channels_redis 4.3. Public way:
     none.
@@ -31,7 +31,7 @@ def host_of(hosts: Any, channel: str) -> JSON:
 
 
 def make_pool(host: JSON) -> Any:
-    """The asynchronous pool of connections to a host of ``host_of``, as the layers make theirs.
+    """An asynchronous pool of connections to a host of ``host_of``, made like those of the layers.
 
     Private: ``channels_redis.utils.create_pool``. Seen with: channels_redis 4.3. Public way: none.
     """
@@ -41,20 +41,20 @@ def make_pool(host: JSON) -> Any:
 
 
 def wait_at_most(layer: Any, seconds: float) -> None:
-    """Let a layer of lists ask Redis again after so long, in place of 5 seconds. Other layers do not ask.
+    """Let ``RedisChannelLayer`` ask Redis again after so many seconds and not after 5. Other layers do not poll.
 
     Private: ``RedisChannelLayer.brpop_timeout``. Seen with: channels_redis 4.3. Public way: none.
     """
-    # The pub/sub layer looks for what its class has not in the running loop, and there may be none.
+    # The pub/sub layer looks up unknown attributes with the running event loop, and there may be none.
     if hasattr(type(layer), "brpop_timeout"):
         layer.brpop_timeout = seconds
 
 
 async def close(layer: Any) -> None:
-    """Give back the connections of a layer that nobody else uses.
+    """Close the connections of a layer that nobody else uses.
 
-    Private: ``RedisChannelLayer.close_pools``. Seen with: channels_redis 4.3. Public way: none; ``flush`` ends the
-    connections of the pub/sub layer and nothing else, but that of the layer of lists empties the broker.
+    Private: ``RedisChannelLayer.close_pools``. Seen with: channels_redis 4.3. Public way: none; ``flush`` only closes
+    the connections of the pub/sub layer, but for ``RedisChannelLayer`` it also deletes everything in Redis.
     """
     with contextlib.suppress(Exception):
         await (layer.close_pools() if hasattr(layer, "close_pools") else layer.flush())

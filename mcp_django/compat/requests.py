@@ -1,4 +1,4 @@
-"""Requests that no handler of Django's has made, and what its responses and URL patterns hold."""
+"""Requests that no handler of Django has made, form data, and the resources of responses."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from django.contrib.messages.storage.base import BaseStorage, Message
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 
-#: What Django's own constructor sets, but for what is made when a hook asks for it.
+#: The attributes that Django's own constructor sets, without those that are made when a hook reads them.
 _MADE_LATE = ("GET", "POST", "COOKIES", "FILES")
 _BLANK = {name: value for name, value in vars(HttpRequest()).items() if name not in _MADE_LATE}
 
 
 class _MessageList(BaseStorage):
-    """Keeps what an action says by ``message_user``, so that it can be told to the agent; stores nothing.
+    """Keeps the messages of an action's ``message_user`` in memory, so that the agent gets them. It stores nothing.
 
-    ``_get`` and ``_store`` are what Django documents for a storage of one's own.
+    Django documents ``_get`` and ``_store`` for custom storages.
     """
 
     def _get(self, *args: Any, **kwargs: Any) -> tuple[list[Message], bool]:
@@ -29,15 +29,15 @@ class _MessageList(BaseStorage):
 
 
 class BareRequest(HttpRequest):
-    """A request whose body was read already, with its own scheme, and messages that stay in memory.
+    """A request with an empty body that counts as read, a given scheme, and messages that stay in memory.
 
     Private: what ``HttpRequest.__init__`` sets; ``_read_started`` and ``_body``; ``_get_scheme``; ``_messages``, where
     django.contrib.messages looks for its storage. Seen with: Django 5.2, 6.0, 6.1. Public way: ``HttpRequest()``, which
-    makes four dictionaries for each message, whose scheme is http, and to which no messages can be added.
+    makes four dictionaries for each message of a client, has the scheme http, and cannot hold messages for a user.
     """
 
     def __init__(self, scheme: str) -> None:
-        # Not Django's own: there is one for each message, and what it would parse is empty.
+        # Django's constructor is not called: each message needs a request, and there is nothing to parse.
         self.__dict__.update(_BLANK)
         self._mcp_scheme = scheme
         self._read_started = True
@@ -52,7 +52,7 @@ class BareRequest(HttpRequest):
 
 
 def freeze(data: QueryDict) -> None:
-    """Let form data refuse changes, as those of a request do.
+    """Make form data immutable, as that of a request is.
 
     Private: ``QueryDict._mutable``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``QueryDict(text)``, which refuses
     more than DATA_UPLOAD_MAX_NUMBER_FIELDS values.
@@ -61,7 +61,7 @@ def freeze(data: QueryDict) -> None:
 
 
 def close_resources(response: HttpResponseBase) -> None:
-    """End what the response holds open, without the end of a request, which would close this thread's connections.
+    """Close the resources of a response, without the signal that would close this thread's database connections.
 
     Private: ``HttpResponseBase._resource_closers``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``close()``, which
     sends ``request_finished``.

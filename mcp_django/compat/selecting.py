@@ -1,6 +1,6 @@
-"""``values_list`` for what is asked most: columns of one table.
+"""A fast ``values_list`` for the most frequent queries, which read columns of one table.
 
-Django goes through every name as through a path of relations, which takes longer than SQLite takes to find twenty rows.
+Django resolves every name as a path of relations, which takes longer than SQLite needs to find twenty rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from django.db.models.options import Options
 
 
 def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.QuerySet[Any]:
-    """``queryset.values_list(*names)``; the columns of the model's own table are selected without looking for them.
+    """``queryset.values_list(*names)``, without resolving the names of columns of the model's own table.
 
     Private: ``Query.set_select``, ``values_select`` and ``selected``, ``get_initial_alias``, ``QuerySet._fields``,
     ``Field.get_col``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``values_list``, which takes longer.
@@ -24,7 +24,7 @@ def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.
     if not plain or len(columns.keys() & names) < len(names):
         return queryset.values_list(*names)
     rows: Any = queryset.values_list(names[0])
-    # In the place of one column, and as Query.set_values leaves them: these, by their names.
+    # All columns replace the first one, in the form in which Query.set_values would leave them.
     alias = rows.query.get_initial_alias()
     chosen = [columns[name] for name in names]
     rows.query.set_select([column if column.alias == alias else column.target.get_col(alias) for column in chosen])
@@ -36,5 +36,5 @@ def values_list(queryset: models.QuerySet[Any], names: Sequence[str]) -> models.
 
 @lru_cache(maxsize=1_000)
 def _own_columns(opts: Options[Any]) -> dict[str, Any]:
-    """The columns as expressions. Django keeps them too, but for those of foreign keys, which take long to compare."""
+    """The columns as expressions. Django caches them too, but not for foreign keys, which are slow to compare."""
     return {field.attname: field.get_col(opts.db_table) for field in opts.local_concrete_fields}

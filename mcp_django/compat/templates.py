@@ -1,4 +1,4 @@
-"""Templates of Django's as trees: which nodes there are, and what names stand in them."""
+"""Django's templates as trees: their nodes, and the names in them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class _Engine(Engine):
 
 
 def make_engine(tags: Iterable[str], filters: Iterable[str]) -> Engine:
-    """An engine that knows these of Django's tags and filters, and no others; it loads nothing.
+    """An engine with only these tags and filters of Django. It loads no templates and no libraries.
 
     Private: ``Engine.default_builtins``, ``Engine.template_builtins``, and the dictionaries of a Library. Seen with:
-    Django 5.2, 6.0, 6.1. Public way: ``Engine(builtins=…)``, which adds libraries to Django's own.
+    Django 5.2, 6.0, 6.1. Public way: ``Engine(builtins=…)``, which only adds libraries to Django's own.
     """
     library = Library()
     library.tags.update({name: defaulttags.register.tags[name] for name in tags})
@@ -43,7 +43,7 @@ def make_engine(tags: Iterable[str], filters: Iterable[str]) -> Engine:
 
 
 def expressions_in(condition: Any) -> Iterator[FilterExpression]:
-    """The expressions that the condition of an ``if`` is made of.
+    """The expressions in the condition of an ``if``.
 
     Private: ``TemplateLiteral.value``, and ``first`` and ``second`` of the operators of ``django.template.smartif``.
     Seen with: Django 5.2, 6.0, 6.1. Public way: none.
@@ -56,7 +56,7 @@ def expressions_in(condition: Any) -> Iterator[FilterExpression]:
 
 
 def variables_in(expression: FilterExpression) -> Iterator[Variable]:
-    """The expression's own variable first, if it is one, then those that its filters are given.
+    """The variables of an expression: its own one first, if it has one, and then those in the arguments of its filters.
 
     Private: ``FilterExpression.var`` and ``filters``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -69,7 +69,7 @@ def variables_in(expression: FilterExpression) -> Iterator[Variable]:
 
 
 def names_in(variable: Variable) -> Sequence[str]:
-    """The names of a variable that dots part; none of a number or a text.
+    """The names in a variable between its dots. A number or a text has none.
 
     Private: ``Variable.lookups``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """

@@ -1,7 +1,7 @@
-"""How each database is told that a query has to end in time, and that it only reads.
+"""Limits the time of our own queries, and makes them read-only, in the way of each database.
 
-What is told is sent with the query and ends with it. Nothing stays on the connection, which may be one that requests
-of the project use too, or a pool's: what hooks, tools and actions ask is never limited.
+The limits are sent with a query and end with it. Nothing stays on the connection, because requests of the project or a
+pool may use it too. The queries of hooks, tools and actions are never limited.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mcp_django.compat.connections import driver_cursor, driver_errors, is_maria
 
 try:
     from psycopg import ClientCursor
-except ImportError:  # It is another database, or psycopg2.
+except ImportError:  # The project uses another database, or psycopg2.
     ClientCursor = None  # type: ignore[assignment,misc]
 
-#: What executes a statement: Django itself, or the next wrapper around it.
+#: Executes a statement: Django itself, or the next wrapper around it.
 Execute = Callable[[str, Any, bool, Any], Any]
 
-#: The beginning of what asks; a wrapper of the project's may have put a comment in front.
+#: The beginning of a query. A wrapper of the project may have put a comment in front.
 _QUERY = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -42,16 +42,16 @@ class Statement:
 
     @property
     def cursor(self) -> Any:
-        """The driver's own."""
+        """The driver's own cursor."""
         return driver_cursor(self.context)
 
     def run(self, sql: str | None = None) -> Any:
-        """Execute it, as it is or in other words."""
+        """Execute it as it is, or with other SQL."""
         return self.execute(self.sql if sql is None else sql, self.params, False, self.context)
 
 
 class Bounds(ABC):
-    """What holds for the queries on one connection: a wrapper of their execution."""
+    """An execute wrapper that limits the queries on one connection."""
 
     def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
         self.connection = connection
@@ -62,22 +62,22 @@ class Bounds(ABC):
         if many or not isinstance(sql, str) or _QUERY.match(sql) is None:
             self.lift()
             return execute(sql, params, many, context)
-        return self.ask(Statement(execute, sql, params, context))
+        return self.run_query(Statement(execute, sql, params, context))
 
     @abstractmethod
-    def ask(self, statement: Statement) -> Any:
+    def run_query(self, statement: Statement) -> Any:
         """Execute a query within the bounds."""
 
     @abstractmethod
-    def ran_out(self, error: DatabaseError) -> bool:
-        """Whether the error says that a query took too long."""
+    def has_timed_out(self, error: DatabaseError) -> bool:
+        """Whether the error means that a query took too long."""
 
     def lift(self) -> None:  # noqa: B027
-        """Take away what stays when a query is over."""
+        """Remove the limits that outlive a query."""
 
     @contextmanager
     def _between(self, raw: Any, before: str, after: str, undo: str) -> Iterator[None]:
-        """Statements around a query; a connection on which what was begun cannot be undone is closed."""
+        """Statements around a query. If the ``undo`` fails, the connection is closed."""
         try:
             self._send(raw, before)
             yield
@@ -85,21 +85,22 @@ class Bounds(ABC):
         except BaseException:
             try:
                 self._send(raw, undo)
-            except Exception:  # noqa: BLE001 - why it failed is being told
+            except Exception:  # noqa: BLE001 - the first error is raised
                 raw.close()
             raise
 
     def _send(self, raw: Any, sql: str) -> None:
-        """Past the wrappers, which let nothing through any more once a request was given up."""
+        """Send SQL past the execute wrappers, because ours refuses every statement of a cancelled request."""
         if sql:
             with driver_errors(self.connection), raw.cursor() as cursor:
                 cursor.execute(sql)
 
 
 class SQLiteBounds(Bounds):
-    """A progress handler, and ``PRAGMA query_only``. A handler of the project's is lost: none can be read back.
+    """A progress handler, and ``PRAGMA query_only``.
 
-    A query goes on while its rows are fetched, so that both stay until the next statement or the end.
+    A progress handler of the project is lost, because SQLite does not tell which one is set. A query continues while
+    its rows are fetched, so both limits stay until the next statement or the end of the block.
     """
 
     _OPERATIONS = 1_000
@@ -111,12 +112,12 @@ class SQLiteBounds(Bounds):
         self._end = 0.0
         self._has_ended = False
 
-    def ask(self, statement: Statement) -> Any:
+    def run_query(self, statement: Statement) -> Any:
         raw = self._raw = statement.cursor.connection
         self._end, self._has_ended = time.monotonic() + self.seconds, False
         if self.seconds:
             raw.set_progress_handler(self._is_over, self._OPERATIONS)
-        # A project may keep it closed by itself.
+        # A project may have set query_only itself.
         if self.read_only and raw.execute("PRAGMA query_only").fetchone() == (0,):
             raw.execute("PRAGMA query_only = ON")
             self._closed_for_writing = True
@@ -136,16 +137,16 @@ class SQLiteBounds(Bounds):
         self._has_ended = time.monotonic() >= self._end
         return self._has_ended
 
-    def ran_out(self, error: DatabaseError) -> bool:
+    def has_timed_out(self, error: DatabaseError) -> bool:
         return self._has_ended
 
 
 class PostgreSQLBounds(Bounds):
-    """Settings of a transaction, in one message with the query: the server takes such a message as a transaction.
+    """Settings of a transaction, in one message with the query: the server runs such a message in one transaction.
 
-    In a transaction of the project's the limit holds too, and a savepoint keeps what was done before the query from
-    being lost with it; whether it may write is left to the project. A limit of the project's that is shorter holds on.
-    Where the driver sends one statement at a time (``server_side_binding``, psycopg2) it takes three messages.
+    In a transaction of the project the limit holds too, and a savepoint protects the earlier work from a failure of
+    the query. Whether such a transaction may write is left to the project. A shorter limit of the project stays in
+    force. A driver that sends one statement at a time (``server_side_binding``, psycopg2) needs three messages.
     """
 
     _LIMIT = (
@@ -155,7 +156,7 @@ class PostgreSQLBounds(Bounds):
     _READ_ONLY = "set_config('transaction_read_only', 'on', true)"
     _KEEP = "set_config('mcp_django.statement_timeout', current_setting('statement_timeout'), true)"
     _RESTORE = "set_config('statement_timeout', current_setting('mcp_django.statement_timeout'), true)"
-    #: query_canceled, whether it took too long or somebody asked for it.
+    #: query_canceled: the query took too long, or somebody cancelled it.
     _CANCELLED = "57014"
     #: States of a connection (libpq, PQtransactionStatus).
     _IDLE, _FAILED = 0, 3
@@ -165,11 +166,11 @@ class PostgreSQLBounds(Bounds):
         self._limit = [self._LIMIT.format(_milliseconds(seconds))] if seconds else []
         self._began = 0.0
 
-    def ask(self, statement: Statement) -> Any:
+    def run_query(self, statement: Statement) -> Any:
         cursor, raw = statement.cursor, statement.cursor.connection
         sends_several = ClientCursor is not None and isinstance(cursor, ClientCursor)
         self._began = time.monotonic()
-        # As the driver knows it: a transaction may have been begun by hand, too.
+        # The driver's state counts, because a transaction may also have been begun by plain SQL.
         status = raw.info.transaction_status
         if status == self._IDLE and raw.autocommit:
             settings = ", ".join([*self._limit, *([self._READ_ONLY] if self.read_only else [])])
@@ -193,20 +194,21 @@ class PostgreSQLBounds(Bounds):
         cursor.nextset()
         return result
 
-    def ran_out(self, error: DatabaseError) -> bool:
+    def has_timed_out(self, error: DatabaseError) -> bool:
         cause = error.__cause__
         if (getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)) != self._CANCELLED:
             return False
-        # The text is in the server's language; and a limit of the project's may have been the shorter one.
+        # The text is in the server's language, so the time counts too. A shorter limit of the project ends a query
+        # before our time is over, and then only the text tells.
         is_late = bool(self.seconds) and time.monotonic() - self._began >= self.seconds
         return is_late or "statement timeout" in str(cause)
 
 
 class MySQLBounds(Bounds):
-    """A limit as a part of the statement, and a transaction around it where it may only read.
+    """A limit in the statement itself, and a read-only transaction around it.
 
-    In a transaction of the project's, whether it may write is left to the project. A limit of the project's that is
-    shorter holds on, on MariaDB; MySQL limits nothing but a plain SELECT.
+    Whether a transaction of the project may write is left to the project. On MariaDB a shorter limit of the project
+    stays in force. MySQL limits only a plain SELECT.
     """
 
     _LIMIT = "max_statement_time=IF(@@max_statement_time BETWEEN 0.000001 AND {0}, @@max_statement_time, {0})"
@@ -216,10 +218,10 @@ class MySQLBounds(Bounds):
 
     def __init__(self, connection: BaseDatabaseWrapper, seconds: float, read_only: bool) -> None:
         super().__init__(connection, seconds, read_only)
-        # Asked of the server on a new connection, so it cannot wait until a query is on its way.
+        # This may ask the server on a new connection, so it must be done before a query runs.
         self._is_mariadb = is_mariadb(connection)
 
-    def ask(self, statement: Statement) -> Any:
+    def run_query(self, statement: Statement) -> Any:
         limited = self._limited(statement.sql) if self.seconds else statement.sql
         if not self.read_only or self.connection.in_atomic_block or not self.connection.autocommit:
             return statement.run(limited)
@@ -235,7 +237,7 @@ class MySQLBounds(Bounds):
         hint = self._HINT.format(_milliseconds(self.seconds))
         return sql[: query.end()] + hint + sql[query.end() :]
 
-    def ran_out(self, error: DatabaseError) -> bool:
+    def has_timed_out(self, error: DatabaseError) -> bool:
         return bool(error.args) and error.args[0] in self._TIMEOUTS
 
 
@@ -243,5 +245,5 @@ def _milliseconds(seconds: float) -> int:
     return max(1, round(seconds * 1000))
 
 
-#: By the vendor of a connection.
+#: Vendor of a connection → its bounds.
 BOUNDS: Mapping[str, type[Bounds]] = {"sqlite": SQLiteBounds, "postgresql": PostgreSQLBounds, "mysql": MySQLBounds}

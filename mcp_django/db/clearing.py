@@ -1,4 +1,4 @@
-"""Clearing away what is over, while others add to it and clear away too."""
+"""Deletes expired rows, while other processes add to them and delete them too."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from django.db import IntegrityError, OperationalError
 from django.db.models import QuerySet
 
-#: Nobody waits for more than this to be deleted: the rest goes another time.
+#: So many rows are deleted at a time, so that no request waits long. The next call deletes the rest.
 _AT_ONCE = 1_000
 
 
 def clear_away(rows: QuerySet[Any]) -> bool:
-    """Delete rows with all that belongs to them; not in a transaction. Whoever comes by does it, nobody relies on it.
+    """Delete expired rows and the rows that belong to them. Do not call it in a transaction, nor rely on it.
 
-    False where something was added to them just then (what belongs to a row is looked for before it is deleted, and a
-    database does not let a row go to which another points), or where the database would have had to choose.
+    False if another process added a row to them meanwhile: Django looks for related rows before it deletes, and the
+    database refuses to delete a row that another row points to. False also for a deadlock.
     """
-    # By their keys and in their order: two that delete by different indexes wait for each other (MariaDB, PostgreSQL).
-    # And where there is nothing, as a rule, nothing is written.
+    # The rows are deleted by key and in order, because two processes that delete by different indexes can deadlock
+    # (MariaDB, PostgreSQL). Usually there are none, and then nothing is written.
     keys = list(rows.order_by("pk").values_list("pk", flat=True)[:_AT_ONCE])
     try:
         if keys:

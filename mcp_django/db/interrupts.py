@@ -1,4 +1,4 @@
-"""Stopping the database query of a request that its client has given up.
+"""Stops the database query of a request that its client has cancelled.
 
 A thread cannot be stopped, and a query that nobody waits for would hold its worker and its locks to the end.
 """
@@ -23,14 +23,14 @@ from mcp_django.db.outages import forget_failure
 logger = logging.getLogger("mcp_django")
 
 
-#: A query that begins while an interrupt is on its way is not met by it, so it is sent again.
+#: An interrupt misses a query that begins just after it, so it is sent again after these seconds.
 _PAUSES = (0.0, 0.05, 0.2, 1.0)
 
 _answering: ContextVar[Interruptible | None] = ContextVar("mcp_django_answering", default=None)
 
 
 def was_interrupted() -> bool:
-    """Whether the request that this thread answers was given up: what fails in it now is nobody's fault."""
+    """Whether the request that this thread answers was cancelled. Errors in it are then expected, and not logged."""
     answering = _answering.get()
     return answering is not None and answering.interrupted
 
@@ -42,13 +42,13 @@ class Interruptible:
     interrupted: bool = False
     _lock: Lock = field(default_factory=Lock)
     _is_left: bool = False
-    #: Set when the handler is left, for whoever waits for that.
+    #: Set when the handler has ended. A call of ``interrupt`` waits for it.
     _waiting: Event | None = None
     _connections: list[BaseDatabaseWrapper] = field(default_factory=list)
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Around the handler, in its thread. Once left, an interrupt can meet no other request's query."""
+        """Around the handler, in its thread. After the block no interrupt can hit the query of another request."""
         mine = list(connections.all())
         with self._lock:
             self._connections = mine
@@ -68,7 +68,7 @@ class Interruptible:
                 waiting.set()
 
     def interrupt(self) -> None:
-        """Stop what the thread's connections are doing; may talk to the database, so not for an event loop."""
+        """Stop the queries of the thread. It may talk to the database, so do not call it on an event loop."""
         self.interrupted = True
         with self._lock:
             left = self._waiting = self._waiting or Event()
@@ -79,12 +79,12 @@ class Interruptible:
                 return
             with self._lock:
                 if not self._connections:
-                    return  # Not begun: what begins now is refused by its first query.
+                    return  # The handler has not begun. Its first query will be refused.
                 for connection in self._connections:
                     _stop(connection)
 
     def _execute(self, execute: Callable[..., Any], *args: Any) -> Any:
-        """No further query begins for a request that was given up."""
+        """Refuse every further query of a cancelled request."""
         if self.interrupted:
             raise OperationalError("The request was cancelled.")
         return execute(*args)
@@ -108,7 +108,7 @@ def _stop_postgresql(connection: BaseDatabaseWrapper) -> None:
 
 
 def _stop_mysql(connection: BaseDatabaseWrapper) -> None:
-    """MariaDB and MySQL are told on a connection of its own."""
+    """MariaDB and MySQL take the command on a separate connection."""
     thread_id = int(connection.connection.thread_id())
     with contextlib.closing(connect_again(connection)) as other:
         other.cursor().execute(f"KILL QUERY {thread_id}")

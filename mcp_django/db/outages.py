@@ -1,4 +1,4 @@
-"""Telling a database that is away from a hook that fails."""
+"""Distinguishes an outage of the database from a hook that fails."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.compat.connections import clear_failure, has_failed
 
-#: As libpq numbers it, and with it each version of psycopg.
+#: PQTRANS_INERROR of libpq, which every version of psycopg uses.
 _IN_FAILED_TRANSACTION = 3
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether a database has failed, and not the code that asked it. In the thread, and soon after it happened.
+    """Whether the database has failed, and not the code that used it. Call it in the same thread, soon afterwards.
 
-    A project's code may have made another exception of it. What would end a process says nothing of a database.
+    A project's code may have raised another exception from the database's. An exception that ends a process, such as
+    SystemExit, is no outage.
     """
     if not isinstance(error, Exception):
         return False
@@ -22,14 +23,14 @@ def is_outage(error: BaseException) -> bool:
 
 
 def is_database_away() -> bool:
-    """Whether something has just failed in this thread since a database cannot be reached, or has gone."""
+    """Whether a statement has just failed in this thread because a database cannot be reached."""
     return any(has_failed(connection) and not _is_usable(connection) for connection in connections.all())
 
 
 def forget_failure(connection: BaseDatabaseWrapper) -> None:
-    """Let what failed on the connection before be no matter to what begins now: a request, or a job of the hub.
+    """Forget earlier failures of the connection, before a request or a job of the hub begins.
 
-    Django forgets it when it connects anew, and until then it would be taken for what has just happened.
+    Django forgets a failure only when it connects anew. Until then it would look as if it had just happened.
     """
     if connection.connection is None:
         clear_failure(connection)
@@ -40,5 +41,5 @@ def _is_usable(connection: BaseDatabaseWrapper) -> bool:
     if raw is None:
         return False
     if connection.vendor == "postgresql" and raw.info.transaction_status == _IN_FAILED_TRANSACTION:
-        return True  # It is there, and would answer nothing before the transaction ends.
+        return True  # The database is there. It refuses every statement until the transaction ends.
     return connection.is_usable()

@@ -1,4 +1,4 @@
-"""Where our own queries are put to the database: for no longer than STATEMENT_SECONDS, and read-only where asked."""
+"""Runs our own queries: each for at most STATEMENT_SECONDS, and read-only with READ_ONLY_TRANSACTIONS."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
 
 @contextmanager
 def bounded(alias: str) -> Iterator[None]:
-    """Around queries of ours to a database: each ends in time, and none changes anything. Raises TooSlow.
+    """Limit our own queries to a database within the block: each ends in time, and none writes. Raises TooSlow.
 
-    Not around ``iterator()``, whose rows are read when its statement is over, nor around what hooks ask.
+    Do not use it around ``iterator()``, whose rows are read after its statement has ended, nor around hooks.
     """
     conf = get_conf()
     connection = connections[alias]
@@ -39,8 +39,8 @@ def bounded(alias: str) -> Iterator[None]:
         with connection.execute_wrapper(bounds):
             yield
     except DatabaseError as error:
-        # A request that was given up has its query stopped too, and is answered as that.
-        if bounds.ran_out(error) and not was_interrupted():
+        # The query of a cancelled request is stopped too. That is a cancellation, and no query that was too slow.
+        if bounds.has_timed_out(error) and not was_interrupted():
             raise TooSlow from error
         raise
     finally:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from mcp_django.conf import get_conf
 from mcp_django.types import JSON
+
+#: The number of changed rows of a model in one transaction beyond which the change is that of the whole model.
+MAX_CHANGED_KEYS = 1_000
 
 
 @dataclass(slots=True)
@@ -23,7 +25,7 @@ class ModelChange:
         else:
             self.written.update(written)
         self.deleted.update(deleted)
-        if self.written is not None and len(self.written) + len(self.deleted) > get_conf().MAX_CHANGED_KEYS:
+        if self.written is not None and len(self.written) + len(self.deleted) > MAX_CHANGED_KEYS:
             self.written = None
         if self.written is None:
             self.deleted.clear()

@@ -15,7 +15,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 from mcp_django.compat.processes import at_exit_of_children, before_threads_end
-from mcp_django.conf import get_conf
 from mcp_django.events import native_threads
 from mcp_django.events.bus import get_bus
 from mcp_django.events.queue import EventQueue, MergedEvent
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 _FLUSH_SECONDS = 5.0
+#: Between two sends while changes keep coming: what comes meanwhile is merged into one event.
+_PAUSE_SECONDS = 0.02
 _FIRST_REPEAT, _LAST_REPEAT = 0.25, 30.0
 
 
@@ -89,7 +90,7 @@ class Publisher:
                 repeat = min(repeat * 2, _LAST_REPEAT)
                 continue
             try:
-                pause = sent_at + get_conf().COALESCE_SECONDS - time.monotonic()
+                pause = sent_at + _PAUSE_SECONDS - time.monotonic()
                 if pause > 0 and not hasattr(item, "set"):
                     native_threads.sleep(pause)
                 self._send_all(self._queue.take(item))

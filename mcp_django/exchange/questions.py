@@ -19,7 +19,7 @@ from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitR
 from pydantic import BaseModel
 
 from mcp_django.json_schema.schema import Schema
-from mcp_django.protocol.errors import InvalidParams
+from mcp_django.protocol.errors import InvalidParams, LimitExceeded
 from mcp_django.types import JSON
 
 #: The types that a property of a form may have, and the keywords that each may carry beside title and description.
@@ -31,6 +31,13 @@ _PROPERTY_KEYWORDS: Mapping[str, frozenset[str]] = {
     "array": frozenset({"items", "minItems", "maxItems", "default"}),
 }
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
+
+#: Rounds of questions of one request: a handler that asks more asks without end.
+MAX_ROUNDS = 20
+
+
+def too_many_rounds() -> LimitExceeded:
+    return LimitExceeded(f"More than {MAX_ROUNDS} rounds of questions.")
 
 
 class InputRequired(BaseException):

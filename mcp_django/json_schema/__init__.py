@@ -1,4 +1,4 @@
-"""JSON Schema, 2020-12: schemas that a project wrote are checked, and values are held against them.
+"""JSON Schema 2020-12: checks the schemas that a project wrote, and validates values with them.
 
-Imports the texts of errors and types alone. No schema is ever fetched.
+It imports only exceptions and types. No schema is ever fetched.
 """

@@ -1,4 +1,4 @@
-"""A JSON Schema with its validator, built once."""
+"""The class Schema, which every room validates with."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Schema:
         return accepter_of(self.schema)
 
     def errors(self, instance: Any) -> list[FieldError]:
-        """What is wrong with the instance, one entry a place, in the order of the places."""
+        """The errors of the instance, ordered by their path. Empty if it is valid."""
         if self._accepts(instance):
             return []
         try:
-            # A long list of wrong items has as many errors; the first few say enough.
+            # A long list may have an error for each item. The first few are enough.
             found = find_errors(self._validator, instance, _MAX_ERRORS)
         except TooMuchWork:
-            return [field_error("", "is nested too deeply, or too large, to be held against its schema", instance)]
+            return [field_error("", "is nested too deeply, or too large, to be validated", instance)]
         found.sort(key=lambda error: [str(part) for part in error.absolute_path])
         return [
             field_error(".".join(str(part) for part in error.absolute_path), error.message[:500], error.instance)

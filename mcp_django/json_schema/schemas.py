@@ -1,4 +1,4 @@
-"""JSON Schemas of tools: those of pydantic made plain, ready ones checked when they are declared.
+"""JSON Schemas of tools: flattens those of pydantic, and checks those of a project when they are declared.
 
 Source: 2026-07-28 basic#json-schema-usage. No schema is ever fetched.
 """
@@ -22,20 +22,20 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _MAX_BYTES = 64_000
 _MAX_DEPTH = 64
-#: How many subschemas one value may be held against, each reference counted wherever it stands.
+#: The most subschemas that may apply to one value. A subschema counts once for each reference to it.
 _MAX_APPLIED = 1_000
 
-#: Keywords whose subschemas are for the same value as the schema that they stand in.
+#: Keywords whose subschemas apply to the same value as the schema around them.
 _IN_PLACE_ONE = ("not", "if", "then", "else")
 _IN_PLACE_LIST = ("allOf", "anyOf", "oneOf")
 _REFERENCES = ("$ref", "$dynamicRef")
 
 
 def ready_schema(given: Mapping[str, Any], owner: str) -> JSON:
-    """A copy of a schema of arguments that a project wrote. ``owner`` begins the message of ImproperlyConfigured.
+    """A copy of a project's schema for arguments. Raises ImproperlyConfigured, whose message begins with ``owner``.
 
-    It must be JSON, valid in the dialect 2020-12 and of the type object, and refer to nothing outside of itself:
-    neither this server nor a client fetches a schema.
+    The schema must be JSON, valid in the dialect 2020-12 and of the type object. It must not refer to anything outside
+    itself, because neither this server nor a client fetches schemas.
     """
     try:
         text = json.dumps(given, allow_nan=False)
@@ -45,13 +45,13 @@ def ready_schema(given: Mapping[str, Any], owner: str) -> JSON:
     if len(text) > _MAX_BYTES or _depth(schema) > _MAX_DEPTH:
         raise ImproperlyConfigured(f"{owner} is larger than {_MAX_BYTES} bytes, or nested deeper than {_MAX_DEPTH}.")
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise ImproperlyConfigured(f'{owner} must have "type": "object" at its root, as arguments are an object.')
+        raise ImproperlyConfigured(f'{owner} must have "type": "object" at its root, because arguments are an object.')
     _Checker(owner).check(schema)
     return schema
 
 
 def subschemas(schema: Any) -> Iterator[JSON]:
-    """The schema and every schema within it, without those that only a reference leads to."""
+    """The schema and every schema within it, but not those that only a reference leads to."""
     pending = [schema]
     while pending:
         node = pending.pop()
@@ -60,16 +60,17 @@ def subschemas(schema: Any) -> Iterator[JSON]:
             pending.extend(DRAFT202012.subresources_of(node))
 
 
-#: Keywords that hold schemas by names of the project's.
+#: Keywords whose values map names of the project to schemas.
 _BY_NAME = frozenset({"properties", "patternProperties", "dependentSchemas"})
-#: Keywords that hold values, in which nothing is a keyword.
+#: Keywords with plain values, which contain no keywords.
 _VALUES = frozenset({"const", "default", "enum", "examples"})
 
 
 def flat(schema: JSON) -> JSON:
-    """A schema that pydantic made, with its ``$ref``s written out, since old clients know no ``$defs``.
+    """A schema of pydantic with each ``$ref`` replaced by its definition, because old clients do not know ``$defs``.
 
-    Titles, which only repeat the names, are left out. Raises ImproperlyConfigured for a type that contains itself.
+    Titles are left out, because they only repeat the names. Raises ImproperlyConfigured for a type that contains
+    itself.
     """
     definitions = schema.get("$defs", {})
 
@@ -80,9 +81,9 @@ def flat(schema: JSON) -> JSON:
             return node
         name = str(node.get("$ref", "")).removeprefix("#/$defs/")
         if "$ref" in node and name not in definitions:
-            raise ImproperlyConfigured(f"A type of a tool refers to {name!r}, and nothing is ever fetched.")
+            raise ImproperlyConfigured(f"A type of a tool refers to {name!r}, but schemas are never fetched.")
         if name in inside:
-            raise ImproperlyConfigured(f"The type {name} of a tool refers to itself, which no old client understands.")
+            raise ImproperlyConfigured(f"The type {name} of a tool refers to itself, which old clients do not support.")
         expanded = expand(definitions[name], (*inside, name)) if name in definitions else {}
         for keyword, value in node.items():
             if keyword in _BY_NAME:
@@ -96,7 +97,7 @@ def flat(schema: JSON) -> JSON:
 
 
 def under_result(schema: JSON) -> JSON:
-    """The schema of an object that has the value as its one property."""
+    """The schema of an object whose only property ``result`` is the value."""
     return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
 
 
@@ -111,12 +112,12 @@ def _depth(value: Any) -> int:
 
 
 class _Checker:
-    """Goes through a schema and whatever it refers to, each part once."""
+    """Checks a schema and everything that it refers to, each part once."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self._pending: list[tuple[Any, Any]] = []
-        #: Of each schema by identity: how many schemas a value meets in it. None while that is being found out.
+        #: Identity of a schema → how many schemas apply to its value. None while they are being counted.
         self._applied: dict[int, int | None] = {}
 
     def check(self, schema: JSON) -> None:
@@ -138,19 +139,19 @@ class _Checker:
             raise self._refused(f"is not a valid JSON Schema: {error.json_path}: {error.message[:300]}") from None
         for node in subschemas(schema):
             if node.get("$schema", DIALECT).rstrip("#") != DIALECT:
-                raise self._refused(f"is written for {node['$schema']}; only {DIALECT} is served")
+                raise self._refused(f"is written for {node['$schema']}, but only {DIALECT} is supported")
 
     def _count(self, node: Any, resolver: Any, depth: int) -> int:
-        """How many schemas a value meets that is held against this one, and what it refers to for the same value."""
+        """How many schemas apply to the value of this one: itself, its subschemas in place, and its references."""
         if not isinstance(node, dict):
             return 1
         known = self._applied.get(id(node), 0)
         if known is None:
-            raise self._refused("refers to itself for one and the same value, which never ends")
+            raise self._refused("refers to itself for the same value, which never ends")
         if known:
             return known
         if depth > _MAX_DEPTH:
-            raise self._refused(f"refers on and on, deeper than {_MAX_DEPTH}")
+            raise self._refused(f"follows references deeper than {_MAX_DEPTH} levels")
         self._applied[id(node)] = None
         resolver = resolver.in_subresource(DRAFT202012.create_resource(node))
         applied = 1 + sum(self._count(child, resolver, depth + 1) for child in _in_place(node))
@@ -159,7 +160,7 @@ class _Checker:
                 found = self._lookup(node[keyword], resolver)
                 applied += self._count(found.contents, found.resolver, depth + 1)
         if applied > _MAX_APPLIED:
-            raise self._refused(f"holds one value against more than {_MAX_APPLIED} schemas")
+            raise self._refused(f"applies more than {_MAX_APPLIED} schemas to one value")
         self._applied[id(node)] = applied
         return applied
 
@@ -167,12 +168,12 @@ class _Checker:
         try:
             found = resolver.lookup(reference)
         except (Unresolvable, ValueError, TypeError):
-            # The last two: what is no URI at all, and a pointer through what is no object.
+            # ValueError: the reference is no URI. TypeError: a pointer leads through a value that is no object.
             raise self._refused(
-                f"refers to {reference!r}, which is not in it. Nothing is fetched: put it under $defs"
+                f"refers to {reference!r}, which is not in it. Schemas are never fetched: put it under $defs"
             ) from None
         if id(found.contents) not in self._applied:
-            # A pointer may lead to where no schema was looked for.
+            # A pointer may lead to a place that no keyword makes a schema.
             self._check_valid(found.contents)
             self._pending.append((found.contents, found.resolver))
         return found
@@ -182,7 +183,7 @@ class _Checker:
 
 
 def _in_place(node: JSON) -> Iterator[Any]:
-    """The subschemas that are for the same value."""
+    """The subschemas that apply to the same value."""
     for keyword in _IN_PLACE_ONE:
         if keyword in node:
             yield node[keyword]

@@ -1,7 +1,7 @@
-"""Holding values against JSON Schemas with bounded work: no value may keep the server busy (2026-07-28 basic).
+"""Validates values with bounded work, so that no value can keep the server busy (2026-07-28 basic).
 
-jsonschema as it is compares the items of a list each with each other one, matches patterns by backtracking, and follows
-references again for each alternative of each level. A body of some kilobytes is enough to make each of it take hours.
+jsonschema itself compares each item of a list with each other item, matches patterns by backtracking, and follows
+references again for each alternative of each level. A body of a few kilobytes can make each of them take hours.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from referencing import Registry
 
 from mcp_django.types import JSON
 
-#: References that may be followed for one value, and items of its lists that may be looked at.
+#: For one value, so many references may be followed, and so many items of lists may be validated.
 _MAX_FOLLOWED = 20_000
 _MAX_ITEMS = 200_000
 
-#: Keywords by which no value is refused.
+#: Keywords that refuse no value.
 _REMARKS = frozenset({"title", "description", "default"})
 
 _followed: ContextVar[list[int]] = ContextVar("followed")
@@ -32,16 +32,16 @@ _items_seen: ContextVar[list[int]] = ContextVar("items_seen")
 
 
 class TooMuchWork(Exception):
-    """A value that cannot be held against its schema with the work that one value may cost."""
+    """Validating the value would take more work than one value may cost."""
 
 
 def validator_of(schema: JSON) -> Any:
-    """A validator of the dialect 2020-12. It never fetches: a reference to the network stays unresolved."""
+    """A validator of the dialect 2020-12. It fetches nothing, so a reference to the network stays unresolved."""
     return _Validator(schema, registry=Registry())
 
 
 def accepter_of(schema: JSON) -> Callable[[Any], bool]:
-    """Says at once of most values that meet a plain schema that they do. Of others, and of other schemas, never."""
+    """A fast check, which accepts most valid values of a plain schema, and no value of other schemas."""
     try:
         return SchemaValidator(_core(schema)).isinstance_python
     except (LookupError, SchemaError):
@@ -49,9 +49,10 @@ def accepter_of(schema: JSON) -> Callable[[Any], bool]:
 
 
 def _core(schema: Any) -> CoreSchema:
-    """What accepts nothing that the schema refuses. Raises LookupError for keywords that are not known here.
+    """A schema of pydantic that accepts only values that the JSON Schema accepts.
 
-    So it does for a list without ``maxItems``, which may be too much to look at.
+    Raises LookupError for keywords that it does not know, and for a list without ``maxItems``, whose items may be too
+    many to validate.
     """
     if not isinstance(schema, dict):
         raise LookupError
@@ -110,8 +111,8 @@ def _counted(keyword: str) -> Callable[..., Iterator[ValidationError]]:
 
 def _items(validator: Any, items: Any, instance: Any, schema: JSON) -> Iterator[ValidationError]:
     if not validator.is_type(instance, "array") or len(instance) > schema.get("maxItems", len(instance)):
-        return  # Of a list that is too long maxItems tells: what is in it need not be looked at.
-    # A body of a megabyte has items for seconds of work.
+        return  # The keyword maxItems reports a list that is too long, so its items need no validation.
+    # The items of one body of a megabyte can take seconds.
     count = _items_seen.get()
     count[0] += len(instance)
     if count[0] > _MAX_ITEMS:
@@ -125,7 +126,7 @@ def _unique_items(validator: Any, wanted: bool, instance: Any, schema: JSON) -> 
 
 
 def _identity(value: Any) -> Hashable:
-    """Equal for what JSON Schema holds equal (2020-12 core §4.2.2): 1 and 1.0 are, 1 and true are not."""
+    """A key that is equal for equal values of JSON Schema (2020-12 core §4.2.2): 1 equals 1.0, but not true."""
     if isinstance(value, dict):
         return ("object", frozenset((key, _identity(item)) for key, item in value.items()))
     if isinstance(value, list):
@@ -140,7 +141,7 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: JSON) -> Itera
 
 @lru_cache(maxsize=1_000)
 def _matcher(pattern: str) -> Callable[[str], object]:
-    """Whether a text holds the pattern: in linear time, but for patterns that look around or back."""
+    """A function that searches a text for the pattern, in linear time unless the pattern looks around or back."""
     try:
         linear = SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError:

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 
 from mcp_django.exchange import scopes
 from mcp_django.sites import MCPSite, all_sites
-from mcp_django.suggestions import nearest
+from mcp_django.unknown_names import nearest
 
 
 def find_user(username: str) -> Any:

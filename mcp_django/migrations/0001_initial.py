@@ -74,24 +74,6 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='ResultPart',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=32)),
-                ('number', models.PositiveIntegerField()),
-                ('site', models.CharField(max_length=50)),
-                ('principal_key', models.CharField(max_length=100)),
-                ('mime_type', models.CharField(max_length=50)),
-                ('text', models.TextField()),
-                ('expires_at', models.DateTimeField(db_index=True)),
-            ],
-            options={
-                'verbose_name': 'part of a result',
-                'verbose_name_plural': 'parts of results',
-                'constraints': [models.UniqueConstraint(fields=('key', 'number'), name='mcp_django_part_once')],
-            },
-        ),
-        migrations.CreateModel(
             name='Session',
             fields=[
                 ('key', models.CharField(max_length=64, primary_key=True, serialize=False)),

@@ -166,23 +166,3 @@ class PostedMessage(models.Model):
 
     def __str__(self) -> str:
         return self.address
-
-
-class ResultPart(models.Model):
-    """A part, from the second on, of a tool's result that was too long for one message."""
-
-    key = models.CharField(max_length=32)
-    number = models.PositiveIntegerField()
-    site = models.CharField(max_length=50)
-    principal_key = models.CharField(max_length=100)
-    mime_type = models.CharField(max_length=50)
-    text = models.TextField()
-    expires_at = models.DateTimeField(db_index=True)
-
-    class Meta:
-        verbose_name = _("part of a result")
-        verbose_name_plural = _("parts of results")
-        constraints = [models.UniqueConstraint(fields=["key", "number"], name="mcp_django_part_once")]
-
-    def __str__(self) -> str:
-        return f"{self.key}/{self.number}"

@@ -1,4 +1,4 @@
-"""What a project declares of a model, on its ModelMCP or its ModelAdmin.
+"""The options of a model: what a project declares on its ModelMCP or its ModelAdmin.
 
-Imports the rules for secrets and nothing else of ours: what is declared does not depend on who asks.
+Imports the rules for secrets, ``compat`` and ``types``: options are the same for every principal.
 """

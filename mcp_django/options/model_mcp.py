@@ -1,4 +1,4 @@
-"""ModelMCP: what a model exposes to agents, and how. The counterpart of ModelAdmin, with its names."""
+"""ModelMCP: what a model shows to agents, and how. It is the counterpart of ModelAdmin, and uses its names."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mcp_django.sites import MCPSite
 
-#: What is shown of a row and is no field: name, title, function of an instance, and the field that it is ordered by.
+#: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
 ComputedField = tuple[str, str, Callable[[Any], Any], Any]
 
 #: Hooks of a ModelAdmin that make what it shows depend on the object. Where one is overridden, a page of rows carries
@@ -43,7 +43,7 @@ _OBJECT_HOOKS = (
 
 
 class ModelMCP:
-    """How one model is shown to agents. What is left unsaid is asked of the model's ModelAdmin, where it has one."""
+    """How one model is shown to agents. An option that is not set is that of the model's ModelAdmin, if it has one."""
 
     #: Names of readable fields, or "__all__" for every field that is not a secret. None: as the ModelAdmin shows.
     fields: Sequence[str] | Literal["__all__"] | None = None
@@ -55,22 +55,22 @@ class ModelMCP:
     search_fields: Sequence[str] | None = None
     #: The order of rows where the agent names none. None: as the ModelAdmin, else as the model.
     ordering: Sequence[str] | None = None
-    #: A DRF serializer that says what a record looks like. What ``fields``, ``exclude`` and the rows of others hide is
-    #: left out of it; pages, filters and orders go on through the fields. None: a record is its fields.
+    #: A DRF serializer that writes a record. It shows no field and no row that the other options hide. Pages, filters
+    #: and orders still use the fields. None: a record is its fields.
     serializer_class: type[Serializer[Any]] | None = None
-    #: The DateTimeField that says when a row was last changed. It should have an index.
+    #: The DateTimeField with the time of a row's last change. It should have an index.
     last_modified_field: str | None = None
     #: ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1) of the model's resources.
     annotations: Mapping[str, Any] = MappingProxyType({})
-    #: A sentence for the agent on what a row is.
+    #: A sentence that explains to the agent what a row is.
     description: str = ""
-    #: The fewest rows that aggregate_records tells anything of. None: MIN_GROUP_ROWS.
+    #: The smallest group of rows that aggregate_records shows. None: MIN_GROUP_ROWS.
     min_group_rows: int | None = None
-    #: Whether changes of rows are told to subscribers. Watching turns fast deletes of this model into row deletes.
+    #: Whether subscribers are notified of changed rows. Watching turns fast deletes of this model into row deletes.
     watch: bool = True
-    #: Whether subscribers of the collection are told of a delete when nobody can say if they could see the row.
+    #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.
     tell_unseen_deletes: bool = False
-    #: False: the ModelAdmin is not asked, and permissions are the model's own.
+    #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
 
     def __init__(self, model: type[models.Model], site: MCPSite, *, bridged: bool = False) -> None:
@@ -90,12 +90,12 @@ class ModelMCP:
 
     @property
     def model_admin(self) -> ModelAdmin[Any] | None:
-        """The ModelAdmin that is asked, or None."""
+        """The ModelAdmin whose options hold where this class sets none, or None."""
         if not self.use_admin:
             return None
         return self.site.model_admins.get(self.model)
 
-    # Who may see what.
+    # Permissions and rows.
 
     def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         """Whether the request's user may view the model, or ``obj`` of it."""
@@ -109,10 +109,10 @@ class ModelMCP:
             return self.model_admin.get_queryset(request)
         return self.model._default_manager.get_queryset()
 
-    # What a row is.
+    # Fields of a row.
 
     def get_fields(self, request: HttpRequest) -> Sequence[str]:
-        """Names of readable fields, before exclude and before secrets are taken away."""
+        """Names of readable fields, before ``exclude`` and secrets are taken away."""
         if self.fields == "__all__":
             fields = (*self.opts.concrete_fields, *self.opts.many_to_many, *generic_keys(self.model))
             return [field.name for field in fields]
@@ -123,7 +123,7 @@ class ModelMCP:
         return []
 
     def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
-        """What is shown of a row and is no field: methods and properties that ``fields`` or ``list_display`` name."""
+        """Values of a row that are no fields: methods and properties that ``fields`` or ``list_display`` name."""
         admin = self.model_admin
         declared: Sequence[Any] = ()
         if self.fields is not None or type(self).get_fields is not ModelMCP.get_fields:
@@ -145,7 +145,7 @@ class ModelMCP:
         return self.exclude
 
     def names(self, field: AnyField) -> bool:
-        """Whether ``fields`` names the field one by one, which exposes even what is hidden by default."""
+        """Whether ``fields`` names the field itself, which exposes even a field that is hidden by default."""
         return self.declares(field.name)
 
     def declares(self, name: str) -> bool:
@@ -153,7 +153,7 @@ class ModelMCP:
         return self.fields is not None and self.fields != "__all__" and name in self.fields
 
     def hides(self, field: AnyField) -> bool:
-        """Whether the field is a secret that nobody has named."""
+        """Whether the field is a secret that ``fields`` does not name."""
         return is_secret_field(field) and not self.names(field)
 
     def get_filter_fields(self, request: HttpRequest) -> Sequence[str] | None:
@@ -191,7 +191,7 @@ class ModelMCP:
 
     @property
     def checks_objects(self) -> bool:
-        """Whether the permission of one record must be asked with the record in hand."""
+        """Whether the permission must be checked for each record."""
         if hook_of(self, "has_view_permission") is not ModelMCP.has_view_permission:
             return True
         admin = self.model_admin
@@ -256,5 +256,5 @@ def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
 
 
 def generic_keys(model: type[models.Model]) -> list[Any]:
-    """The generic foreign keys of a model. They are told by what they have: contenttypes need not be installed."""
+    """The generic foreign keys of a model, recognised by an attribute, since contenttypes need not be installed."""
     return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]

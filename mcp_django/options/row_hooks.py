@@ -1,4 +1,4 @@
-"""Whether a project says which rows of a model are for whom, as far as its declarations tell without a request."""
+"""Whether a project restricts the rows of a model, as far as that can be seen without a request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def hook_of(owner: object, name: str) -> Any:
 def row_hook(model_mcp: ModelMCP) -> str:
     """The project's ``get_queryset`` behind the rows, as ``FlightAdmin.get_queryset``; empty where every row is shown.
 
-    Whether it really narrows anything depends on who asks.
+    Whether it really hides a row depends on the request.
     """
     from mcp_django.options.model_mcp import ModelMCP
 
@@ -32,13 +32,13 @@ def row_hook(model_mcp: ModelMCP) -> str:
 
 
 def shows_every_row(model_mcp: ModelMCP) -> bool:
-    """Whether no code of the project has a part in which rows there are, nor another model by a shared key."""
+    """Whether every row is surely shown: no code of the project, and no model with the same key, can restrict them."""
     key, admin, manager = model_mcp.opts.pk, model_mcp.model_admin, model_mcp.model._default_manager
     return (
         type(manager) is models.Manager
         and hook_of(manager, "get_queryset") is models.Manager.get_queryset
         and not isinstance(key, models.ForeignKey)
         and not row_hook(model_mcp)
-        # A queryset cannot be had where the order that it begins with fails.
+        # An order that fails would make the queryset fail.
         and (admin is None or hook_of(admin, "get_ordering") is ModelAdmin.get_ordering)
     )

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.access.permissions import has_permission
-from mcp_django.completion import NOTHING, Completion, Function, among, asked
+from mcp_django.completion import NOTHING, Completion, CompletionFunction, among, suggested_by
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
 from mcp_django.resources.completers import complete_key
 from mcp_django.resources.policy import Rights
-from mcp_django.signatures import InvalidArguments, Signature, named
+from mcp_django.signatures import InvalidArguments, Signature, name_and_description
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class FunctionPrompt(BasePrompt):
         name: str = "",
         title: str = "",
         permission: str = "",
-        complete: Mapping[str, Function] | None = None,
+        complete: Mapping[str, CompletionFunction] | None = None,
     ) -> None:
-        self.name, self._description = named("prompt", function, name)
+        self.name, self._description = name_and_description("prompt", function, name)
         self.title = title
         self.permission = permission
         self._completers = dict(complete or {})
@@ -103,7 +103,7 @@ class FunctionPrompt(BasePrompt):
     def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
         if name in self._completers:
             what = f"{name} of the prompt {self.name}"
-            return asked(self._completers[name], exchange.request, typed, arguments, what)
+            return suggested_by(self._completers[name], exchange.request, typed, arguments, what)
         model = self._signature.models.get(name)
         if model is not None:
             rights = Rights.of(exchange.site, exchange.request).of_model(model)

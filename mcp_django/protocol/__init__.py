@@ -1,4 +1,4 @@
-"""The language: revisions, JSON-RPC, the envelope, errors, and what each revision knows of a result.
+"""The language of MCP: revisions, JSON-RPC, the envelope, errors, and the fields that each revision has.
 
-Imports JSON Schema, settings and types. It needs no app registry, no database and no request.
+It imports JSON Schema, exceptions, settings and types. It needs no app registry, no database and no request.
 """

@@ -20,6 +20,9 @@ from mcp_django.protocol.jsonrpc import (
 )
 from mcp_django.protocol.revisions import BATCH_REVISIONS, LEGACY
 
+#: Of one batch. Clients of the revisions that have batches send a few messages in one, if any.
+MAX_MESSAGES = 50
+
 
 class Batch:
     """A batch of a session of ``revision``, and the encoded answers to it: one message, of at most ``limit`` bytes.
@@ -65,13 +68,12 @@ class Batch:
 
 
 def _check(members: list[Any], revision: str | None) -> None:
-    limit = get_conf().MAX_BATCH
     if revision not in BATCH_REVISIONS:
         raise InvalidRequest(f"Send one message at a time: {revision or 'an unopened session'} knows no batches.")
     if not members:
         raise InvalidRequest("A batch must not be empty.")
-    if len(members) > limit:
-        raise LimitExceeded(f"A batch may hold at most {limit} messages (MAX_BATCH).")
+    if len(members) > MAX_MESSAGES:
+        raise LimitExceeded(f"A batch may hold at most {MAX_MESSAGES} messages.")
     for member in members:
         if not isinstance(member, dict):
             continue  # Answered by itself.

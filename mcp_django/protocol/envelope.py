@@ -1,4 +1,4 @@
-"""What every modern request says of itself in ``params._meta`` (2026-07-28 basic#meta)."""
+"""The envelope: every modern request names its version and its client in ``params._meta`` (2026-07-28 basic#meta)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mcp_django.types import JSON
 
 
 def claims_modern(params: JSON) -> bool:
-    """Whether the message opens as a modern one: with a protocol version in its ``_meta``."""
+    """Whether the message is a modern one: its ``_meta`` has a protocol version."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta
 
@@ -38,13 +38,13 @@ def read_envelope(params: JSON) -> tuple[str, JSON]:
 def open_modern(params: JSON, check_headers: Callable[[str], None] | None = None) -> tuple[str, Client]:
     """The revision and the client of a modern request. Raises EnvelopeError and UnsupportedVersion.
 
-    ``check_headers`` is told the revision that the body names, before it is known to be served.
+    ``check_headers`` is called with the revision in the body before we know whether we support it.
     """
     revision, capabilities = read_envelope(params)
     if check_headers is not None:
         check_headers(revision)
     if revision not in MODERN_REVISIONS:
-        # A legacy revision is refused too: it cannot be served without a session.
+        # A legacy revision is refused too, because it needs a session.
         raise UnsupportedVersion(revision)
     return revision, client_of(params, capabilities)
 
@@ -56,7 +56,7 @@ def client_of(params: JSON, capabilities: JSON) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the client says of itself: logged, never trusted."""
+    """How the client describes itself: its ``info``, which is logged and never trusted, and what it can do."""
 
     info: JSON = field(default_factory=dict)
     capabilities: JSON = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""The errors with which the server itself answers, each with its JSON-RPC code, its symbolic reason and its data.
+"""The errors that the server itself answers with, each with its JSON-RPC code, its symbolic reason and its data.
 
-What a project raises is in ``mcp_django.exceptions``. ``MCPError.to_json`` makes every error object.
+``mcp_django.exceptions`` has the errors that a project raises. ``MCPError.to_json`` makes every error object.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_er
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
 
 _ECHOED_CHARS = 2_000
-#: Wrong values beyond which none of them is told.
+#: If more values than this are wrong, the error lists none of them.
 _MAX_LISTED = 1_000
 
 
@@ -48,13 +48,13 @@ class InvalidParams(MCPError):
     @classmethod
     def from_pydantic(cls, method: str, error: ValidationError) -> InvalidParams:
         if error.error_count() > _MAX_LISTED:
-            # A list of half a million wrong items fits a body; to write down what is wrong with each takes gigabytes.
+            # A body has room for half a million wrong items, and an entry for each of them would take gigabytes.
             return cls(f"Invalid params of {method}: {error.error_count()} values are wrong.")
         errors = [
             field_error(
                 ".".join(str(part) for part in detail["loc"]).removeprefix("params."),
                 detail["msg"],
-                # Of a field that is missing, pydantic gives what it is missing from.
+                # For a missing field, pydantic gives the object that lacks it.
                 None if detail["type"] == "missing" else detail["input"],
             )
             for detail in error.errors(include_url=False, include_context=False)[:20]
@@ -63,7 +63,7 @@ class InvalidParams(MCPError):
 
 
 class EnvelopeError(InvalidParams):
-    """A modern request whose ``_meta`` lacks what every request must say (2026-07-28 basic#meta)."""
+    """A modern request whose ``_meta`` lacks a required member (2026-07-28 basic#meta)."""
 
     reason = "INVALID_ENVELOPE"
     http_status = HTTPStatus.BAD_REQUEST
@@ -98,19 +98,19 @@ class PromptNotFound(InvalidParams):
 
 
 class PromptRefused(InvalidParams):
-    """The prompt itself says why it cannot be had with these arguments."""
+    """The prompt itself refuses these arguments, and its text says why."""
 
     reason = "PROMPT_REFUSED"
 
 
 class ResourceRefused(MCPError):
-    """The resource itself says why it cannot be had: its client would not answer what it asks, say."""
+    """The resource itself refuses to be read, and its text says why: its client did not answer a question, say."""
 
     reason = "RESOURCE_REFUSED"
 
 
 class ReferenceNotFound(InvalidParams):
-    """What completion was asked for is neither a resource nor a template of this principal's."""
+    """Completion was asked for a URI that is neither a resource nor a template of this principal."""
 
     reason = "REFERENCE_NOT_FOUND"
 
@@ -122,7 +122,7 @@ class ReferenceNotFound(InvalidParams):
 
 
 class ResourceNotFound(MCPError):
-    """No such resource for this principal: absent and forbidden are the same."""
+    """The principal has no such resource. An absent one and a forbidden one give the same answer."""
 
     reason = "RESOURCE_NOT_FOUND"
 
@@ -143,7 +143,7 @@ class HeaderMismatch(MCPError):
 
 
 class InvalidRequestState(InvalidParams):
-    """A requestState that this server did not give for this very request of this principal, or that is used up."""
+    """This server did not issue the requestState for this very request of this principal, or it was used already."""
 
     reason = "INVALID_REQUEST_STATE"
 
@@ -154,7 +154,7 @@ class InvalidRequestState(InvalidParams):
 
 
 class TaskNotFound(InvalidParams):
-    """No such task for this principal: unknown, expired and foreign ones are the same."""
+    """The principal has no such task. Unknown, expired and foreign tasks give the same answer."""
 
     reason = "TASK_NOT_FOUND"
 
@@ -163,19 +163,19 @@ class TaskNotFound(InvalidParams):
 
 
 class TaskRefused(MCPError):
-    """The user, the token or the tool of a task is not what it was when the task began."""
+    """The user, the token or the tool of a task has changed since the task was created, so that it may not run."""
 
     reason = "TASK_REFUSED"
 
     def __init__(self) -> None:
-        super().__init__("The task could not go on: what it needs is no longer there.")
+        super().__init__("The task was stopped: its user, token or tool no longer exists, or no longer allows it.")
 
 
 class WorkerLost(MCPError):
     reason = "WORKER_LOST"
 
     def __init__(self) -> None:
-        super().__init__("The process that ran the task is gone. Its work may be half done.")
+        super().__init__("The process that ran the task has ended. Its work may be half done.")
 
 
 class UnsupportedVersion(MCPError):
@@ -189,14 +189,14 @@ class UnsupportedVersion(MCPError):
 
 
 class UnsupportedVersionHeader(InvalidRequest):
-    """A legacy MCP-Protocol-Version that is not served (2025-06-18 basic/transports#protocol-version-header)."""
+    """A legacy MCP-Protocol-Version that we do not support (2025-06-18 basic/transports#protocol-version-header)."""
 
     reason = "UNSUPPORTED_PROTOCOL_VERSION"
     http_status = HTTPStatus.BAD_REQUEST
 
     def __init__(self, requested: str, supported: Sequence[str]) -> None:
         super().__init__(
-            f"MCP-Protocol-Version {requested[:40]!r} is not served.",
+            f"MCP-Protocol-Version {requested[:40]!r} is not supported.",
             supported=list(supported),
             requested=requested[:40],
         )
@@ -221,7 +221,7 @@ class NotInitialized(InvalidRequest):
 
 
 class SessionNotFound(InvalidRequest):
-    """Unknown, ended, expired and foreign sessions are the same."""
+    """The principal has no such session. Unknown, ended, expired and foreign sessions give the same answer."""
 
     reason = "SESSION_NOT_FOUND"
     http_status = HTTPStatus.NOT_FOUND
@@ -236,7 +236,7 @@ class InternalError(MCPError):
 
 
 class RequestCancelled(MCPError):
-    """The client has given the request up, and gets no answer to it."""
+    """The client has cancelled the request, and gets no answer to it."""
 
     reason = "CANCELLED"
 
@@ -245,7 +245,7 @@ class RequestCancelled(MCPError):
 
 
 class LimitExceeded(MCPError):
-    """A bound of the server's was hit; the message names the setting."""
+    """A request exceeds a limit of the server. The message names the setting."""
 
     reason = "LIMIT_EXCEEDED"
 
@@ -255,20 +255,19 @@ class RequestTimedOut(LimitExceeded):
 
     def __init__(self) -> None:
         super().__init__(
-            "The request took longer than the server gives to one (REQUEST_SECONDS), and was stopped. "
-            "Ask for less at a time."
+            "The request was stopped: it took longer than the server allows (REQUEST_SECONDS). Ask for less at a time."
         )
 
 
 class TooSlow(LimitExceeded):
-    """The database did not answer a question in time."""
+    """The database did not answer a query in time."""
 
     reason = "TOO_SLOW"
 
     def __init__(self) -> None:
         super().__init__(
-            "The question took longer than the database is given for one (STATEMENT_SECONDS), and was stopped. Narrow "
-            "it: filter by the key or by another indexed field, over a smaller range, and through fewer relations."
+            "The query was stopped: it took longer than the server allows (STATEMENT_SECONDS). Narrow it: filter by "
+            "the key or by another indexed field, over a smaller range, and through fewer relations."
         )
 
 
@@ -276,7 +275,7 @@ class TaskTimedOut(LimitExceeded):
     reason = "TASK_TIMED_OUT"
 
     def __init__(self) -> None:
-        super().__init__("The task took longer than the server gives to one (TASK_SECONDS), and was stopped.")
+        super().__init__("The task was stopped: it took longer than the server allows (TASK_SECONDS).")
 
 
 class Overloaded(LimitExceeded):
@@ -284,7 +283,7 @@ class Overloaded(LimitExceeded):
     http_status = HTTPStatus.SERVICE_UNAVAILABLE
 
     def status_in(self, era: Era) -> HTTPStatus:
-        # A 4xx or 5xx ends old legacy clients for good; they are told in-band.
+        # Old legacy clients do not survive a 4xx or 5xx, so they get the error in a body with status 200.
         return HTTPStatus.SERVICE_UNAVAILABLE if era.enveloped else HTTPStatus.OK
 
 
@@ -294,13 +293,13 @@ class PushUnavailable(MethodNotFound):
     def __init__(self, method: str) -> None:
         super().__init__(
             method,
-            "This server runs under WSGI, which cannot push: serve the project with an ASGI server "
+            "This server runs under WSGI, which cannot push. Serve the project with an ASGI server "
             "(daphne or uvicorn) to offer subscriptions.",
         )
 
 
 class Unauthenticated(MCPError):
-    """No credentials, or none that hold. ``challenge`` is the value of WWW-Authenticate."""
+    """The request has no valid credentials. ``challenge`` is the value of WWW-Authenticate."""
 
     code = jsonrpc.INVALID_REQUEST
     reason = "UNAUTHENTICATED"

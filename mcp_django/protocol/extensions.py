@@ -1,9 +1,9 @@
-"""The extensions of the protocol that we speak."""
+"""The extensions of the protocol that we support."""
 
 from __future__ import annotations
 
-from typing import Any
+from mcp_django.types import JSON
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-#: What a client declares that knows tasks, as an object of ClientCapabilities.
-TASKS_CAPABILITY: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}
+#: The ClientCapabilities that a client with support for tasks declares.
+TASKS_CAPABILITY: JSON = {"extensions": {TASKS_EXTENSION: {}}}

@@ -17,15 +17,15 @@ from mcp_django.types import JSON
 
 RequestId = int | str
 
-#: Tags the notifications of a listen with the id of its request (2026-07-28 patterns/subscriptions).
+#: The notifications of a listen carry the id of its request under this key (2026-07-28 patterns/subscriptions).
 SUBSCRIPTION_ID_META_KEY = "io.modelcontextprotocol/subscriptionId"
 
 _ABSENT = object()
-#: Where a number may be that JSON can say and a float cannot hold: it has an exponent of three digits, or hundreds of
-#: digits. A row of digits is looked at once, and a pattern that begins with digits is found fastest.
+#: Finds candidates for numbers that JSON can express and a float cannot hold. Such a number has an exponent of three
+#: digits, or hundreds of digits. A pattern that begins with digits is the fastest, and sees each run of digits once.
 _DIGITS = re.compile(rb"[0-9]{3,}")
 _MANY_DIGITS = 300
-#: The members that make a message what it is, and how they are written; they may also be spelled with escapes.
+#: The members that decide what a message is, and their usual spelling. A client may also spell them with escapes.
 _DECISIVE = ("jsonrpc", "id", "method", "params", "result", "error")
 _AS_WRITTEN = tuple(f'"{name}"'.encode() for name in _DECISIVE)
 _MAX_ID_CHARS = 1_000
@@ -46,7 +46,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the client's to a request of the server's."""
+    """The client's answer to a request of the server."""
 
     id: RequestId | None
     body: JSON
@@ -56,7 +56,7 @@ Message = Request | Notification | Response
 
 
 class Malformed(Exception):
-    """A message that is not valid, with the id that its error must carry (None where it cannot be read)."""
+    """The message is not valid. ``request_id`` is the id that its error must carry; None if it cannot be read."""
 
     def __init__(self, error: MCPError, request_id: RequestId | None = None) -> None:
         super().__init__(error.message)
@@ -68,7 +68,7 @@ def decode(body: bytes | str) -> Any:
     """The JSON value of a body. Raises ParseError for anything that RFC 8259 or this server refuses.
 
     NaN, Infinity, numbers that overflow to them, lone surrogates, and nesting beyond the parser's bound are refused. So
-    is a message with a member that stands twice, which a proxy before us may read as another message.
+    is a message that has a member twice, because a proxy in front of us may read another message in it.
     """
     try:
         value = from_json(body, allow_inf_nan=False)
@@ -83,11 +83,11 @@ def decode(body: bytes | str) -> Any:
 
 
 def _check_members(text: bytes) -> None:
-    """Raises ParseError where a message, alone or in a batch, has a member twice: the parser keeps the last of them."""
+    """Raises ParseError if a message, alone or in a batch, has a member twice. The parser itself keeps the last one."""
     read = json.loads(text, object_pairs_hook=_repeated)
     for message in read if isinstance(read, list) else [read]:
         if isinstance(message, tuple) and message:
-            raise ParseError(f"Parse error: the member {message[0]!r} stands twice.")
+            raise ParseError(f"Parse error: the message has the member {message[0]!r} twice.")
 
 
 def _repeated(members: list[tuple[str, Any]]) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _may_overflow(text: bytes) -> bool:
 
 
 def _finite(value: Any) -> bool:
-    """Whether no float in the value is infinite: ``1e400`` is legal JSON, and infinity in Python."""
+    """Whether no float in the value is infinite. ``1e400`` is legal JSON, and Python reads it as infinity."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -138,7 +138,7 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def parse(value: Any) -> Message:
-    """The message that a JSON value is. Raises Malformed, which carries the id to answer with."""
+    """The message that a JSON value represents. Raises Malformed, which carries the id for the answer."""
     if not isinstance(value, dict):
         raise Malformed(InvalidRequest("A message must be a JSON object."))
     raw_id = value.get("id", _ABSENT)
@@ -167,7 +167,7 @@ def parse(value: Any) -> Message:
 
 
 def is_request_id(value: object) -> bool:
-    """Whether the value may be a request id: a string or an integer, where True is not an integer."""
+    """Whether the value may be a request id: a string or an integer. True is no integer here."""
     if isinstance(value, str):
         return len(value) <= _MAX_ID_CHARS
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**100
@@ -179,7 +179,7 @@ def request_message(request_id: RequestId, method: str, params: JSON) -> JSON:
 
 
 def cancelled_message(request_id: RequestId, reason: str) -> JSON:
-    """Nobody waits any more for the answer to a request of ours."""
+    """The notification that we no longer wait for the answer to a request of ours."""
     return notification_message("notifications/cancelled", {"requestId": request_id, "reason": reason})
 
 
@@ -188,7 +188,7 @@ def result_message(request_id: RequestId, result: JSON) -> JSON:
 
 
 def error_message(request_id: RequestId | None, error: MCPError, era: Era) -> JSON:
-    """An error answer; without an id where the request's could not be read, which all five schemas prefer to null."""
+    """An error answer. If the request's id could not be read it has none, which all five schemas prefer to null."""
     message: JSON = {"jsonrpc": "2.0", "error": error.to_json(era)}
     return message if request_id is None else {"jsonrpc": "2.0", "id": request_id, "error": message["error"]}
 

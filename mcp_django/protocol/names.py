@@ -1,8 +1,8 @@
-"""Names that every client takes."""
+"""Names that every client accepts."""
 
 from __future__ import annotations
 
 import re
 
-#: What every client takes for the name of a tool, and of a prompt.
+#: Every client accepts such a name for a tool and for a prompt.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

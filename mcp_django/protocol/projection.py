@@ -1,6 +1,6 @@
-"""Which field exists since which revision, and what an older client gets in its place.
+"""Projection: the revision that introduced each field, and what an older client gets in its place.
 
-Handlers write the newest shape; ``project`` takes away what the client's revision does not know (SPEC changelogs).
+Handlers write the newest shape. ``project`` removes what the client's revision does not know (SPEC changelogs).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mcp_django.json_schema.schemas import under_result
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.types import JSON
 
-#: Kind of object → field → the revision that introduced it. A field that is not named has always existed.
+#: Kind of object → field → the revision that introduced it. Fields that are not in the table have always existed.
 SINCE: Mapping[str, Mapping[str, str]] = {
     "Implementation": {
         "title": "2025-06-18",
@@ -44,15 +44,16 @@ SINCE: Mapping[str, Mapping[str, str]] = {
 
 #: Content block type → the revision that introduced it. Text, image and resource have always existed.
 CONTENT_SINCE: Mapping[str, str] = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
-#: The revisions that introduced asking the user, asking by a link, tools for the client's model, and questions without
-#: requests.
+#: The revisions that introduced elicitation, elicitation by a URL, and questions in the place of a result. In the last
+#: the server sends no requests of its own.
 ELICITATION_SINCE, URL_ELICITATION_SINCE, MODERN_SINCE = "2025-06-18", "2025-11-25", "2026-07-28"
+#: The revision that introduced tools for the client's model.
 SAMPLING_TOOLS_SINCE = "2025-11-25"
 
 
 def project(method: str, result: JSON, revision: str) -> JSON:
     """The result of ``method`` as ``revision`` knows it."""
-    # Nothing is too new for the newest.
+    # The newest revision knows every field.
     shape = _SHAPES.get(method) if revision != NEWEST else None
     return result if shape is None else shape(result, revision)
 
@@ -70,7 +71,7 @@ def _each(kind: str, key: str) -> Callable[[JSON, str], JSON]:
 
 
 def _annotated(value: JSON, revision: str) -> JSON:
-    """``value`` with its Annotations projected; a tool's annotations share the key and none of the fields."""
+    """``value`` with its Annotations projected. A tool's annotations have the same key and other fields, which stay."""
     if "annotations" in value:
         return {**value, "annotations": _strip("Annotations", value["annotations"], revision)}
     return value
@@ -92,7 +93,7 @@ def _list_tools(result: JSON, revision: str) -> JSON:
 
 
 def _with_old_schemas(tool: JSON) -> JSON:
-    """Before 2026-07-28 structured content is an object: anything else stands under ``result``, in list and result."""
+    """Before 2026-07-28 structured content is an object. Other values, and their schemas, go under ``result``."""
     tool = {**tool, "inputSchema": _with_object_properties(tool["inputSchema"])}
     if "outputSchema" in tool:
         schema = tool["outputSchema"]
@@ -102,7 +103,7 @@ def _with_old_schemas(tool: JSON) -> JSON:
 
 
 def _with_object_properties(schema: JSON) -> JSON:
-    """Before 2026-07-28 the schema of a property is an object, and neither true nor false."""
+    """Before 2026-07-28 the schema of a property is always an object, never true or false."""
     properties = schema.get("properties", {})
     if not any(isinstance(item, bool) for item in properties.values()):
         return schema
@@ -113,7 +114,7 @@ def _with_object_properties(schema: JSON) -> JSON:
 
 def _call_tool(result: JSON, revision: str) -> JSON:
     stripped = _strip("CallToolResult", result, revision)
-    # Whether there is any is asked of the key: null, 0, false and [] are values too.
+    # The key decides whether there is any: null, 0, false and [] are values too.
     if revision < MODERN_SINCE and not isinstance(stripped.get("structuredContent", {}), dict):
         stripped["structuredContent"] = {"result": stripped["structuredContent"]}
     return {**stripped, "content": [content_block(block, revision) for block in result["content"]]}
@@ -138,7 +139,7 @@ def _get_prompt(result: JSON, revision: str) -> JSON:
 
 
 def content_block(block: JSON, revision: str) -> JSON:
-    """A content block that ``revision`` knows; a block of a later type is given in the form of an older one."""
+    """The content block as ``revision`` knows it. A block of a later type is replaced by one of an older type."""
     if CONTENT_SINCE.get(block["type"], "") > revision:
         older = _OLDER[block["type"]](block)
         block = {**older, **{key: block[key] for key in ("annotations", "_meta") if key in block}}
@@ -154,12 +155,12 @@ def _link_as_text(block: JSON) -> JSON:
 
 def _audio_as_resource(block: JSON) -> JSON:
     digest = base64.urlsafe_b64encode(sha256(base64.b64decode(block["data"])).digest()).decode().rstrip("=")
-    # A name for bytes that have no other (RFC 6920).
+    # A URI for bytes that have no other name (RFC 6920).
     resource = {"uri": f"ni:///sha-256;{digest}", "mimeType": block["mimeType"], "blob": block["data"]}
     return {"type": "resource", "resource": resource}
 
 
-#: Content block type → what clients are given that do not know it.
+#: Content block type → the function that makes the block for clients that do not know the type.
 _OLDER: Mapping[str, Callable[[JSON], JSON]] = {"audio": _audio_as_resource, "resource_link": _link_as_text}
 
 
@@ -178,7 +179,7 @@ def question_params(method: str, key: str, params: JSON, revision: str) -> JSON:
     if revision < (URL_ELICITATION_SINCE if is_url else ELICITATION_SINCE):
         raise MissingCapability({"elicitation": {"url": {}} if is_url else {}})
     if is_url:
-        # One revision has an id for it: the later ones know a question by its key.
+        # Only one revision has an id here. Later ones identify a question by its key.
         return {**params, "elicitationId": f"{key}-{secrets.token_urlsafe(16)}"} if revision < MODERN_SINCE else params
     if revision >= URL_ELICITATION_SINCE:
         return params
@@ -188,7 +189,7 @@ def question_params(method: str, key: str, params: JSON, revision: str) -> JSON:
 
 
 def _sampling_params(params: JSON, revision: str) -> JSON:
-    """Before tools came, a message held one block of content."""
+    """Before 2025-11-25 there were no tools, and a message held one block of content."""
     if revision >= SAMPLING_TOOLS_SINCE:
         return params
     if not params.keys().isdisjoint(("tools", "toolChoice")):
@@ -205,16 +206,18 @@ def _sampling_params(params: JSON, revision: str) -> JSON:
     }
     if late:
         raise MissingCapability(
-            {"sampling": {}}, f"The client's model is to read {', '.join(sorted(late))}: its revision cannot."
+            {"sampling": {}}, f"The client's revision has no content of type {', '.join(sorted(late))} for its model."
         )
     return {**params, "messages": messages}
 
 
 def _old_form_field(field: JSON) -> JSON:
-    """A field of a form in the first revision that had forms: other defaults than of booleans came later, and so did
-    titles of choices and the choice of several."""
+    """A field of a form as 2025-06-18 knows it, the first revision with forms.
+
+    Later revisions added defaults of other types than boolean, titles of choices, and the choice of several values.
+    """
     if field["type"] == "array":
-        raise MissingCapability({"elicitation": {}}, "The form lets choose several: the client's revision cannot.")
+        raise MissingCapability({"elicitation": {}}, "The client's revision has no form field for several choices.")
     if field["type"] != "boolean":
         field = {name: value for name, value in field.items() if name != "default"}
     if "oneOf" in field:

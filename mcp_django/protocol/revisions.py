@@ -1,4 +1,4 @@
-"""The five revisions of the protocol, and the two eras they fall into."""
+"""The five revisions of the protocol, and the two eras that they belong to."""
 
 from __future__ import annotations
 
@@ -23,29 +23,30 @@ LEGACY_REVISIONS = HANDSHAKE_PROTOCOL_VERSIONS
 MODERN_REVISIONS = MODERN_PROTOCOL_VERSIONS
 NEWEST_LEGACY = LEGACY_REVISIONS[-1]
 NEWEST = REVISIONS[-1]
-#: What a legacy request without a session and without a version header speaks (2025-11-25 basic/transports).
+#: The revision of a legacy request without a session and without a version header (2025-11-25 basic/transports).
 ASSUMED_REVISION = "2025-03-26"
-#: The revisions in which one message may be an array of messages (SPEC 2025-03-26 basic#batching).
+#: In these revisions one message may be an array of messages (SPEC 2025-03-26 basic#batching).
 BATCH_REVISIONS = frozenset({"2024-11-05", "2025-03-26"})
 
-#: The revisions whose clients may be let go and come back for an answer (SPEC 2025-11-25 basic/transports).
+#: In these revisions the server may end a stream early, and the client polls for the answer (SPEC 2025-11-25
+#: basic/transports).
 POLLING_REVISIONS = frozenset({"2025-11-25"})
 
-#: Retired after 2025-11-25, where a missing resource became INVALID_PARAMS.
+#: The error code up to 2025-11-25. Later revisions use INVALID_PARAMS for a missing resource.
 RESOURCE_NOT_FOUND = -32002
 
 
 @dataclass(frozen=True, slots=True)
 class Era:
-    """What differs between the eras beyond which methods and fields exist; handlers read it and never a revision."""
+    """The differences between the eras beside methods and fields. Handlers read the era, and never a revision."""
 
     name: str
     resource_not_found: int
-    #: The HTTP status of an answer that is an error with this code; any other code goes in-band with 200.
+    #: Error code → the HTTP status of the answer. Errors with other codes are sent with status 200.
     statuses: Mapping[int, HTTPStatus]
-    #: A client that goes away has cancelled its request (2026-07-28 transports/streamable-http#cancellation).
+    #: A client that disconnects cancels its request (2026-07-28 transports/streamable-http#cancellation).
     disconnect_cancels: bool
-    #: A request carries its own version and capabilities in ``_meta``; the result carries ``resultType`` and hints.
+    #: A request has its own version and capabilities in ``_meta``, and a result has ``resultType`` and hints.
     enveloped: bool
 
     def status_of(self, code: int) -> HTTPStatus:

@@ -11,7 +11,7 @@ from django.db import connections, models, router
 
 from mcp_django.compat import queries
 from mcp_django.compat.connections import quoted
-from mcp_django.conf import get_conf
+from mcp_django.events import changes
 from mcp_django.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
 
@@ -20,9 +20,6 @@ _Row_co = TypeVar("_Row_co", bound=models.Model, covariant=True)
 
 #: Attribute of the rows → the values of the changed rows, as text. None: it is unknown which rows were changed.
 Keys = Mapping[str, Collection[str]] | None
-
-#: Databases bound the values of one statement: SQLite to 32,766 (sqlite.org/limits.html).
-_MOST_KEYS_IN_A_CONDITION = 10_000
 
 
 class WatchedQuerySetMixin(queries.QuerySetHooks):
@@ -104,7 +101,8 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         so that every changed row is reported. A row that meets the conditions only after the read is left alone, as if
         it had come later.
         """
-        limit = min(get_conf().MAX_CHANGED_KEYS, _MOST_KEYS_IN_A_CONDITION)
+        # Databases bound the values of one statement, SQLite to 32,766 (sqlite.org/limits.html).
+        limit = changes.MAX_CHANGED_KEYS
         attributes = sorted({attribute for _, attribute in targets if attribute is not None})
         if not queries.has_plain_rows(self):
             return work(self), None

@@ -14,7 +14,6 @@ from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_django.conf import get_conf
 from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.changes import Changes
 from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
@@ -38,6 +37,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
+#: Bytes of the URIs that one principal may watch in one process, on all streams and sockets together.
+MAX_WATCHED_BYTES = 16_000_000
 #: Principals that are checked in one call of a worker.
 _PRINCIPALS_PER_CALL = 100
 #: The number of such calls at a time: while one waits for the database another goes on, and most workers stay free for
@@ -154,9 +155,9 @@ class Hub:
                 active.take_over(listener)
 
     def has_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> bool:
-        """Whether the listener's principal may watch these too: see MAX_WATCHED_BYTES."""
+        """Whether the listener's principal may watch these too."""
         more = sum(len(subscription.uri) for subscription in subscriptions)
-        return not more or self._watched_bytes[listener.principal.key] + more <= get_conf().MAX_WATCHED_BYTES
+        return not more or self._watched_bytes[listener.principal.key] + more <= MAX_WATCHED_BYTES
 
     def _follow(self, subscription: Subscription, listener: Listener) -> None:
         self._watched_bytes[listener.principal.key] += len(subscription.uri)
@@ -258,7 +259,8 @@ class Hub:
         task.add_done_callback(self._tasks.discard)
 
     async def _work(self) -> None:
-        while True:
+        # A TaskGroup whose task fails while the group is being cancelled raises the failure, and not the cancellation.
+        while not self._closed:
             await self._woken.wait()
             self._woken.clear()
             with self._inbox_lock:

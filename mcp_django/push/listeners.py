@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
-from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, encode, notification_message
+from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, RequestId, encode, notification_message
 from mcp_django.protocol.revisions import NEWEST
 from mcp_django.push.identities import Identity, identity_of
 from mcp_django.push.subscriptions import Subscription
@@ -50,7 +50,7 @@ class Listener:
     #: The revision of its client, in which lists are compared.
     revision: str = NEWEST
     #: The id of the listen request, which tags its notifications; None for a legacy session's stream.
-    subscription_id: int | str | None = None
+    subscription_id: RequestId | None = None
     #: Those of the LISTS that its client watches.
     lists: frozenset[str] = frozenset()
     #: Watched tasks: key → the time of the last change that the client was notified of.
@@ -161,13 +161,13 @@ class Listener:
             waiter.set_result(None)
 
 
-def _notification(method: str, params: JSON, subscription_id: int | str | None) -> bytes:
+def _notification(method: str, params: JSON, subscription_id: RequestId | None) -> bytes:
     if subscription_id is not None:
         params = {**params, "_meta": {SUBSCRIPTION_ID_META_KEY: subscription_id}}
     return encode(notification_message(method, params or None))
 
 
 @lru_cache(maxsize=1_024, typed=True)
-def _updated(uri: str, subscription_id: int | str | None) -> bytes:
+def _updated(uri: str, subscription_id: RequestId | None) -> bytes:
     """Cached, since many listeners get the same bytes: most clients number their requests from 1."""
     return _notification(_UPDATED, {"uri": uri}, subscription_id)

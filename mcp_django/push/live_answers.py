@@ -15,7 +15,7 @@ from django.db import connections, models
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import queries, uris
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:

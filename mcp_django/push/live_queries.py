@@ -27,7 +27,7 @@ from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.prefetch import Prefetch
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.resources import uris
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.sessions.store import forget_answers
 from mcp_django.workers import get_workers
 

@@ -8,7 +8,6 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from mcp_django.conf import get_conf
 from mcp_django.db import reading
 from mcp_django.exceptions import FieldError
 from mcp_django.push.live_answers import LiveAnswer, Viewer
@@ -19,6 +18,9 @@ from mcp_django.resources.policy import ModelRights, Rights
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
+
+#: The number of visible keys that are remembered of a watched collection, to notify of deletes in it.
+_MAX_KEYS = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +58,7 @@ class Subscription:
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
-            return catalog.find_plain(site, request, self.uri) is not None
+            return catalog.find_declared(site, request, self.uri) is not None
         rights = Rights.of(site, request).of_label(self.target.label)
         if rights is None:
             return False
@@ -124,8 +126,8 @@ _remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
 
 
 def _once(keys: frozenset[str]) -> frozenset[str] | None:
-    """One shared set for all subscriptions with equal keys; None if there are more than MAX_WATCHED_KEYS."""
-    if len(keys) > get_conf().MAX_WATCHED_KEYS:
+    """One shared set for all subscriptions with equal keys; None if there are more than _MAX_KEYS."""
+    if len(keys) > _MAX_KEYS:
         return None
     found = _remembered.get(hash(keys))
     if found == keys:
@@ -135,8 +137,8 @@ def _once(keys: frozenset[str]) -> frozenset[str] | None:
 
 
 def watched_keys(rights: ModelRights) -> frozenset[str] | None:
-    """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
-    limit = get_conf().MAX_WATCHED_KEYS
+    """The keys of all visible rows; None if there are more than _MAX_KEYS."""
+    limit = _MAX_KEYS
     keys = [str(key) for key in reading.fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
     if len(keys) > limit:
         return None
@@ -145,7 +147,7 @@ def watched_keys(rights: ModelRights) -> frozenset[str] | None:
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:
     """A subscription to the URI, or None if it names nothing. It does not check rights: see ``Subscription.look``."""
-    if len(uri) > get_conf().MAX_URI:
+    if len(uri) > uris.MAX_URI:
         return None
     target = uris.parse(uri)
     if target is None:

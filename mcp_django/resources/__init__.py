@@ -1,4 +1,4 @@
-"""Models as resources: which fields and rows a principal may read, how they are asked for, and how they are written.
+"""Models as resources: the fields and rows that a principal may read, queries for them, and their values as JSON.
 
-Imports access, options, the database room and what stands below them; it knows no tool, no method and no transport.
+Imports access, completion, options and the rooms below them. It knows no tool, no method of the protocol, no transport.
 """

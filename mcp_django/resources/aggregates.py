@@ -14,16 +14,18 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
-from mcp_django.resources import filters
-from mcp_django.resources.filters import InvalidQuery
-from mcp_django.resources.measures import Group, Measure, group_of, measure_of
+from mcp_django.hooks import call_hook
+from mcp_django.resources.columns import MAX_RELATIONS
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import within_bytes, write_rows
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
-#: What a tool's schema lets through.
+#: The schema of the tool allows no more than these.
 MAX_GROUP_BY = 5
 MAX_MEASURES = 10
 
@@ -33,7 +35,7 @@ HAVING_LOOKUPS = ("exact", "gt", "gte", "lt", "lte", "isnull")
 
 @dataclass(frozen=True, slots=True)
 class AggregateQuery:
-    """What an agent asks of the rows of one model together."""
+    """A query of an agent for measures of the rows of a model, in groups."""
 
     group_by: Sequence[str] = ()
     measures: Sequence[str] = ("count",)
@@ -48,23 +50,23 @@ class AggregateQuery:
 class Table:
     columns: list[str]
     rows: list[list[Any]]
-    #: What was left out and how to get it, in words.
+    #: Sentences that say what was left out and how to get it.
     notes: list[str]
 
 
-class _Plan:
-    """A query that can be asked: its columns, each with the alias that it has in the query."""
+class _AggregatePlan:
+    """A checked query: its columns, each with the alias that it has in SQL."""
 
     def __init__(self, rights: ModelRights, query: AggregateQuery) -> None:
         if rights.model_mcp.checks_objects:
-            # What is said of all rows would tell of those that only a look at each one hides.
-            message = f"the permission is asked of each row of {rights.label}: use find_records and count its rows."
+            # A measure of all rows would reveal those that are only hidden once each row is checked.
+            message = f"the permission is checked for each row of {rights.label}: use find_records and count its rows."
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self.smallest = smallest_group(rights)
         names = dict.fromkeys(query.group_by)
-        self.groups: dict[str, Group] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
-        #: Those that are asked for first, then those of ``having`` and ``order_by``.
+        self.groups: dict[str, GroupColumn] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
+        #: The requested measures first, then those of ``having`` and ``order_by``.
         self.measures: dict[str, Measure] = {}
         for name in query.measures:
             self._measure(name, "measures")
@@ -74,9 +76,9 @@ class _Plan:
         self._check_joins()
 
     @property
-    def outputs(self) -> list[Group | Measure]:
+    def outputs(self) -> list[GroupColumn | Measure]:
         """The columns of the table."""
-        columns: list[Group | Measure] = [*self.groups.values(), *self.measures.values()]
+        columns: list[GroupColumn | Measure] = [*self.groups.values(), *self.measures.values()]
         return columns[: len(self.shown)]
 
     def expressions(self) -> dict[str, Any]:
@@ -88,8 +90,9 @@ class _Plan:
             if known.name == name:
                 return alias
         measure = measure_of(self.rights, name, where)
-        if measure.tells_one_value and self.smallest > 1:
-            message = f"min and max tell of single rows, and no fewer than {self.smallest} may be told of here."
+        if measure.is_value_of_a_row and self.smallest > 1:
+            what = "min and max show values of single rows"
+            message = f"{what}, and groups of fewer than {self.smallest} rows are hidden here."
             raise InvalidQuery.one(where, message, name)
         alias = f"_mcp_m{len(self.measures)}"
         self.measures[alias] = measure
@@ -115,13 +118,13 @@ class _Plan:
         return condition
 
     def _orders(self, names: Sequence[str]) -> list[OrderBy]:
-        """The order asked for, then that of the groups. Nulls come last."""
+        """The requested order, then that of the groups. Nulls come last."""
         found: dict[str, bool] = {}
         for name in names:
             found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
         for alias in self.groups:
             found.setdefault(alias, False)
-        columns: dict[str, Group | Measure] = {**self.groups, **self.measures}
+        columns: dict[str, GroupColumn | Measure] = {**self.groups, **self.measures}
         return [
             OrderBy(F(alias), descending=descending, nulls_last=columns[alias].nullable or self.smallest > 1 or None)
             for alias, descending in found.items()
@@ -139,28 +142,27 @@ class _Plan:
     def _check_joins(self) -> None:
         columns = [*(item.column for item in self.groups.values()), *(item.column for item in self.measures.values())]
         followed = {tuple(step.name for step in column.via) for column in columns if column is not None and column.via}
-        limit = get_conf().MAX_RELATIONS
-        if len(followed) > limit:
-            raise InvalidQuery.one("measures", f"follow more than {limit} relations (MAX_RELATIONS).")
+        if len(followed) > MAX_RELATIONS:
+            raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
 
 
 def smallest_group(rights: ModelRights) -> int:
-    """How many rows the smallest group has that is shown. A hook that fails shows none."""
+    """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
     model_mcp, request = rights.model_mcp, rights.rights.request
     shows_none: int | None = sys.maxsize
-    own = ask(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
+    own = call_hook(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 
 def check(rights: ModelRights, query: AggregateQuery) -> None:
-    """Raises InvalidQuery where the query cannot be asked; asks nothing of the database."""
-    _Plan(rights, query)
+    """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
+    _AggregatePlan(rights, query)
     _matching(rights, query)
 
 
 def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
     """The table of a query. Raises InvalidQuery and TooSlow."""
-    plan = _Plan(rights, query)
+    plan = _AggregatePlan(rights, query)
     queryset = _matching(rights, query)
     limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
     try:
@@ -177,13 +179,13 @@ def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any
     """The rows that meet the conditions."""
     queryset = rights.bare_rows()
     if query.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+        queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(filters.search(rights, query.search))
+        queryset = queryset.filter(search_condition(rights, query.search))
     return queryset
 
 
-def _groups(plan: _Plan, queryset: models.QuerySet[Any], count: int) -> list[Any]:
+def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) -> list[Any]:
     """A row for each group, at most ``count``."""
     grouped = queryset.annotate(**{alias: group.expression() for alias, group in plan.groups.items()})
     measured = grouped.values(*plan.groups).annotate(**plan.expressions())
@@ -193,8 +195,8 @@ def _groups(plan: _Plan, queryset: models.QuerySet[Any], count: int) -> list[Any
     return reading.fetch(ordered.values_list(*plan.shown)[:count])
 
 
-def _total(plan: _Plan, queryset: models.QuerySet[Any]) -> list[Any]:
-    """One row for all rows; none where they are too few to tell of."""
+def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
+    """One row for all rows; none if there are fewer than the smallest group may have."""
     with reading.bounded(queryset.db):
         values = queryset.aggregate(**plan.expressions(), _mcp_rows=Count("*"))
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
@@ -202,12 +204,12 @@ def _total(plan: _Plan, queryset: models.QuerySet[Any]) -> list[Any]:
     return [[values[alias] for alias in plan.shown]]
 
 
-def _table(plan: _Plan, found: Sequence[Any], limit: int) -> Table:
+def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int) -> Table:
     conf, notes = get_conf(), []
     rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT)
     if plan.smallest > 1:
-        # Always, since that a group was left out would tell of it.
-        what = f"Nothing is told of fewer than {plan.smallest} rows: such groups are left out"
+        # The note is always there, since otherwise it would reveal that a group was left out.
+        what = f"Groups of fewer than {plan.smallest} rows are left out"
         notes.append(f"{what}, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS).")
     if cut:
         notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters.")

@@ -1,4 +1,4 @@
-"""What clients are told of a model's resources beside their content: for whom, how important, since when.
+"""Annotations of a model's resources: whom they are for, how important they are, when they were last changed.
 
 The protocol has Annotations on what is listed and linked, and none on contents (2026-07-28 schema#annotations).
 """
@@ -29,14 +29,14 @@ def of_model(rights: ModelRights, last_modified: datetime.datetime | None = None
     try:
         return write_annotations(**rights.annotations, last_modified=last_modified)
     except (TypeError, ValueError):
-        logger.exception("%s.annotations cannot be told", rights.model_mcp)
+        logger.exception("%s.annotations are not valid", rights.model_mcp)
         return write_annotations(last_modified=last_modified)
 
 
 def of_collection(rights: ModelRights) -> JSON:
-    """The Annotations of all rows: the newest that the principal may see says when they were changed.
+    """The Annotations of all rows, with the time of the last change that the principal may see.
 
-    Where no index answers that, or the permission is asked of each row, nobody is told.
+    The time is left out if no index gives it, or if the permission is checked for each row.
     """
     field = rights.last_modified_field
     if field is None or rights.model_mcp.checks_objects or not is_indexed(rights.model, [f"-{field}"]):

@@ -1,4 +1,4 @@
-"""The resources of a site for one exchange: which there are, and what reading one gives."""
+"""The resources of a site for one exchange: the lists of them, and the contents of each."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import annotating, files, function, parts, queries, rows, uris
+from mcp_django.resources import annotating, files, function, queries, rows, uris
 from mcp_django.resources import templates as model_templates
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import ModelRights, Rights
@@ -33,16 +33,16 @@ logger = logging.getLogger("mcp_django")
 
 
 def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
-    """Collections of the models that the principal may view, and plain resources.
+    """Collections of the models that the principal may view, and the resources that the project declares.
 
-    ``dated`` if they are to say when their contents were last changed, for which the rows are asked.
+    ``dated`` whether they carry the time of their last change, for which the rows are read.
     """
     rights = Rights.of(exchange.site, exchange.request)
     with translation.override(settings.LANGUAGE_CODE):
         collections = [_describe_collection(model, dated=dated) for model in rights.models()]
     declared = available(exchange.site, exchange.request)
-    plain_ones = [item for item in declared if isinstance(item, FunctionResource)]
-    return collections + [item.describe(exchange.request, dated=dated) for item in plain_ones]
+    functions = [item for item in declared if isinstance(item, FunctionResource)]
+    return collections + [item.describe(exchange.request, dated=dated) for item in functions]
 
 
 def templates(exchange: Exchange) -> list[JSON]:
@@ -70,12 +70,10 @@ def templates(exchange: Exchange) -> list[JSON]:
 
 def read(exchange: Exchange, uri: str) -> JSON | None:
     """The contents of a resource, or None if there is none for this principal. Raises MCPError."""
-    if len(uri) > get_conf().MAX_URI:
+    if len(uri) > uris.MAX_URI:
         return None
     target = uris.parse(uri)
-    contents = _read_plain(exchange, uri) if target is None else _read_model(exchange, uri, target)
-    if contents is None and target is None:
-        contents = parts.read(exchange, uri)
+    contents = _read_declared(exchange, uri) if target is None else _read_model(exchange, uri, target)
     if contents is not None and len(encode(contents)) > get_conf().MAX_RESULT_BYTES:
         raise LimitExceeded(f"The resource is larger than {get_conf().MAX_RESULT_BYTES} bytes (MAX_RESULT_BYTES).")
     return contents
@@ -86,8 +84,8 @@ def available(site: MCPSite, request: MCPRequest) -> list[FunctionResource | Fun
     return [resource for resource in site.resources.values() if _may_read(resource, request)]
 
 
-def find_plain(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
-    """What is declared for the URI, if the request's principal may read it."""
+def find_declared(site: MCPSite, request: MCPRequest, uri: str) -> FunctionResource | FunctionTemplate | None:
+    """The declared resource or template of the URI, if the request's principal may read it."""
     resource = site.find_resource(uri)
     return resource if resource is not None and _may_read(resource, request) else None
 
@@ -96,8 +94,8 @@ def _may_read(resource: FunctionResource | FunctionTemplate, request: MCPRequest
     return decide(request, READ, None, resource.is_available, f"resource {resource.uri}") is ALLOWED
 
 
-def _read_plain(exchange: Exchange, uri: str) -> JSON | None:
-    resource = find_plain(exchange.site, exchange.request, uri)
+def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
+    resource = find_declared(exchange.site, exchange.request, uri)
     if resource is None:
         return None
     try:
@@ -126,22 +124,22 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         record = rows.get(model, target.key)
         return None if record is None else function.contents(uri, MIME_TYPE, record.values)
     try:
-        return function.contents(uri, MIME_TYPE, _answer(model, target))
+        return function.contents(uri, MIME_TYPE, _query_contents(model, target))
     except InvalidQuery as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 
 
-def _answer(model: ModelRights, target: uris.Target) -> JSON:
-    """The answer to the query of a collection or an aggregate, with the URI of the next page."""
+def _query_contents(model: ModelRights, target: uris.Target) -> JSON:
+    """The result of the query of a collection or an aggregate, with the URI of the next page."""
     found = queries.answer(model, target)
     values, notes = dict(found.values), list(found.notes)
     if found.next_cursor is not None:
         kept = [(name, value) for name, value in target.query if name != "cursor"]
         following = uris.query_uri(model.model, [*kept, ("cursor", found.next_cursor)])
-        if len(following) <= get_conf().MAX_URI:
+        if len(following) <= uris.MAX_URI:
             values["next"] = following
         else:
-            notes.append("There are more rows. Their URI would be too long (MAX_URI): ask find_records for them.")
+            notes.append("There are more rows. Their URI would be too long: ask find_records for them.")
     if notes:
         values["notes"] = notes
     return values

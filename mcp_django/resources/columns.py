@@ -1,7 +1,7 @@
 """What a query may name: columns of a model and of those that it points to, its relations, and what is computed.
 
-A hidden row that a relation leads to reads as null, and no condition can find it: whatever is said of a related row is
-said of the rows that the principal may see, never of the joined table (``ModelRights.rows``).
+A hidden related row reads as null, and no condition can find it: a condition on related rows is one on the rows that
+the principal may see (``ModelRights.rows``), never on the joined table.
 """
 
 from __future__ import annotations
@@ -17,11 +17,18 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
 from django.utils.html import strip_tags
 
-from mcp_django.resources.kinds import DATA, INTEGER, Kind, list_of, refuse
+from mcp_django.resources.kinds import DATA, INTEGER, Kind, list_of
+from mcp_django.resources.parsing import refuse
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
+
+
+#: How many relations the filter of one query may follow, and its columns: each is a subquery or a join.
+MAX_RELATIONS = 10
+#: Related rows that are listed of one row. Those beyond are found by a query of their own model.
+MAX_RELATED = 20
 
 
 class _Visible(Case):
@@ -66,7 +73,7 @@ class Column:
 
     @property
     def masked(self) -> bool:
-        """Whether the value is null where it tells of a row which the principal cannot see."""
+        """Whether the value is null where it would reveal a row that the principal cannot see."""
         return self.hides_key or (bool(self.via) and any(step.hides_rows for step in self.via))
 
     @property
@@ -81,7 +88,7 @@ class Column:
 
     @property
     def can_order(self) -> bool:
-        """Whether rows may be ordered by it: an order by what may be hidden would tell of it."""
+        """Whether rows may be ordered by it: an order by a hidden value would reveal it."""
         return self.kind.orderable and not self.masked
 
     @property
@@ -133,7 +140,7 @@ class Column:
     def _ends(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
         """What the relation holds where it points to one of the rows."""
         if self.field.target_field.null:  # type: ignore[attr-defined]
-            # One null among them, and nothing would be known not to be IN them.
+            # With one null among them, NOT IN would hold for no row at all.
             rows = rows.filter(Q((f"{self.target}__isnull", False)))
         return rows.values(self.target)
 
@@ -253,15 +260,15 @@ class RelatedList:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What a function says of a row: a column of ``list_display`` that is no field."""
+    """A column of ``list_display`` that is no field: a function computes its value from a row."""
 
     name: str
     title: str
     #: The value for an instance of the model. Raises whatever the project's function raises.
     value_of: Callable[[Any], Any]
-    #: By what rows are ordered where an order names it: ``admin_order_field``, if the principal may read that.
+    #: The column that an order by this name uses: ``admin_order_field``, if the principal may read it.
     order: Column | None = None
-    #: Whether that order is the other way round.
+    #: Whether that order is reversed.
     descending: bool = False
     kind = COMPUTED
 

@@ -14,14 +14,17 @@ from django.db import connections, models
 from django.db.models import Q
 
 from mcp_django.compat.connections import has_uuid_type, integer_range
-from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, asked, nothing
+from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
 from mcp_django.db import reading
-from mcp_django.resources import catalog, filters, measures, rows, templates, uris, values
+from mcp_django.resources import catalog, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.fields import column_of
 from mcp_django.resources.function_templates import FunctionTemplate
-from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, column_of
+from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
+from mcp_django.resources.searching import search_condition
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -31,12 +34,12 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _HEX = re.compile(r"[0-9a-f]{0,32}")
 _MAX_INTEGER = 2**63 - 1
 
-#: Batches of rows that are looked at, where permission is asked of each row.
+#: The number of batches of rows that are checked, where the permission is checked for each row.
 _MAX_LOOKS = 5
 
 
 def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
-    """What completes each variable of a resource or a template, as it is listed; None where there is no such thing."""
+    """A completer for each variable of a listed resource or template; None if there is no such resource or template."""
     rights = Rights.of(exchange.site, exchange.request)
     if uri == templates.SCHEMA and rights.models():
         return {"app_label": partial(_app_labels, rights), "model": partial(_model_names, rights)}
@@ -53,24 +56,24 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
         }
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
-    plain = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
-    if isinstance(plain, FunctionTemplate):
-        return {name: _of_variable(exchange, plain, name) for name in plain.variables}
-    return None if plain is None else {}
+    declared = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
+    if isinstance(declared, FunctionTemplate):
+        return {name: _of_variable(exchange, declared, name) for name in declared.variables}
+    return None if declared is None else {}
 
 
 def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
     function = template.complete.get(name)
     if function is None:
-        return nothing
+        return suggest_nothing
     what = f"{name} of {template.uri}"
-    return lambda typed, arguments: asked(function, exchange.request, typed, arguments, what)
+    return lambda typed, arguments: suggested_by(function, exchange.request, typed, arguments, what)
 
 
 def _of_parameter(model: ModelRights, name: str, column: Column | None) -> Completer:
     if column is not None:
         return lambda typed, _: complete_value(model, column, typed)
-    return partial(_orders, model) if name == "order_by" else nothing
+    return partial(_orders, model) if name == "order_by" else suggest_nothing
 
 
 def _app_labels(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:
@@ -103,7 +106,7 @@ def _orders_of_groups(model: ModelRights, typed: str, arguments: Mapping[str, st
     return _last_of_names((sign + name for name in columns or ["count"] for sign in ("", "-")), typed)
 
 
-#: Parameters of an aggregate that mean something else, or nothing, in a query of rows.
+#: Parameters of an aggregate that a query of rows does not have, or that mean something else there.
 _AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_of_groups}
 
 
@@ -116,7 +119,7 @@ def _last_of_names(names: Iterable[str], typed: str) -> Completion:
 def complete_value(model: ModelRights, column: Column, typed: str) -> Completion:
     """Values of a field: its choices, true and false, keys of the rows that it points to, or its own if it is a key."""
     if choices := choices_of(column):
-        # Nobody can be helped to type nothing.
+        # An empty value needs no completion.
         return among({value: label for value, label in choices.items() if value}, typed)
     if column.kind is BOOLEAN:
         return among(("true", "false"), typed)
@@ -135,8 +138,8 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
     if search and typed.strip() and model.searchable:
-        with suppress(filters.InvalidQuery):  # It is too long to be one.
-            conditions.append(filters.search(model, typed))
+        with suppress(InvalidQuery):  # It is too long to be one.
+            conditions.append(search_condition(model, typed))
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:

@@ -79,7 +79,7 @@ def _read_stored(field: AnyField, name: str, where: str) -> bytes | None:
             raise
         logger.exception("The storage of %s failed", where)
         raise InternalError from error
-    _check_size(len(content))  # What a storage says of a size need not be so.
+    _check_size(len(content))  # The size that a storage reports may be wrong.
     return content
 
 

@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.content import write_annotations
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FunctionResource:
-    """One URI whose contents a function of the request gives: text, bytes, or anything that JSON can say."""
+    """A resource at one URI. A function of the request returns its contents: text, bytes, or any JSON value."""
 
     uri: str
     name: str
@@ -32,11 +32,11 @@ class FunctionResource:
     mime_type: str = "text/plain"
     #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
     permission: str = ""
-    #: ``audience`` and ``priority``, as clients are told them.
+    #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    #: When the contents were last changed: a function of the request, which returns None where that is not known.
+    #: A function of the request that returns the time of the last change, or None if that is not known.
     last_modified: Callable[..., datetime | None] | None = None
-    #: Bytes of the contents, where they are always as many.
+    #: The number of bytes of the contents, if it never changes.
     size: int | None = None
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class FunctionResource:
         moment = (
             None
             if function is None
-            else ask(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
+            else call_hook(lambda: run_function(function, request), None, f"last_modified of {self.uri}")
         )
         if annotations := write_annotations(**self.annotations, last_modified=moment):
             described["annotations"] = annotations
@@ -69,7 +69,7 @@ class FunctionResource:
 
 
 def check_annotations(uri: str, annotations: Mapping[str, Any]) -> None:
-    """Raises ImproperlyConfigured for what no client could read."""
+    """Raises ImproperlyConfigured for annotations that the protocol does not allow."""
     try:
         write_annotations(**annotations, last_modified=None)
     except (TypeError, ValueError) as error:

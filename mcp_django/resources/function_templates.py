@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, Per
 from django.http import Http404
 
 from mcp_django.access.permissions import has_permission
-from mcp_django.completion import Function
+from mcp_django.completion import CompletionFunction
 from mcp_django.content import write_annotations
 from mcp_django.resources.function import check_annotations, contents
 from mcp_django.types import JSON
@@ -30,15 +30,15 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 #: Characters that an expansion always encodes (RFC 3986 §2.2).
 _RESERVED = frozenset(":/?#[]@!$&'()*+,;=")
-#: What a value never holds as it is, whatever the template.
+#: Characters that a value must encode, whatever the template.
 _ALWAYS_ENCODED = frozenset("/?#{}")
 
 
 @dataclass(frozen=True)
 class FunctionTemplate:
-    """URIs whose contents a function of the request and of their variables gives: ``f(request, id)``.
+    """A resource template. A function of the request and the variables returns the contents: ``f(request, id)``.
 
-    A value is decoded once, and never ``.``, ``..`` or empty, nor does it hold null characters; in a ``file:`` URI it
+    A value is decoded once. It is never ``.``, ``..`` or empty, and holds no null characters. In a ``file:`` URI it
     holds no slashes either. Raises ImproperlyConfigured for a template that cannot be matched, or does not fit the
     function.
     """
@@ -52,9 +52,9 @@ class FunctionTemplate:
     mime_type: str = "text/plain"
     #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
     permission: str = ""
-    #: ``audience`` and ``priority``, as clients are told them.
+    #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
-    complete: Mapping[str, Function] = field(default_factory=dict)
+    complete: Mapping[str, CompletionFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         scheme = _SCHEME.match(self.uri)
@@ -93,12 +93,12 @@ class FunctionTemplate:
 
     @cached_property
     def _literals(self) -> list[str]:
-        """What stands around the variables: one more than there are variables."""
+        """The texts around the variables: one more than there are variables."""
         return _VARIABLE.split(self.uri)[::2]
 
     @cached_property
     def _excluded(self) -> frozenset[str]:
-        """Characters that a value of this template never holds as they are, so that it can be told where it ends."""
+        """Characters that a value of this template must encode, so that its end can be found."""
         after_scheme = "".join(self._literals).partition(":")[2].removeprefix("//")
         return _ALWAYS_ENCODED | (_RESERVED & set(after_scheme))
 
@@ -122,34 +122,9 @@ class FunctionTemplate:
             return None
         return dict(zip(self.variables, values, strict=True))
 
-    def overlaps(self, other: FunctionTemplate) -> bool:
-        """Whether some URI is one of both."""
-        mine, theirs = self._tokens, other._tokens
-        seen, waiting = set(), [(0, 0)]
-        while waiting:
-            position = waiting.pop()
-            if position in seen:
-                continue
-            seen.add(position)
-            i, j = position
-            if i == len(mine) and j == len(theirs):
-                return True
-            if i < len(mine) and j < len(theirs) and _share(mine[i], self._excluded, theirs[j], other._excluded):
-                # A variable may go on, or end.
-                waiting += [
-                    (next_i, next_j)
-                    for next_i in ((i + 1,) if mine[i] else (i, i + 1))
-                    for next_j in ((j + 1,) if theirs[j] else (j, j + 1))
-                ]
-        return False
-
-    @cached_property
-    def _tokens(self) -> list[str]:
-        """The template character by character; an empty one for a variable."""
-        tokens: list[str] = []
-        for index, literal in enumerate(self._literals):
-            tokens += [*([""] if index else []), *literal]
-        return tokens
+    def has_the_uris_of(self, other: FunctionTemplate) -> bool:
+        """Whether both match the same URIs: they differ in the names of their variables alone."""
+        return self._literals == other._literals
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
@@ -165,7 +140,7 @@ class FunctionTemplate:
         return described
 
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
-        """The contents of one of its URIs; None where the function says that there are none."""
+        """The contents of one of its URIs; None if the function finds none."""
         values = self.match(uri)
         if values is None:
             return None
@@ -174,12 +149,3 @@ class FunctionTemplate:
         except (ObjectDoesNotExist, Http404, PermissionDenied):
             return None
         return None if value is None else contents(uri, self.mime_type, value)
-
-
-def _share(mine: str, my_excluded: frozenset[str], theirs: str, their_excluded: frozenset[str]) -> bool:
-    """Whether some character is of both tokens."""
-    if mine and theirs:
-        return mine == theirs
-    if mine:
-        return mine not in their_excluded
-    return not theirs or theirs not in my_excluded

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def links(rights: ModelRights) -> Iterator[Computed]:
-    """Those of the generic foreign keys that are shown."""
+    """The generic foreign keys that the principal may read."""
     for field in generic_keys(rights.model):
         if field.name in rights.shown and not rights.model_mcp.hides(field) and not _is_excluded(rights, field):
             yield Computed(field.name, field.name.replace("_", " "), partial(_uri, rights, field))
 
 
 def _is_excluded(rights: ModelRights, field: Any) -> bool:
-    """Whether one of the columns that it is made of must not be read."""
+    """Whether one of its two columns is excluded."""
     return field.ct_field in rights.excluded or field.fk_field in rights.excluded
 
 

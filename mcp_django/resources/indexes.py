@@ -74,7 +74,7 @@ def _term(model: type[models.Model], item: Any) -> Term:
 
 
 def _field(model: type[models.Model], name: Any) -> models.Field[Any, Any] | None:
-    """The column of a name; None for a path, an expression, and what is no column."""
+    """The column of a name; None for a path, an expression, or any other name."""
     if not isinstance(name, str):
         return None
     try:
@@ -103,7 +103,7 @@ def _indexes(model: type[models.Model]) -> Iterator[list[Term]]:
 
 
 def _is_whole(index: Any) -> bool:
-    """Whether it holds every row, and sorts as the database does."""
+    """Whether the index holds every row, and sorts as the database does."""
     return index.condition is None and not index.opclasses
 
 

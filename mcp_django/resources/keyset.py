@@ -18,8 +18,9 @@ from django.db import connections
 from django.db.models import Q
 
 from mcp_django.compat.connections import sorts_nulls_last
-from mcp_django.resources.filters import InvalidQuery, Order
-from mcp_django.resources.kinds import column_of
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.fields import column_of
+from mcp_django.resources.ordering import Order
 
 _SALT = "mcp_django.resources.keyset"
 
@@ -30,14 +31,14 @@ _SHORT_CHARS = 100
 
 
 def query_digest(*parts: Any) -> str:
-    """Names a query: equal queries have equal digests."""
+    """A short name of a query: equal queries have equal digests."""
     from mcp_django.protocol.jsonrpc import encode
 
     return hashlib.sha256(encode(parts)).hexdigest()[:24]
 
 
 def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str | None:
-    """The cursor of a page that ends with these values of the order; None where they are too long for one."""
+    """The cursor of a page that ends with these values of the order; None if they are too long for one."""
     plain = [_plain(value) for value in values]
     chars = sum(len(value) for value in plain if value is not None)
     if chars > MAX_CURSOR_CHARS:

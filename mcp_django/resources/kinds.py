@@ -1,4 +1,4 @@
-"""What each class of model field is outside: its JSON type, its lookups, how a value is read in and written out.
+"""The kind of each class of model field: its JSON type, its lookups, how its values are read and written.
 
 A field class that is not in ``KINDS`` is not exposed until a ModelMCP names the field: an encrypted field, say, is a
 CharField whose values come out decrypted.
@@ -7,29 +7,36 @@ CharField whose values come out decrypted.
 from __future__ import annotations
 
 import datetime
-import re
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from django import forms
-from django.core.exceptions import ValidationError
-from django.db import connections, models, router
+from django.db import models
 from django.db.models import F
 from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
 
-from mcp_django.compat.connections import integer_range
-from mcp_django.conf import get_conf
-from mcp_django.resources.patterns import read_pattern
+from mcp_django.resources.fields import column_of
+from mcp_django.resources.parsing import (
+    ValueReader,
+    read_address,
+    read_boolean,
+    read_date,
+    read_datetime,
+    read_decimal,
+    read_duration,
+    read_integer,
+    read_number,
+    read_part,
+    read_text,
+    read_time,
+    read_uuid,
+    read_year,
+    refuse,
+)
 from mcp_django.types import AnyField
-
-#: From what an agent sent to what the ORM takes. Raises ValidationError.
-Reader = Callable[[AnyField, Any], Any]
 
 #: Integers beyond this lose digits in JavaScript clients, so they are written as strings.
 MAX_SAFE_INTEGER = 2**53 - 1
@@ -44,51 +51,35 @@ _DATE_PARTS = ("year", "quarter", "month", "day", "week", "week_day", "iso_year"
 _TIME_PARTS = ("hour", "minute", "second")
 #: Lookups that take a part of the value, which is then compared.
 PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
-_REGEX = ("regex", "iregex")
-
-#: Python reads more than these as an integer: underscores, and the digits of every script.
-_INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 
 #: Deeper JSON than this is more than the encoder takes.
 MAX_JSON_DEPTH = 100
-
-#: Longer values are nothing that a person would search for, and too long for a pattern on SQLite.
-_MAX_TEXT_CHARS = 10_000
-
-_MAX_DURATION = datetime.timedelta(days=100_000_000)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """One family of fields."""
 
-    #: The word for it in describe_models.
+    #: Its name in describe_models.
     name: str
     schema: Mapping[str, Any]
-    #: The lookups that are always there; see ``lookups``.
-    plain_lookups: tuple[str, ...]
-    read: Reader
-    #: From what the ORM gives to JSON.
+    #: The lookups that a filter may use.
+    lookups: tuple[str, ...]
+    read: ValueReader
+    #: From a value of the ORM to JSON.
     write: Callable[[Any], Any]
     orderable: bool = True
     #: For lookups whose value is not of the field's own type.
-    readers: Mapping[str, Reader] = field(default_factory=dict)
+    readers: Mapping[str, ValueReader] = field(default_factory=dict)
     #: Whether rows hold a link in place of the value, which resources/read gives; none where the value is ``empty``.
     linked: bool = False
     empty: Any = None
-    #: What is asked of the database, given the path of the field.
+    #: The expression that reads the value, given the path of the field.
     select: Callable[[str], Any] = F
     #: Whether a value may be long, and is cut in a page.
     long: bool = False
     #: Types of values, that of null among them, which ``write`` leaves as they are.
     json_types: frozenset[type] = frozenset()
-
-    @property
-    def lookups(self) -> tuple[str, ...]:
-        """The lookups that a filter may use."""
-        return (
-            (*self.plain_lookups, *_REGEX) if "regex" in self.readers and _has_regex("default") else self.plain_lookups
-        )
 
     def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
         """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
@@ -97,20 +88,6 @@ class Kind:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _read_integer(field: AnyField, value: Any) -> int:
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValidationError("must be an integer")
-    if isinstance(value, str) and not _INTEGER.fullmatch(value.strip()):
-        raise ValidationError("must be an integer")
-    number = int(value)
-    low, high = integer_range(connections["default"], column_of(field).get_internal_type())
-    if (low is not None and number < low) or (high is not None and number > high) or abs(number) > 2**63 - 1:
-        raise ValidationError("is out of range")
-    return number
 
 
 def _write_integer(value: int) -> int | str:
@@ -134,64 +111,6 @@ def _write_json(value: Any, depth: int = 0) -> Any:
     return [_write_json(item, depth + 1) for item in value]
 
 
-def _read_boolean(field: AnyField, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in ("true", "false"):
-        return value.lower() == "true"
-    raise ValidationError("must be true or false")
-
-
-def _read_text(field: AnyField, value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValidationError("must be a string")
-    if "\x00" in value:
-        raise ValidationError("must not hold null characters")
-    if len(value) > _MAX_TEXT_CHARS:
-        raise ValidationError(f"must not be longer than {_MAX_TEXT_CHARS} characters")
-    return value
-
-
-def _read_number(field: AnyField, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValidationError("must be a number")
-    return float(forms.FloatField().clean(str(value)))
-
-
-def _read_decimal(field: AnyField, value: Any) -> Decimal:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValidationError("must be a number or a string of digits")
-    number: Decimal | None = forms.DecimalField().clean(str(value))
-    # Beyond these a database refuses what a Decimal can hold.
-    if number is None or abs(number.adjusted()) > 60 or len(number.as_tuple().digits) > 100:
-        raise ValidationError("is out of range")
-    return number
-
-
-def _form_reader(form_field: Callable[[], forms.Field], what: str) -> Callable[[AnyField, Any], Any]:
-    def read(field: AnyField, value: Any) -> Any:
-        if not isinstance(value, str):
-            raise ValidationError(f"must be {what}")
-        try:
-            cleaned = form_field().clean(value)
-        except (ValidationError, ValueError, OverflowError):
-            raise ValidationError(f"must be {what}") from None
-        if cleaned is None:
-            raise ValidationError(f"must be {what}")
-        return cleaned
-
-    return read
-
-
-def _read_datetime(field: AnyField, value: Any) -> datetime.datetime:
-    read = _form_reader(forms.DateTimeField, "a date and time, as 2013-01-31T08:30:00Z")
-    moment: datetime.datetime = read(field, value)
-    # An offset at the ends of the calendar cannot be turned into UTC.
-    if not 1 < moment.year < 9999:
-        raise ValidationError("is out of range")
-    return moment
-
-
 def _write_datetime(value: datetime.datetime) -> str:
     if value.tzinfo is not datetime.UTC:
         if timezone.is_naive(value):
@@ -200,98 +119,42 @@ def _write_datetime(value: datetime.datetime) -> str:
     return f"{value.isoformat().removesuffix('+00:00')}Z"
 
 
-def _read_duration(field: AnyField, value: Any) -> datetime.timedelta:
-    read = _form_reader(forms.DurationField, "a duration, as P1DT2H or 1 02:00:00")
-    duration: datetime.timedelta = read(field, value)
-    # SQLite and MariaDB keep microseconds in 64 bits, which a timedelta exceeds.
-    if abs(duration) > _MAX_DURATION:
-        raise ValidationError("is out of range")
-    return duration
-
-
-def _read_uuid(field: AnyField, value: Any) -> uuid.UUID:
-    try:
-        return uuid.UUID(value)
-    except (ValueError, AttributeError, TypeError):
-        raise ValidationError("must be a UUID") from None
-
-
-def _read_address(field: AnyField, value: Any) -> str:
-    read = _form_reader(forms.GenericIPAddressField, "an IP address")
-    address: str = read(field, value)
-    return address
-
-
-def read_part(field: AnyField, value: Any) -> int:
-    """A number that is compared with a part of a value, whatever the field is."""
-    return _read_integer(models.IntegerField(), value)
-
-
-def _read_year(field: AnyField, value: Any) -> int:
-    year = read_part(field, value)
-    # A year is asked as the moments that it lies between, in UTC.
-    if not 1 < year < 9999:
-        raise ValidationError("is out of range")
-    return year
-
-
-def _read_regex(field: AnyField, value: Any) -> str:
-    alias = router.db_for_read(field.model) if hasattr(field, "model") else "default"
-    if not _has_regex(alias):
-        raise ValidationError("regular expressions are not there for this model")
-    return read_pattern(_read_text(field, value))
-
-
-def _has_regex(alias: str) -> bool:
-    """Whether regular expressions are on. SQLite leaves them to Python, whose matching nothing can stop."""
-    return get_conf().REGEX_LOOKUPS and connections[alias].vendor != "sqlite"
-
-
-def refuse(field: AnyField, value: Any) -> Any:
-    """Of a kind that no filter compares. Raises ValidationError."""
-    raise ValidationError("cannot be compared")
-
-
-_read_date = _form_reader(forms.DateField, "a date, as 2013-01-31")
-_read_time = _form_reader(forms.TimeField, "a time, as 08:30:00")
-
-_DATE_READERS: Mapping[str, Reader] = {
-    **dict.fromkeys(_DATE_PARTS, read_part), "year": _read_year, "iso_year": _read_year,
+_DATE_READERS: Mapping[str, ValueReader] = {
+    **dict.fromkeys(_DATE_PARTS, read_part), "year": read_year, "iso_year": read_year,
 }  # fmt: skip
-_TIME_READERS: Mapping[str, Reader] = dict.fromkeys(_TIME_PARTS, read_part)
+_TIME_READERS: Mapping[str, ValueReader] = dict.fromkeys(_TIME_PARTS, read_part)
 
-INTEGER = Kind("integer", {"type": ["integer", "string"]}, _ORDERED, _read_integer, _write_integer)
+INTEGER = Kind("integer", {"type": ["integer", "string"]}, _ORDERED, read_integer, _write_integer)
 BOOLEAN = Kind(
-    "boolean", {"type": "boolean"}, _EXACT, _read_boolean, bool, json_types=frozenset({bool, type(None)}),
+    "boolean", {"type": "boolean"}, _EXACT, read_boolean, bool, json_types=frozenset({bool, type(None)}),
 )  # fmt: skip
 TEXT = Kind(
-    "text", {"type": "string"}, _TEXT, _read_text, str, readers=dict.fromkeys(_REGEX, _read_regex), long=True,
-    json_types=frozenset({str, type(None)}),
+    "text", {"type": "string"}, _TEXT, read_text, str, long=True, json_types=frozenset({str, type(None)}),
 )  # fmt: skip
 ADDRESS = Kind(
-    "ip address", {"type": "string"}, (*_EXACT, "startswith"), _read_address, str, readers={"startswith": _read_text},
+    "ip address", {"type": "string"}, (*_EXACT, "startswith"), read_address, str, readers={"startswith": read_text},
 )  # fmt: skip
 NUMBER = Kind(
-    "number", {"type": "number"}, _ORDERED, _read_number, _same, json_types=frozenset({float, type(None)}),
+    "number", {"type": "number"}, _ORDERED, read_number, _same, json_types=frozenset({float, type(None)}),
 )  # fmt: skip
-DECIMAL = Kind("decimal", {"type": "string"}, _ORDERED, _read_decimal, lambda value: format(value, "f"))
+DECIMAL = Kind("decimal", {"type": "string"}, _ORDERED, read_decimal, lambda value: format(value, "f"))
 DATE = Kind(
-    "date", {"type": "string", "format": "date"}, (*_ORDERED, *_DATE_PARTS), _read_date,
+    "date", {"type": "string", "format": "date"}, (*_ORDERED, *_DATE_PARTS), read_date,
     lambda value: value.isoformat(), readers=_DATE_READERS,
 )  # fmt: skip
 DATETIME = Kind(
     "datetime", {"type": "string", "format": "date-time"}, (*_ORDERED, "date", "time", *_DATE_PARTS, *_TIME_PARTS),
-    _read_datetime, _write_datetime,
-    readers={**_DATE_READERS, **_TIME_READERS, "date": _read_date, "time": _read_time},
+    read_datetime, _write_datetime,
+    readers={**_DATE_READERS, **_TIME_READERS, "date": read_date, "time": read_time},
 )  # fmt: skip
 TIME = Kind(
-    "time", {"type": "string", "format": "time"}, (*_ORDERED, *_TIME_PARTS), _read_time,
+    "time", {"type": "string", "format": "time"}, (*_ORDERED, *_TIME_PARTS), read_time,
     lambda value: value.isoformat(), readers=_TIME_READERS,
 )  # fmt: skip
 DURATION = Kind(
-    "duration", {"type": "string", "format": "duration"}, _ORDERED, _read_duration, duration_iso_string,
+    "duration", {"type": "string", "format": "duration"}, _ORDERED, read_duration, duration_iso_string,
 )  # fmt: skip
-UUID = Kind("uuid", {"type": "string", "format": "uuid"}, _EXACT, _read_uuid, str)
+UUID = Kind("uuid", {"type": "string", "format": "uuid"}, _EXACT, read_uuid, str)
 DATA = Kind("json", {}, ("isnull",), refuse, _write_json, orderable=False, long=True)
 #: The name of a stored file.
 FILE = Kind(
@@ -356,7 +219,7 @@ def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind
 
 @cache
 def list_of(kind: Kind) -> Kind:
-    """The kind of a list of values, which can be read only."""
+    """The kind of a list of values. No filter compares such a list."""
 
     def write(values: Any) -> list[Any]:
         return [None if value is None else kind.write(value) for value in values]
@@ -366,14 +229,3 @@ def list_of(kind: Kind) -> Kind:
         items["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema = {"type": "array", "items": items}
     return Kind(f"list of {kind.name}", schema, (), refuse, write, orderable=False, long=True)
-
-
-def column_of(field: AnyField) -> AnyField:
-    """The field that says what is in the column: the far end of a foreign key, the output of a generated field."""
-    while True:
-        if isinstance(field, models.ForeignKey):
-            field = field.target_field
-        elif isinstance(field, models.GeneratedField):
-            field = field.output_field  # type: ignore[assignment]
-        else:
-            return field

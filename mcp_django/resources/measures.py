@@ -1,7 +1,7 @@
-"""What a table of groups is made of: the parts that rows are grouped by, and the measures that are taken of a group.
+"""Columns of an aggregate: the fields and dates that rows are grouped by, and the measures of each group.
 
-Names become fields in the rights alone, so that a hidden related row is in the group of null, and counts for nothing
-where a value of it is measured.
+Only the rights turn a name into a field, so that a hidden related row is in the group of null, and no measure
+counts its values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, func
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
 from mcp_django.resources.columns import Column
-from mcp_django.resources.filters import InvalidQuery, unknown_path
+from mcp_django.resources.errors import InvalidQuery, unknown_path
+from mcp_django.resources.fields import column_of
 from mcp_django.resources.kinds import (
     BOOLEAN,
     DATE,
@@ -30,10 +31,9 @@ from mcp_django.resources.kinds import (
     TEXT,
     TIME,
     Kind,
-    column_of,
 )
 from mcp_django.resources.policy import ModelRights
-from mcp_django.suggestions import unknown_name
+from mcp_django.unknown_names import unknown_name
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)
@@ -45,8 +45,8 @@ _NUMBERS = frozenset({INTEGER, NUMBER, DECIMAL})
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What of a date or time rows are grouped by."""
+class DatePart:
+    """A part of a date or time that rows are grouped by."""
 
     #: From the expression of the value to that of its part.
     of: Callable[[Any], Any]
@@ -56,9 +56,9 @@ class Part:
     kind: Kind = INTEGER
 
 
-def _first_day(truncate: Any) -> Part:
+def _first_day(truncate: Any) -> DatePart:
     """A longer time, as the date of its first day."""
-    return Part(partial(truncate, output_field=models.DateField()), (DATE, DATETIME), DATE)
+    return DatePart(partial(truncate, output_field=models.DateField()), (DATE, DATETIME), DATE)
 
 
 def _first_day_of_week(value: Any) -> Any:
@@ -67,35 +67,35 @@ def _first_day_of_week(value: Any) -> Any:
 
 
 #: Those that are lookups too mean what they mean in a filter: all but ``trunc_hour`` are in the project's time zone.
-PARTS: Mapping[str, Part] = {
-    "year": Part(functions.ExtractYear, (DATE, DATETIME)),
-    "quarter": Part(functions.ExtractQuarter, (DATE, DATETIME)),
-    "month": Part(functions.ExtractMonth, (DATE, DATETIME)),
-    "week": Part(functions.ExtractWeek, (DATE, DATETIME)),
-    "day": Part(functions.ExtractDay, (DATE, DATETIME)),
-    "week_day": Part(functions.ExtractWeekDay, (DATE, DATETIME)),
-    "iso_year": Part(functions.ExtractIsoYear, (DATE, DATETIME)),
-    "iso_week_day": Part(functions.ExtractIsoWeekDay, (DATE, DATETIME)),
-    "hour": Part(functions.ExtractHour, (DATETIME, TIME)),
-    "minute": Part(functions.ExtractMinute, (DATETIME, TIME)),
-    "date": Part(functions.TruncDate, (DATETIME,), DATE),
+PARTS: Mapping[str, DatePart] = {
+    "year": DatePart(functions.ExtractYear, (DATE, DATETIME)),
+    "quarter": DatePart(functions.ExtractQuarter, (DATE, DATETIME)),
+    "month": DatePart(functions.ExtractMonth, (DATE, DATETIME)),
+    "week": DatePart(functions.ExtractWeek, (DATE, DATETIME)),
+    "day": DatePart(functions.ExtractDay, (DATE, DATETIME)),
+    "week_day": DatePart(functions.ExtractWeekDay, (DATE, DATETIME)),
+    "iso_year": DatePart(functions.ExtractIsoYear, (DATE, DATETIME)),
+    "iso_week_day": DatePart(functions.ExtractIsoWeekDay, (DATE, DATETIME)),
+    "hour": DatePart(functions.ExtractHour, (DATETIME, TIME)),
+    "minute": DatePart(functions.ExtractMinute, (DATETIME, TIME)),
+    "date": DatePart(functions.TruncDate, (DATETIME,), DATE),
     "trunc_year": _first_day(functions.TruncYear),
     "trunc_quarter": _first_day(functions.TruncQuarter),
     "trunc_month": _first_day(functions.TruncMonth),
-    "trunc_week": Part(_first_day_of_week, (DATE, DATETIME), DATE),
+    "trunc_week": DatePart(_first_day_of_week, (DATE, DATETIME), DATE),
     # An instant: where clocks are put back, two hours of the same name stay two.
-    "trunc_hour": Part(partial(functions.TruncHour, tzinfo=datetime.UTC), (DATETIME,), DATETIME),
+    "trunc_hour": DatePart(partial(functions.TruncHour, tzinfo=datetime.UTC), (DATETIME,), DATETIME),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A column of the table that says which group its row is."""
+class GroupColumn:
+    """A column of the table that holds the group of each row."""
 
-    #: As it was asked for: ``status``, ``carrier__name``, ``departs_at__month``.
+    #: As the agent wrote it: ``status``, ``carrier__name``, ``departs_at__month``.
     name: str
     column: Column
-    part: Part | None = None
+    part: DatePart | None = None
 
     @property
     def kind(self) -> Kind:
@@ -165,8 +165,8 @@ def _mean_kind(column: Column) -> Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """What can be computed of the values of a column. Nulls count for nothing."""
+class AggregateFunction:
+    """A function that aggregates the values of a column. Nulls are ignored."""
 
     #: From the expression of a value, and its column, to the aggregate.
     of: Callable[[Any, Column], Any]
@@ -176,8 +176,8 @@ class Function:
     nullable: bool = True
     #: Whether it computes with numbers, which keys are not.
     is_arithmetic: bool = False
-    #: Whether the answer is the value of one row.
-    tells_one_value: bool = False
+    #: Whether the result is the value of one row.
+    is_value_of_a_row: bool = False
 
     def takes(self, column: Column) -> bool:
         if self.is_arithmetic and _is_key(column):
@@ -192,16 +192,16 @@ def _is_key(column: Column) -> bool:
 _AMOUNTS = _NUMBERS | {DURATION}
 _ORDERED = _AMOUNTS | {DATE, DATETIME, TIME, TEXT}
 
-FUNCTIONS: Mapping[str, Function] = {
-    "count": Function(lambda value, column: Count(value), lambda column: INTEGER, nullable=False),
-    "count_distinct": Function(
+FUNCTIONS: Mapping[str, AggregateFunction] = {
+    "count": AggregateFunction(lambda value, column: Count(value), lambda column: INTEGER, nullable=False),
+    "count_distinct": AggregateFunction(
         lambda value, column: Count(value, distinct=True), lambda column: INTEGER, nullable=False
     ),
-    "sum": Function(_sum, _kind_of, _AMOUNTS, is_arithmetic=True),
-    "avg": Function(_avg, _mean_kind, _AMOUNTS, is_arithmetic=True),
-    "min": Function(partial(_extreme, Min), _kind_of, _ORDERED, tells_one_value=True),
-    "max": Function(partial(_extreme, Max), _kind_of, _ORDERED, tells_one_value=True),
-    "stddev": Function(
+    "sum": AggregateFunction(_sum, _kind_of, _AMOUNTS, is_arithmetic=True),
+    "avg": AggregateFunction(_avg, _mean_kind, _AMOUNTS, is_arithmetic=True),
+    "min": AggregateFunction(partial(_extreme, Min), _kind_of, _ORDERED, is_value_of_a_row=True),
+    "max": AggregateFunction(partial(_extreme, Max), _kind_of, _ORDERED, is_value_of_a_row=True),
+    "stddev": AggregateFunction(
         lambda value, column: _Deviation(value, output_field=models.FloatField()), lambda column: NUMBER, _NUMBERS,
         is_arithmetic=True,
     ),
@@ -210,11 +210,11 @@ FUNCTIONS: Mapping[str, Function] = {
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column of the table that says something of a group: how many rows it has, or what a function makes of them."""
+    """A column of the table that holds a measure of each group: the number of its rows, or an aggregate of a column."""
 
-    #: As it was asked for: ``count``, ``avg:distance``.
+    #: As the agent wrote it: ``count``, ``avg:distance``.
     name: str
-    function: Function | None = None
+    function: AggregateFunction | None = None
     column: Column | None = None
 
     @property
@@ -226,8 +226,8 @@ class Measure:
         return self.function is not None and self.function.nullable
 
     @property
-    def tells_one_value(self) -> bool:
-        return self.function is not None and self.function.tells_one_value
+    def is_value_of_a_row(self) -> bool:
+        return self.function is not None and self.function.is_value_of_a_row
 
     def expression(self, smallest: int = 1) -> Any:
         """The aggregate; null where fewer than ``smallest`` rows of the group have a value."""
@@ -240,14 +240,14 @@ class Measure:
         return Case(When(GreaterThanOrEqual(Count(value), smallest), then=computed), default=None)
 
     def read(self, lookup: str, value: Any) -> Any:
-        """What the measure is compared with, as the ORM takes it. Raises ValidationError."""
+        """The value that the measure is compared with, as the ORM takes it. Raises ValidationError."""
         if lookup == "isnull":
             return BOOLEAN.read(models.BooleanField(), value)
         field = models.BigIntegerField() if self.column is None or self.kind is INTEGER else self.column.field
         return self.kind.read(field, value)
 
 
-def group_of(rights: ModelRights, name: str) -> Group:
+def group_of(rights: ModelRights, name: str) -> GroupColumn:
     """What a name of ``group_by`` means. Raises InvalidQuery."""
     column, part = rights.column_and_lookup(name)
     if column is None:
@@ -257,17 +257,17 @@ def group_of(rights: ModelRights, name: str) -> Group:
         message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."
         raise InvalidQuery.one("group_by", f"{message} {_allowed(_groupable(rights))}", name)
     if not part:
-        return Group(name, column)
+        return GroupColumn(name, column)
     parts = [key for key, item in PARTS.items() if column.kind in item.kinds]
     if part not in parts:
         what = f"part of {column.name}"
         text = unknown_name(what, part, parts) if column.related is None else unknown_path("field", rights, name, ())
         raise InvalidQuery.one("group_by", text, name)
-    return Group(name, column, PARTS[part])
+    return GroupColumn(name, column, PARTS[part])
 
 
 def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]) -> str:
-    """Why a path is none that groups or measures are made of."""
+    """Why groups and measures cannot use a path."""
     relation = rights.relations.get(path.partition("__")[0])
     if relation is None:
         return unknown_path(what, rights, path, allowed)

@@ -1,29 +1,30 @@
 """The field policy: what of a model one principal may read, and the only place where a name becomes a field.
 
-``Rights`` is computed once per request. A model, field or row that is not in it does not exist for the principal, in
-filters, orders, searches, schemas and error texts alike.
+``Rights`` is computed once per request. A model, field or row that is not in it does not exist for the principal:
+not in filters, orders, searches or schemas, and not in error texts.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
-from django.db import models, router
-from django.db.models import Q
+from django.db import models
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.options.row_hooks import shows_every_row
+from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
+from mcp_django.resources.fields import is_parent_link, split_path
 from mcp_django.resources.kinds import DATETIME, kind_of
+from mcp_django.resources.searching import SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
@@ -32,30 +33,11 @@ if TYPE_CHECKING:
     from mcp_django.options.model_mcp import ModelMCP
     from mcp_django.sites import MCPSite
 
-logger = logging.getLogger("mcp_django")
-
 T = TypeVar("T")
-
-#: What a hook that fails counts as, where making a refusal takes longer than asking.
-_REFUSED: Any = object()
-
-
-@dataclass(frozen=True, slots=True)
-class SearchField:
-    """One place that a search looks in: a field, or one of the rows that a relation leads to."""
-
-    name: str
-    column: Column
-    lookup: str
-    relation: Relation | None = None
-
-    def condition(self, value: Any) -> Q:
-        found = self.column.condition(self.lookup, value)
-        return found if self.relation is None else self.relation.exists(found)
 
 
 class _EveryName:
-    """Holds whatever name it is asked for."""
+    """A container that holds every name."""
 
     def __contains__(self, name: object) -> bool:
         return True
@@ -72,14 +54,14 @@ class ModelRights:
 
     @cached_property
     def shown(self) -> dict[str, None]:
-        """Names of what a row shows, fields or not: as declared, less what is excluded."""
-        names = (name for name in self._ask("get_fields", ()) if isinstance(name, str))
+        """Names of the fields and computed values of a row: as declared, without those that are excluded."""
+        names = (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str))
         return dict.fromkeys(name for name in names if name not in self.excluded)
 
     @cached_property
     def excluded(self) -> Container[str]:
-        """Names that are not readable: every name, where the project fails to say which."""
-        names = self._ask("get_exclude", None)
+        """Names that are not readable: every name, if the hook of the project fails."""
+        names = self.ask_hook("get_exclude", None)
         return _EveryName() if names is None else frozenset(_spellings(self.model, names))
 
     @cached_property
@@ -114,29 +96,29 @@ class ModelRights:
         return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
     def shows(self, field: AnyField) -> bool:
-        """Whether the field is readable. Asked of a model whose own columns may depend on the answer."""
+        """Whether the field is readable. Does not use ``columns``, which may depend on the result."""
         return field.primary_key or (field.name in self.shown and self._column(field.name) is not None)
 
     def _related(self, model: Any) -> ModelRights | None:
-        """The rights on a related model. What depends on each related row cannot be said in a condition."""
+        """The rights on a related model; None if the permission is checked for each row, which no condition can do."""
         related = self.rights.of_model(model)
         return None if related is None or related.model_mcp.checks_objects else related
 
     @cached_property
     def relations(self) -> dict[str, Relation]:
-        """What leads to many rows, by the name that a filter gives it: from here, and from the other side."""
+        """Relations to many rows, by the name that a filter uses: those of this model, and those to it."""
         opts = self.model._meta
         found: dict[str, Relation] = {}
         if get_conf().MAX_RELATION_DEPTH < 1:
             return found
         for field in opts.many_to_many:
             related = self._related(field.related_model)
-            if related is not None and self.tells_of(field):
+            if related is not None and self.shows_relation(field):
                 found[field.name] = Relation(field.name, related, field, forward=True, links=self._links(field))
         for reverse in opts.related_objects:
             related = None if reverse.name in self.excluded else self._related(reverse.related_model)
-            # Nothing is told here that the other side does not tell.
-            if related is not None and related.tells_of(reverse.field):
+            # This side shows only what the other side shows.
+            if related is not None and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
         return found
@@ -145,7 +127,7 @@ class ModelRights:
         """The rights on the model between that a many-to-many field goes through."""
         return self._related(field.remote_field.through)
 
-    def _tells_of_links(self, field: Any) -> bool:
+    def _shows_links(self, field: Any) -> bool:
         """Whether the rows between of a many-to-many field may be read, if they are rows of a model that is exposed."""
         through = field.remote_field.through
         if self.rights.label_of(through) not in self.rights.site.models:
@@ -155,19 +137,19 @@ class ModelRights:
             name in links.columns for name in (field.m2m_field_name(), field.m2m_reverse_field_name())
         )
 
-    def tells_of(self, field: Any) -> bool:
+    def shows_relation(self, field: Any) -> bool:
         """Whether the field, which points to another model, may be read here."""
         if field.many_to_many:
-            return field.name in self.shown and not self.model_mcp.hides(field) and self._tells_of_links(field)
-        return field.name in self.columns and not _is_parent_link(field)
+            return field.name in self.shown and not self.model_mcp.hides(field) and self._shows_links(field)
+        return field.name in self.columns and not is_parent_link(field)
 
     @cached_property
     def computed(self) -> dict[str, Computed]:
-        """What is shown of a row and is no column of it."""
+        """Values that a row shows and that are no columns of it."""
         from mcp_django.resources.generic import links
 
         found = {link.name: link for link in links(self)}
-        for name, title, value_of, order in self._ask("get_computed", ()):
+        for name, title, value_of, order in self.ask_hook("get_computed", ()):
             if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
                 continue
             bare = order.removeprefix("-") if isinstance(order, str) else ""
@@ -201,20 +183,20 @@ class ModelRights:
 
     @cached_property
     def serializer_class(self) -> Any:
-        """The serializer that says what a record looks like; None: it is read by its values."""
-        return self._ask("get_serializer_class", None)
+        """The serializer that writes a record; None: its values are written as they are."""
+        return self.ask_hook("get_serializer_class", None)
 
     @cached_property
     def last_modified_field(self) -> str | None:
-        """The field that says when a row was changed, if the principal may read it."""
-        name = self._ask("get_last_modified_field", None)
+        """The field with the time of a row's last change, if the principal may read it."""
+        name = self.ask_hook("get_last_modified_field", None)
         column = self.columns.get(name) if isinstance(name, str) else None
         return None if column is None or column.kind is not DATETIME else column.name
 
     @property
     def annotations(self) -> Mapping[str, Any]:
         """For whom the model's resources are, and how important, as declared."""
-        return dict(self._ask("get_annotations", {}))
+        return dict(self.ask_hook("get_annotations", {}))
 
     @property
     def primary_key(self) -> Column:
@@ -222,27 +204,27 @@ class ModelRights:
 
     @cached_property
     def has_readable_key(self) -> bool:
-        """Whether the primary key may be read: without it no row could be named, so that the model is not there."""
+        """Whether the primary key may be read: without it no row could be named, and the model is hidden."""
         return self._column(self.model._meta.pk.name) is not None
 
     @property
     def ordering(self) -> Sequence[Any]:
         """The order of rows where the agent names none, as declared."""
-        return list(self._ask("get_ordering", ()))
+        return list(self.ask_hook("get_ordering", ()))
 
     @property
     def description(self) -> str:
-        return str(self._ask("get_description", ""))
+        return str(self.ask_hook("get_description", ""))
 
-    def _ask(self, hook: str, default: Any) -> Any:
-        """What a ``get_…`` of the ModelMCP says; ``default`` where it fails."""
-        return ask(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
+    def ask_hook(self, hook: str, default: Any) -> Any:
+        """The result of a ``get_…`` of the ModelMCP; ``default`` if it fails."""
+        return call_hook(lambda: getattr(self.model_mcp, hook)(self.rights.request), default, self.model_mcp, hook)
 
     @cached_property
     def filter_names(self) -> frozenset[str] | None:
-        """Fields and paths that a filter may name, where the project says which."""
+        """Fields and paths that a filter may name, if the project restricts them."""
         nothing: list[str] = []
-        names = self._ask("get_filter_fields", nothing)
+        names = self.ask_hook("get_filter_fields", nothing)
         return None if names is None else frozenset(names)
 
     @cached_property
@@ -256,23 +238,8 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (self._search_field(declared) for declared in self._ask("get_search_fields", ()))
+        found = (search_field(self, declared) for declared in self.ask_hook("get_search_fields", ()))
         return [field for field in found if field is not None]
-
-    def _search_field(self, declared: str) -> SearchField | None:
-        lookup = {"^": "istartswith", "=": "iexact", "@": "search"}.get(declared[:1], "icontains")
-        path = declared.lstrip("^=@")
-        head, _, rest = path.partition("__")
-        relation = self.relations.get(head)
-        column, explicit = (
-            self.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
-        )
-        if column is None or column.related is not None or lookup == "search":
-            return None
-        if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
-            return None
-        name = path.removesuffix(f"__{explicit}") if explicit else path
-        return SearchField(name, column, explicit or lookup, relation)
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
         """The column of a path, and the lookup that it may end in."""
@@ -284,7 +251,7 @@ class ModelRights:
 
     @cached_property
     def orderable(self) -> dict[str, Column]:
-        """Own columns that rows may be ordered by: not those whose order would tell of hidden rows."""
+        """Own columns that rows may be ordered by: not those whose order would reveal hidden rows."""
         return {name: column for name, column in self.columns.items() if column.can_order}
 
     def rows(self) -> models.QuerySet[Any]:
@@ -300,41 +267,11 @@ class ModelRights:
 
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
-        queryset = self._declared_queryset().filter(pk__in=keys).order_by()
-        admin = self.model_mcp.model_admin
-        if admin is not None and admin.list_select_related:
-            related = admin.list_select_related
-            return queryset.select_related(*(() if related is True else related))  # type: ignore[misc]
-        return queryset
+        return visible_rows.instances(self, keys)
 
     @cached_property
     def _queryset(self) -> models.QuerySet[Any]:
-        queryset = self._declared_queryset()
-        key = self.model._meta.pk
-        if isinstance(key, models.ForeignKey) and not _is_parent_link(key):
-            owner = self.rights.of_model(key.related_model)
-            if owner is not None and owner.scoped:
-                queryset = queryset.filter(pk__in=owner.rows().values(key.target_field.name))
-        return queryset
-
-    def _declared_queryset(self) -> models.QuerySet[Any]:
-        queryset: models.QuerySet[Any] = self._ask("get_queryset", _REFUSED)
-        if queryset is _REFUSED:
-            return self.model._default_manager.none()
-        if queries.is_sliced_or_combined(queryset):
-            logger.error(
-                "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",
-                self.model_mcp,
-            )
-            return self.model._default_manager.none()
-        if self.rights.from_primary and not queries.names_database(queryset):
-            queryset = queryset.using(router.db_for_write(self.model))
-        if queries.picks_rows(queryset):
-            # Its own order says which row of each group it is.
-            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
-        if queries.may_double_rows(queryset):
-            return self.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
-        return queryset
+        return visible_rows.rows(self)
 
     @cached_property
     def scoped(self) -> bool:
@@ -350,7 +287,7 @@ class Rights:
     def __init__(self, site: MCPSite, request: MCPRequest, *, from_primary: bool = False) -> None:
         self.site = site
         self.request = request
-        #: Whether rows are read from the database that they are written to, unless the project says from which.
+        #: Whether rows are read from the database that they are written to, unless the project names another one.
         self.from_primary = from_primary
         self._models: dict[str, ModelRights | None] = {}
 
@@ -398,14 +335,8 @@ def _column_of(field: AnyField, named: bool) -> Column | None:
     return None if kind is None else Column(field.name, field, kind)
 
 
-def split_path(path: str) -> tuple[str, str]:
-    """The first name of a path, and the rest. What ends in ``__`` has no rest, and is the name of nothing."""
-    head, _, rest = path.partition("__")
-    return (head, rest) if rest else (path, "")
-
-
 def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]:
-    """The names, and what else the same fields are called: ``origin_id`` beside ``origin``, ``flight_set``."""
+    """The names, and the other names of the same fields: ``origin_id`` beside ``origin``, ``flight_set``."""
     named = frozenset(names)
     yield from named
     for field in model._meta.get_fields() if named else ():
@@ -415,8 +346,3 @@ def _spellings(model: type[models.Model], names: Iterable[str]) -> Iterator[str]
             called = {field.name, getattr(field, "attname", field.name)}
         if called & named:
             yield from called
-
-
-def _is_parent_link(field: models.ForeignKey[Any, Any]) -> bool:
-    """Whether the relation leads from a child of multi-table inheritance to the rest of the same row."""
-    return bool(getattr(field.remote_field, "parent_link", False))

@@ -11,12 +11,12 @@ from django.core.exceptions import ValidationError
 from django.core.validators import DecimalValidator
 from django.db import models
 
-from mcp_django.conf import get_conf
 from mcp_django.resources import kinds
-from mcp_django.resources.kinds import Kind, Reader, list_of, read_part
+from mcp_django.resources.kinds import Kind, list_of
+from mcp_django.resources.parsing import MAX_LIST_VALUES, ValueReader, check_length, read_part
 from mcp_django.types import AnyField
 
-#: Which ends of a range belong to it, as PostgreSQL writes it.
+#: The brackets of a range, which say whether its ends belong to it.
 _BOUNDS = ("[)", "[]", "()", "(]")
 
 #: The kinds whose values an array may be searched for.
@@ -46,7 +46,7 @@ def _array_of(base: Kind) -> Kind:
         base_field = field.base_field  # type: ignore[attr-defined]
         return [_fitting(base_field, base.read(base_field, value)) for value in _as_list(values)]
 
-    readers: Mapping[str, Reader] = {"len": read_part}
+    readers: Mapping[str, ValueReader] = {"len": read_part}
     return Kind(listed.name, listed.schema, lookups, read, listed.write, orderable=False, readers=readers, long=True)
 
 
@@ -60,14 +60,12 @@ def _fitting(field: AnyField, value: Any) -> Any:
 
 
 def _as_list(values: Any) -> list[Any]:
-    """A list that an agent sent; of a text, as a query of a URI holds it, what stands between the commas."""
+    """A list of an agent; a text, as in the query of a URI, is split at its commas."""
     if isinstance(values, str):
         values = values.split(",")
     if not isinstance(values, list):
         raise ValidationError("must be a list")
-    limit = get_conf().MAX_IN_VALUES
-    if len(values) > limit:
-        raise ValidationError(f"at most {limit} values (MAX_IN_VALUES)")
+    check_length(values)
     return values
 
 
@@ -107,14 +105,14 @@ def _range_of(base: Kind) -> Kind:
         return {"lower": lower, "upper": upper, "bounds": bounds}
 
     lookups = ("exact", "contains", "contained_by", "overlap", "fully_lt", "fully_gt", "isnull")
-    readers: Mapping[str, Reader] = {"contains": read_range_or_value}
+    readers: Mapping[str, ValueReader] = {"contains": read_range_or_value}
     return Kind(
         f"{base.name} range", {"type": "object"}, lookups, read, write, orderable=False, readers=readers
     )  # fmt: skip
 
 
 def _read_pairs(field: AnyField, value: Any) -> dict[str, str]:
-    if not isinstance(value, dict) or len(value) > get_conf().MAX_IN_VALUES:
+    if not isinstance(value, dict) or len(value) > MAX_LIST_VALUES:
         raise ValidationError('must be an object of strings, as {"color": "red"}')
     return {kinds.TEXT.read(field, key): kinds.TEXT.read(field, item) for key, item in value.items()}
 

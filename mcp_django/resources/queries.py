@@ -1,7 +1,7 @@
-"""What the query of a URI asks: for a page of rows, or for a table of groups; and the answer, as JSON.
+"""Queries in URIs: for a page of rows, or for a table of groups; and their results as JSON.
 
-A parameter is a condition, unless it is one of ours. A field named as one of these is compared by ``limit__exact``.
-What needs more than names and texts (``any``, ``not``, a filter of related rows) is left to the tools.
+A parameter is a condition, unless it is one of ours. A field whose name is one of ours is compared by ``limit__exact``.
+Only the tools take conditions that need more than names and texts (``any``, ``not``, a filter of related rows).
 """
 
 from __future__ import annotations
@@ -13,39 +13,40 @@ from django.db import models
 
 from mcp_django.exceptions import FieldError
 from mcp_django.resources import aggregates, rows, templates, uris
-from mcp_django.resources.filters import InvalidQuery
-from mcp_django.resources.policy import ModelRights, split_path
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.fields import split_path
+from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 
 Parameters = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a query gives now."""
+class QueryResult:
+    """The result of a query."""
 
     #: ``{"model": .., "columns": [..], "rows": [[..]], "total"?: ..}``.
     values: JSON
-    #: What was cut and how to get the rest, in words.
+    #: Sentences that say what was cut and how to get the rest.
     notes: list[str]
     #: Where the next page begins, if there is one.
     next_cursor: str | None = None
 
 
-def answer(model: ModelRights, target: uris.Target) -> Answer:
-    """The answer to the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
+def answer(model: ModelRights, target: uris.Target) -> QueryResult:
+    """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
     if target.kind == "aggregate":
         table = aggregates.aggregate(model, aggregate_query(target.query))
-        return Answer({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
+        return QueryResult({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
     page = rows.find(model, record_query(target.query))
     values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
     if page.total is not None:
         values["total"] = page.total
-    return Answer(values, page.notes, page.next_cursor)
+    return QueryResult(values, page.notes, page.next_cursor)
 
 
 def record_query(query: Parameters) -> rows.RecordQuery:
-    """What a collection is asked by the query of its URI: all of its conditions must hold. Raises InvalidQuery."""
+    """The query of a collection's URI, of which all conditions must hold. Raises InvalidQuery."""
     values = _values(query)
     total = values.pop("total", "false")
     if total not in ("true", "false"):
@@ -97,20 +98,20 @@ def in_query(error: InvalidQuery) -> list[FieldError]:
 
 
 def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
-    """The other models whose rows a query looks at by name, by the parameters that lead there.
+    """The other models whose rows a query reads, by the parameters that name them.
 
-    Raises InvalidQuery where the query cannot be asked; asks nothing of the database.
+    Raises InvalidQuery for a query that is not allowed. Does not use the database.
     """
     if target.kind == "aggregate":
-        asked = aggregate_query(target.query)
-        aggregates.check(model, asked)
+        query = aggregate_query(target.query)
+        aggregates.check(model, query)
         paths = {
-            "group_by": list(asked.group_by),
-            "measures": [name.partition(":")[2] for name in asked.measures],
-            "having": [name.partition(":")[2] for name in asked.having],
-            "order_by": [name.rpartition(":")[2] for name in asked.order_by],
+            "group_by": list(query.group_by),
+            "measures": [name.partition(":")[2] for name in query.measures],
+            "having": [name.partition(":")[2] for name in query.having],
+            "order_by": [name.rpartition(":")[2] for name in query.order_by],
         }
-        search, conditions = asked.search, asked.filter
+        search, conditions = query.search, query.filter
     else:
         found = record_query(target.query)
         rows.check(model, found)
@@ -145,14 +146,14 @@ def _steps(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
 
 
 def _values(query: Parameters) -> dict[str, str]:
-    """The parameters by name, each of which may stand once."""
+    """The parameters by name. None may occur twice."""
     values: dict[str, str] = {}
     for name, value in query:
         if name in values:
-            raise InvalidQuery.one(name, "stands twice in the query; for several values there is __in.", value)
+            raise InvalidQuery.one(name, "occurs twice in the query; for several values there is __in.", value)
         values[name] = value
     if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
-        message = "cannot be said in a URI: find_records takes it in its filter."
+        message = "cannot be written in a URI: find_records takes it in its filter."
         raise InvalidQuery.one(grouped[0], message, values[grouped[0]])
     return values
 

@@ -13,20 +13,26 @@ from django.db import models
 from mcp_django.compat.selecting import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.hooks import ask
-from mcp_django.resources import filters, keyset
-from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.hooks import call_hook
+from mcp_django.resources import keyset, ordering, selection
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.searching import search_condition
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
-#: Batches of rows that are looked at for one page, where permission is asked of each row.
+#: Rows of a page where the agent names no limit: they fit into a model's attention.
+DEFAULT_ROWS = 20
+#: Rows that ``total`` counts at most: counting more may take seconds.
+MAX_TOTAL = 100_000
+#: The number of batches of rows that are checked for one page, where the permission is checked for each row.
 _MAX_LOOKS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What an agent asks of one model."""
+    """A query of an agent for rows of one model."""
 
     filter: JSON = field(default_factory=dict)
     search: str = ""
@@ -44,7 +50,7 @@ class Page:
     next_cursor: str | None
     #: What was cut and how to get the rest, in words.
     notes: list[str]
-    #: Rows of all pages, where that was asked for and could be counted.
+    #: The number of rows of all pages, if the query wants it and it could be counted.
     total: int | None = None
 
 
@@ -56,13 +62,13 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """A query that can be asked: what it reads, in which order, from which rows, after which one."""
+class _RecordPlan:
+    """A checked query: the values it reads, their order, the rows, and the row that it starts after."""
 
     outputs: list[Output]
     #: What is read of a row: a value for each output, then those of the order that are not among them.
     names: list[str]
-    orders: list[filters.Order]
+    orders: list[ordering.Order]
     #: The rows that meet the conditions, in no order.
     matching: models.QuerySet[Any]
     queryset: models.QuerySet[Any]
@@ -76,7 +82,7 @@ class _Plan:
 
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
-    """Raises InvalidQuery where the query cannot be asked; asks nothing of the database."""
+    """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
     _plan(rights, query)
 
 
@@ -84,7 +90,7 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
     plan = _plan(rights, query)
-    limit = min(query.limit or conf.DEFAULT_ROWS, conf.MAX_ROWS)
+    limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
     notes: list[str] = []
     raw = _with_related(rights, plan.outputs, found, notes)
@@ -105,36 +111,35 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
         if cursor is None:
             notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
     elif more:
-        notes.append("None of the rows that were looked at may be shown. Narrow the filter to look at others.")
+        notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
     total = _count(rights, plan, notes) if query.total else None
     return Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
 
 
-def _count(rights: ModelRights, plan: _Plan, notes: list[str]) -> int | None:
+def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | None:
     """Rows of all pages. None, and a note, where that would cost too much or cannot be known."""
-    limit = get_conf().MAX_TOTAL
     if rights.model_mcp.checks_objects:
-        notes.append("There is no total: the permission is asked of each row.")
+        notes.append("There is no total: the permission is checked for each row.")
         return None
     try:
         with reading.bounded(plan.matching.db):
-            total = plan.matching.values("pk")[: limit + 1].count()
+            total = plan.matching.values("pk")[: MAX_TOTAL + 1].count()
     except reading.TooSlow:
         notes.append("There is no total: counting takes too long (STATEMENT_SECONDS). Narrow the filter.")
         return None
-    if total > limit:
-        notes.append(f"There is no total: more than {limit} rows (MAX_TOTAL).")
+    if total > MAX_TOTAL:
+        notes.append(f"There is no total: more than {MAX_TOTAL} rows.")
         return None
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
-    orders = filters.order(rights, query.order_by)
+def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
+    orders = ordering.order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
-        queryset = queryset.filter(filters.filter_condition(rights, query.filter))
+        queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(filters.search(rights, query.search))
+        queryset = queryset.filter(search_condition(rights, query.search))
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
@@ -142,11 +147,11 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _Plan:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    outputs = filters.outputs(rights, query.fields)
-    return _Plan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
+    outputs = selection.outputs(rights, query.fields)
+    return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 
-def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[Sequence[Any]], bool]:
+def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
     """At most ``limit`` rows that the principal may see, and whether there are more to look at.
 
     Where the permission depends on the row, rows are looked at until there are enough, or too many were looked at.
@@ -165,12 +170,12 @@ def _fetch_visible(rights: ModelRights, plan: _Plan, limit: int) -> tuple[list[S
             return kept[:limit], True
         if len(batch) < size:
             return kept, False
-        # The rest of a short page is looked for as far as that of a long one: where it ends tells of hidden rows.
+        # A short page is searched as far as a long one, since the place where the search ends would reveal hidden rows.
         after, size = plan.place_of(batch[-1]), get_conf().MAX_ROWS + 1
     return kept[:limit], True
 
 
-def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
+def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
         return reading.fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
@@ -183,7 +188,7 @@ def _fetch(plan: _Plan, after: Sequence[Any] | None, count: int) -> list[Sequenc
     return rows
 
 
-def _names(outputs: Sequence[Output], orders: Sequence[filters.Order] = ()) -> list[str]:
+def _names(outputs: Sequence[Output], orders: Sequence[ordering.Order] = ()) -> list[str]:
     """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
     names = []
     for index, output in enumerate(outputs):
@@ -208,7 +213,7 @@ def _values(queryset: models.QuerySet[Any], outputs: Sequence[Output], names: Se
 def _with_related(
     rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], notes: list[str]
 ) -> Sequence[Sequence[Any]]:
-    """The rows with what one query cannot read: lists of related rows, and what is computed of an instance."""
+    """The rows with the values that one query cannot read: lists of related rows, and computed values."""
     lists = {index: output for index, output in enumerate(outputs) if isinstance(output, RelatedList)}
     computed = {index: output for index, output in enumerate(outputs) if isinstance(output, Computed)}
     if not lists and not computed:
@@ -222,8 +227,8 @@ def _with_related(
 
 
 def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
-    """A query for each row: each is answered by an index, whatever the number of related rows is."""
-    relation, limit, cut = output.relation, get_conf().MAX_RELATED, False
+    """A query for each row: an index answers each, whatever the number of related rows is."""
+    relation, limit, cut = output.relation, MAX_RELATED, False
     columns = [output.column]
     owners = {row[0]: row[0] for row in rows}
     if relation.owner_attname != rights.primary_key.attname:
@@ -237,7 +242,7 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
         cut = cut or len(found) > limit
     if cut:
         label = relation.related.label
-        notes.append(f"{output.name} lists at most {limit} rows (MAX_RELATED). Ask {label} itself for the others.")
+        notes.append(f"{output.name} lists at most {limit} rows. Ask {label} itself for the others.")
 
 
 def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:
@@ -246,7 +251,7 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
         instance = instances.get(row[0])
         for index, output in computed.items():
             read = partial(output.read, instance)
-            row[index] = None if instance is None else ask(read, None, f"{rights.label}.{output.name}")
+            row[index] = None if instance is None else call_hook(read, None, f"{rights.label}.{output.name}")
 
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
@@ -263,7 +268,7 @@ def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | N
 
 
 def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
-    outputs = filters.outputs(rights, fields)
+    outputs = selection.outputs(rights, fields)
 
     def read(queryset: models.QuerySet[Any]) -> Record | None:
         found = reading.fetch(_values(queryset, outputs, _names(outputs))[:1])
@@ -274,7 +279,7 @@ def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Q
         # Every value whole, unless one alone is more than a message may carry.
         limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
         [values], cut = write_rows(rights, outputs, raw, limit)
-        notes += _told(cut, limit)
+        notes += _cut_note(cut, limit)
         return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
 
     return read
@@ -286,11 +291,11 @@ def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.
     for instance in reading.fetch(queryset[:1]):
         record = serializers.RecordSerializer(rights, instance)
         values = record.values(instance, fields)
-        return Record(values, [*record.notes, *_told(*cut_record(values))])
+        return Record(values, [*record.notes, *_cut_note(*cut_record(values))])
     return None
 
 
-def _told(cut: Sequence[str], limit: int) -> list[str]:
+def _cut_note(cut: Sequence[str], limit: int) -> list[str]:
     what = f"Values of {', '.join(cut)} ending in …"
     return [f"{what} were cut at {limit} characters: no message may carry more."] if cut else []
 
@@ -309,13 +314,15 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {str(obj.pk) for obj in reading.fetch(queryset) if ask(partial(may_view, request, obj), False, name)}
+        return {
+            str(obj.pk) for obj in reading.fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)
+        }
     return {str(key) for key in reading.fetch(queryset.values_list("pk", flat=True))}
 
 
 def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
     obj = next(iter(reading.fetch(queryset[:1])), None)
     model_mcp = rights.model_mcp
-    return obj is not None and ask(
+    return obj is not None and call_hook(
         lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
     )

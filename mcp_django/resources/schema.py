@@ -1,4 +1,4 @@
-"""What a model is, in words and in JSON Schema, as far as the principal may know."""
+"""Descriptions of models, in words and in JSON Schema, with no more than the principal may know."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.functional import Promise
 
-from mcp_django.hooks import ask
+from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column, Computed
@@ -16,7 +16,7 @@ from mcp_django.types import JSON
 
 
 def describe_model(rights: ModelRights) -> JSON:
-    """A model for describe_models: what may be read, filtered, ordered and searched of it."""
+    """A model for describe_models: its fields, and those that filters, orders and searches may use."""
     opts = rights.model._meta
     described: JSON = {
         "model": rights.label,
@@ -50,12 +50,12 @@ def describe_model(rights: ModelRights) -> JSON:
 
 
 def _computed(computed: Computed) -> JSON:
-    """What is computed of a row: it may be read, and ordered by where it says how."""
+    """A computed value: it can be read, and used in an order if it names a field for that."""
     return {"title": computed.title, **({"order_by": computed.order.name} if computed.order is not None else {})}
 
 
 def describe_column(rights: ModelRights, column: Column) -> JSON:
-    """A field for describe_models: its type, what it points to and its choices."""
+    """A field for describe_models: its type, the model that it points to and its choices."""
     field = column.field
     described: JSON = {"type": column.kind.name}
     if field.primary_key:
@@ -77,18 +77,18 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
 
 
 def choices_of(column: Column) -> dict[str, str]:
-    """The stored value of each choice, and what people read."""
+    """The label of each choice, by its stored value."""
     return {str(value): str(label) for value, label in column.field.flatchoices or ()}
 
 
 def record_fields(rights: ModelRights) -> list[str]:
-    """Names of what a record holds, where a serializer says it. None of one that fails, which is logged."""
+    """Names of the fields of a record that a serializer writes. If the serializer fails, which is logged: none."""
     cls = rights.serializer_class
     if cls is None:
         return []
     nothing: JSON = {}
     name = getattr(cls, "__name__", repr(cls))
-    schema = ask(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
+    schema = call_hook(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
     return list(schema.get("properties", ()))
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of a record that a DRF serializer says, as far as its fields tell."""
+"""The JSON Schema of a record that a DRF serializer writes, as far as its fields show it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _of_class(field: Any, lead: Lead) -> JSON:
 
 
 def hinted(function: Any) -> JSON:
-    """The schema of what a function returns by its annotation; one that allows everything where it says nothing."""
+    """The schema of a function's return annotation; without a usable one, a schema that allows everything."""
     try:
         schema = flat(TypeAdapter(get_type_hints(function).get("return", Any)).json_schema(mode="serialization"))
     except Exception:  # noqa: BLE001 - an annotation may be anything, and need be no type that JSON has
@@ -152,7 +152,7 @@ def _uuid(field: Any, lead: Lead) -> JSON:
 
 
 def _moment(kind: kinds.Kind, setting: str) -> Callable[[Any, Lead], JSON]:
-    """A date or a time, in the form of ISO 8601 unless the project says another one."""
+    """The schema of a date or a time: of ISO 8601, unless the project sets another format."""
 
     def schema(field: Any, lead: Lead) -> JSON:
         given = getattr(field, "format", getattr(api_settings, setting))

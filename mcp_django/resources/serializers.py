@@ -1,44 +1,37 @@
-"""Records as a DRF serializer of the project's says them, within the field policy.
+"""Records that a DRF serializer of the project writes, within the field policy.
 
-The serializer says what a record looks like, and never widens what may be read. Whatever it reads by the ``source`` of
-a field goes through the rights, step by step: a field of a model that the principal may not read is taken out of the
-serializer, and a related row that the principal may not see reads as null. What the project's own code makes of a row
-(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is its own word, as a computed
-column is.
+The serializer shapes a record, and never shows more than the rights allow. It reads the ``source`` of each field
+through the rights, step by step: a field of a model that the principal may not read is taken out of the serializer, and
+a related row that the principal may not see reads as null. What the project's own code makes of a row
+(``SerializerMethodField``, an overridden ``to_representation``, a property of the model) is shown as it is, like a
+computed column.
 """
 
 from __future__ import annotations
 
-import base64
-import dataclasses
-import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from enum import Enum
 from functools import partial
 from itertools import islice
 from typing import Any, TypeGuard
 
 from django.db import models
 from django.db.models import Manager, Q, QuerySet
-from pydantic import BaseModel
-from pydantic_core import to_jsonable_python
 from rest_framework import fields as drf
 from rest_framework import relations, serializers
 from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
-from mcp_django.conf import get_conf
 from mcp_django.db import reading
-from mcp_django.resources import kinds, rows, uris
-from mcp_django.resources.columns import Column, Relation
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources import rows, uris
+from mcp_django.resources.columns import MAX_RELATED, Column, Relation
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.serializer_values import write_value
 from mcp_django.resources.sources import Lead, follow
 from mcp_django.secrets import is_secret_name
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]
@@ -52,15 +45,6 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
-
-_KINDS: Mapping[type, kinds.Kind] = {
-    int: kinds.INTEGER,
-    Decimal: kinds.DECIMAL,
-    datetime.datetime: kinds.DATETIME,
-    datetime.date: kinds.DATE,
-    datetime.time: kinds.TIME,
-    datetime.timedelta: kinds.DURATION,
-}
 
 
 class RecordSerializer:
@@ -94,7 +78,7 @@ class RecordSerializer:
         given = self.serializer.to_representation(instance)
         if not isinstance(given, Mapping):
             raise TypeError(f"{type(self.serializer).__name__} gives {type(given).__name__}, and a record is an object")
-        return {str(name): write(value) for name, value in given.items() if not fields or name in fields}
+        return {str(name): write_value(value) for name, value in given.items() if not fields or name in fields}
 
     # What is left of a serializer.
 
@@ -176,7 +160,7 @@ class RecordSerializer:
                     return None
             attribute = name
             if lead is not None and name == names[-1] and _wants_key(field) and _is_by_key(lead.column):
-                # The key tells all that is wanted, so that its row need not be read.
+                # The key is enough, so that its row need not be read.
                 attribute, lead = lead.column.attname, Lead(column=lead.column, is_key=True)
             row, value = value, drf.get_attribute(value, [attribute])
             if lead is not None and lead.relation is not None:
@@ -210,7 +194,7 @@ class RecordSerializer:
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
         if rights is None:
             return []
-        looks = (get_conf().MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
+        looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
         if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
@@ -221,8 +205,8 @@ class RecordSerializer:
         return self._listed(first if isinstance(first, list) else reading.fetch(first), field)
 
     def _listed(self, items: Iterable[Any], field: Field) -> list[Any]:
-        limit, found = get_conf().MAX_RELATED, list(items)
-        note = f"{field.field_name} lists at most {limit} rows (MAX_RELATED)."
+        limit, found = MAX_RELATED, list(items)
+        note = f"{field.field_name} lists at most {limit} rows."
         if len(found) > limit and note not in self.notes:
             self.notes.append(note)
         return found[:limit]
@@ -247,12 +231,12 @@ class RecordSerializer:
 
 
 def is_own(item: Any, method: str) -> bool:
-    """Whether the project, and not DRF, says what the method of a field or serializer does."""
+    """Whether the project, and not DRF, defines the method of a field or serializer."""
     return not getattr(type(item), method).__module__.startswith("rest_framework.")
 
 
 def innermost(field: Field) -> Any:
-    """What says how one value is written, of a field that is a list of lists, say."""
+    """The field that writes a single value: of a list of lists, for example, the field of its items."""
     while (child := getattr(field, "child", None) or getattr(field, "child_relation", None)) is not None:
         field = child
     return field
@@ -263,7 +247,7 @@ def _begun(value: Any) -> Any:
     if not isinstance(value, Iterable):
         return value
     rest = iter(value)
-    items = list(islice(rest, (get_conf().MAX_RELATED + 1) * _MAX_LOOKS))
+    items = list(islice(rest, (MAX_RELATED + 1) * _MAX_LOOKS))
     return items if any(isinstance(item, models.Model) for item in items) else [*items, *rest]
 
 
@@ -324,34 +308,10 @@ def _without(names: set[str], given: Callable[[Any], Any], instance: Any) -> Any
 
 
 def _write_as_ours(field: Field) -> None:
-    """Let the field give values that DRF would write in a way of its own, unless the project says in which."""
+    """Make the field write dates and durations as rows do, unless the project sets a format."""
     if isinstance(field, drf.DateTimeField):
         given = getattr(field, "format", api_settings.DATETIME_FORMAT)
         if isinstance(given, str) and given.lower() == _ISO_8601:
             field.format = None
     elif isinstance(field, drf.DurationField) and not hasattr(field, "format"):
         field.format = None
-
-
-def write(value: Any, depth: int = 0) -> Any:
-    """A value of a serializer as JSON: exact, and as the values of rows are written."""
-    if value is None or isinstance(value, bool | float):
-        return value
-    if isinstance(value, Enum):
-        return write(value.value, depth)
-    if isinstance(value, str):
-        return str(value)
-    for cls in type(value).__mro__:
-        if cls in _KINDS:
-            return _KINDS[cls].write(value)
-    if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode()
-    if isinstance(value, BaseModel) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
-        value = to_jsonable_python(value, fallback=str)
-    if not isinstance(value, Mapping | list | tuple | set | frozenset):
-        return str(value)
-    if depth >= kinds.MAX_JSON_DEPTH:
-        return f"… (deeper than {kinds.MAX_JSON_DEPTH} levels)"
-    if isinstance(value, Mapping):
-        return {str(name): write(item, depth + 1) for name, item in value.items()}
-    return [write(item, depth + 1) for item in value]

@@ -28,19 +28,19 @@ class Lead:
     #: The column holds a key, and it is the key that is read.
     is_key: bool = False
     many: bool = False
-    #: Of many rows: by which relation.
+    #: The relation, if it leads to many rows.
     relation: Relation | None = None
     nullable: bool = False
-    #: Whether every step is one that the models declare. What a property or an annotation gives, nobody knows before.
+    #: Whether the models declare every step. Nobody can know before what a property or an annotation gives.
     known: bool = True
 
 
 def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
-    """Where attributes lead from a row; None where one of them is a field that the principal may not read."""
+    """Where attributes lead from a row; None if the principal may not read one of them."""
     lead = Lead(rights, known=rights is not None)
     for name in names:
         if lead.many:
-            return None  # As ``flights.count`` does, it would tell of hidden rows.
+            return None  # An attribute of many rows, as ``flights.count``, would reveal hidden rows.
         found = Lead(known=False, nullable=True) if lead.rights is None else _step(lead.rights, name)
         if found is None:
             return None
@@ -66,7 +66,7 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
 
 
 def _field_behind(model: type[models.Model], name: str) -> Any:
-    """The field that an attribute of a row reads, a relation from the other side too; None for what is no field."""
+    """The field that an attribute of a row reads, also a reverse relation; None if it is no field."""
     if name == "pk":
         return model._meta.pk
     for candidate in (name, *_DISPLAY.findall(name)):
@@ -84,7 +84,7 @@ def _reverse(model: type[models.Model]) -> list[Any]:
 
 
 def _relation(rights: ModelRights, name: str) -> Relation | None:
-    """The relation that an attribute of a row gives, which need not be what a filter calls it."""
+    """The relation that an attribute of a row gives. A filter may know it by another name."""
     if name in rights.relations and rights.relations[name].forward:
         return rights.relations[name]
     names = {item.get_accessor_name(): item.name for item in _reverse(rights.model)}

@@ -11,13 +11,13 @@ from mcp_django.resources.columns import Column
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
 
-#: Of records and of pages of rows.
+#: The type of records and of pages of rows.
 MIME_TYPE = "application/json"
 
-#: Schemas of all models.
+#: The template of the schemas of all models.
 SCHEMA = "db://{app_label}/{model}.schema"
 
-#: Names of a filter whose values are filters, which no text is.
+#: Names of a filter whose values are filters, which a URI cannot hold.
 ONLY_IN_FILTERS = frozenset({"all", "any", "not"})
 #: Names in a query that are no fields: see ``queries``.
 _RESERVED = ONLY_IN_FILTERS | uris.GROUPING | {"cursor", "fields", "limit", "order_by", "search", "total"}
@@ -48,7 +48,7 @@ def aggregate_parameters(model: ModelRights) -> dict[str, Column | None]:
 
 
 def parameters(model: ModelRights) -> dict[str, Column | None]:
-    """What a query of the model's rows may name, by parameter: a field that is compared, or None for anything else."""
+    """The parameters of a query of the model's rows, with the field that each compares, or None."""
     found: dict[str, Column | None] = {
         f"{name}__exact" if name in _RESERVED else name: column
         for name, column in model.filterable.items()
@@ -63,7 +63,7 @@ def parameters(model: ModelRights) -> dict[str, Column | None]:
 
 
 def parse(rights: Rights, template: str) -> Template | None:
-    """What a template of ``of_model`` stands for."""
+    """The meaning of a template that ``of_model`` returned; None for any other text."""
     match = _OF_MODEL.fullmatch(template)
     model = rights.of_label(f"{match['app']}.{match['model']}".lower()) if match else None
     if match is None or model is None:

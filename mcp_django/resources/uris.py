@@ -16,6 +16,8 @@ from urllib.parse import quote, unquote
 from django.db import models
 
 SCHEME = "db://"
+#: A URI is also a header (Mcp-Name), and servers bound the lines of a head, nginx to 8 kB.
+MAX_URI = 4_000
 _SCHEMA_SUFFIX = ".schema"
 _MODEL = re.compile(
     r"(?P<app>\w+)/(?P<model>\w+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"
@@ -24,14 +26,14 @@ _MODEL = re.compile(
 )
 _UNSAFE_KEYS = frozenset({"", ".", ".."})
 
-#: Parameters of which one makes a query an aggregate; also each condition on groups, as ``having.count__gte``.
+#: A query with one of these parameters is an aggregate; so is one with a condition on groups, as ``having.count__gte``.
 GROUPING = frozenset({"group_by", "measures", "having"})
 HAVING = "having."
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a ``db://`` URI names."""
+    """The resource that a ``db://`` URI names."""
 
     kind: Literal["collection", "aggregate", "record", "file", "schema"]
     #: ``app_label.model_name``.
@@ -43,12 +45,12 @@ class Target:
 
     @property
     def is_of_record(self) -> bool:
-        """Whether it is a record, or what a record holds: whoever may see the one may see the other."""
+        """Whether the URI is that of a record or of a file in it. Whoever may see the record may see its files."""
         return self.kind in ("record", "file")
 
     @property
     def is_query(self) -> bool:
-        """Whether it is the answer to a query, and not all rows of a model."""
+        """Whether the URI has a query, and does not stand for all rows of a model."""
         return bool(self.query)
 
 
@@ -68,7 +70,7 @@ def record_uri(model: type[models.Model], key: object) -> str:
 
 
 def file_uri(model: type[models.Model], key: object, name: str) -> str:
-    """The URI of what a field of a record holds: a file, or bytes."""
+    """The URI of the file, or the bytes, in a field of a record."""
     text, name = str(key), quote(name, safe="")
     if text in _UNSAFE_KEYS:
         return f"{record_uri(model, key)}&field={name}"
@@ -81,7 +83,7 @@ def query_uri(model: type[models.Model], parameters: Iterable[tuple[str, str]]) 
 
 
 def parse(uri: str) -> Target | None:
-    """What the URI names, or None if it is none of ours. App labels match without regard to case."""
+    """The resource that the URI names, or None if it is no ``db://`` URI. App labels match without regard to case."""
     if not uri.startswith(SCHEME):
         return None
     match = _MODEL.fullmatch(uri, len(SCHEME))

@@ -1,4 +1,4 @@
-"""How the values of rows leave: as JSON that is exact, bounded, and says what was cut."""
+"""Values of rows as JSON: exact, bounded, and with a note of what was cut."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONG_BYTES = 1_000
 
 
 class Written(Protocol):
-    """A column of a table that is answered."""
+    """A column of a table that a client gets."""
 
     @property
     def name(self) -> str: ...
@@ -65,12 +65,12 @@ def _write_column(kind: Kind, values: Sequence[Any]) -> Sequence[Any]:
 
 
 def _are_short_texts(values: Sequence[Any], limit: int) -> bool:
-    """Whether nothing of a column needs to be cut, as is seen at once of texts and nulls."""
+    """Whether no value of a column needs to be cut, which is seen at once for texts and nulls."""
     return TEXT.json_types.issuperset(map(type, values)) and max(map(len, filter(None, values)), default=0) <= limit
 
 
 def _shortened(value: Any, limit: int) -> Any:
-    """The value, cut where it is longer than ``limit``: text, or whatever it is as the text of its JSON."""
+    """The value, cut if it is longer than ``limit``: a text, or any other value as the text of its JSON."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else encode(value).decode()
@@ -78,7 +78,7 @@ def _shortened(value: Any, limit: int) -> Any:
 
 
 def cut_record(record: JSON) -> tuple[list[str], int]:
-    """Cut the long values of a record that is more than a message may carry: their names, and where they were cut."""
+    """Cut the long values of a record that no message can carry. Returns their names, and their new length."""
     page_bytes, sizes = get_conf().page_bytes, {name: len(encode(value)) for name, value in record.items()}
     if sum(sizes.values()) <= page_bytes // 3:
         return [], 0
@@ -93,12 +93,12 @@ def cut_record(record: JSON) -> tuple[list[str], int]:
 
 
 def long_columns(outputs: Sequence[Output]) -> int:
-    """How many of the columns hold values that may be long."""
+    """The number of columns whose values may be long."""
     return sum(output.kind.long for output in outputs)
 
 
 def within_bytes(rows: Sequence[list[Any]]) -> int:
-    """How many rows a page may hold: text and structured content each say them, and an escape may double them."""
+    """How many rows a page may hold: text and structured content each hold them, and an escape may double them."""
     budget = get_conf().page_bytes // 3
     if len(encode(rows)) <= budget:
         return len(rows)

@@ -1,4 +1,4 @@
-"""Answering a message: dispatch, the table of methods, a module for each family of them, and background runs of tasks.
+"""Answers messages: dispatch, the method table, a module for each family of methods, and background runs of tasks.
 
-Imports every room below it. Transports hand it an Exchange; it knows nothing of bytes, headers or sockets.
+It imports every room below it. A transport hands it an Exchange. It knows nothing of sockets and streams.
 """

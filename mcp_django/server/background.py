@@ -1,4 +1,4 @@
-"""Running a task, in a worker of Django's tasks framework: its tool is called as in any request, for its principal."""
+"""Runs a task in a worker of Django's tasks framework. Its tool is called for its principal, as in any request."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connections
-from django.utils import timezone, translation
+from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange import questions
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import LOG_LEVELS, Exchange, LogLevel
@@ -36,7 +37,6 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import parts
 from mcp_django.server import dispatch
 from mcp_django.server.methods import METHODS
 from mcp_django.sites import MCPSite, all_sites
@@ -47,18 +47,18 @@ from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 
-#: How often a run looks whether it is still wanted, and says how far it is.
-_LOOK_SECONDS = 1.0
-#: What an answer needs beside the result that it holds.
+#: How often a run checks whether it is still wanted, and stores its progress.
+_CHECK_SECONDS = 1.0
+#: Room in an answer for everything but its result.
 _FRAME_BYTES = 8_000
 
-#: The request that waits for the run in its own thread, where the backend is an immediate one.
+#: The request whose thread runs the task itself, with an immediate backend.
 _waiting: ContextVar[Cancellation | None] = ContextVar("mcp_django_waiting", default=None)
 
 
 @contextmanager
-def waited_for(cancellation: Cancellation) -> Iterator[None]:
-    """What runs within, runs for a request: it is over with the request."""
+def cancelled_with(cancellation: Cancellation) -> Iterator[None]:
+    """A task that runs within the block is cancelled together with the request."""
     token = _waiting.set(cancellation)
     try:
         yield
@@ -67,7 +67,7 @@ def waited_for(cancellation: Cancellation) -> Iterator[None]:
 
 
 def run(key: str) -> None:
-    """Run the task, if it still waits for that. Never raises, but for what is to end the process."""
+    """Run the task, if it is still queued. Raises nothing but the exceptions that end a process."""
     task = store.claim(key)
     if task is None:
         return
@@ -76,20 +76,20 @@ def run(key: str) -> None:
     if request is not None:
         request.when_cancelled(cancellation.cancel)
     try:
-        with Lookout(task, cancellation) as lookout:
-            _run(task, cancellation, lookout.say)
+        with RunMonitor(task, cancellation) as monitor:
+            _run(task, cancellation, monitor.set_message)
     except BaseException:
         store.fail(task.key, task.run, InternalError())
         raise
 
 
-def _run(task: Task, cancellation: Cancellation, say: Callable[[str], None]) -> None:
-    """Run the tool, and keep what came of it: a result, an error, or questions."""
+def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], None]) -> None:
+    """Run the tool, and store the outcome: a result, an error, or questions."""
     error: MCPError = RequestCancelled()
     try:
-        exchange = _exchange(task, cancellation, say)
+        exchange = _exchange(task, cancellation, set_message)
         result = _result(exchange, task)
-        # A tool that sees that it is cancelled returns whatever it has.
+        # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
             store.complete(task.key, task.run, result)
             return
@@ -116,32 +116,31 @@ def _run(task: Task, cancellation: Cancellation, say: Callable[[str], None]) -> 
 
 
 def _result(exchange: Exchange, task: Task) -> JSON:
-    """The result as the call itself would have given it. Raises what the tool raises, and InputRequired."""
+    """The result as the call itself would have given it. Raises InputRequired, and everything that the tool raises."""
     method = METHODS[exchange.method]
     with translation.override(from_json(task.origin)["language"]):
-        result = dispatch.run(exchange, method)
+        result = dispatch.run_method(exchange, method)
     if not isinstance(result, dict):
-        raise TypeError("A call of a tool gives a result.")
+        raise TypeError("A call of a tool must give a result.")
     shaped = dispatch.shape(exchange, method, result)
-    _check_size("result", shaped, get_conf().MAX_RESULT_BYTES)
-    if len(encode(shaped)) <= MAX_MESSAGE_BYTES - _FRAME_BYTES:
-        return shaped
-    # It is told on streams too, and for as long as the task is kept.
-    seconds = max(0, int((task.expires_at - timezone.now()).total_seconds()))
-    return dispatch.shape(exchange, method, parts.cut(exchange, result, seconds))
+    # Streams and sockets carry the result too, so it must fit one of their messages.
+    _check_size("result", shaped, get_conf().page_bytes)
+    return shaped
 
 
 def _check_size(what: str, value: Any, limit: int) -> None:
     """Raises LimitExceeded."""
     if len(encode(value)) > limit - _FRAME_BYTES:
-        raise LimitExceeded(f"The {what} would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
+        raise LimitExceeded(
+            f"The {what} of the task would be larger than {limit} bytes (MAX_RESULT_BYTES, and at most "
+            f"{MAX_MESSAGE_BYTES} in a task). Ask for less."
+        )
 
 
 def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tuple[str, str, JSON]]:
     """The questions as ``store.ask`` takes them. Raises LimitExceeded."""
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if task.rounds >= limit:
-        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    if task.rounds >= questions.MAX_ROUNDS:
+        raise questions.too_many_rounds()
     found = []
     for name, question in asked.questions.items():
         params = exchange.question_params(name, question)
@@ -150,8 +149,8 @@ def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tupl
     return found
 
 
-def _exchange(task: Task, cancellation: Cancellation, say: Callable[[str], None]) -> Exchange:
-    """An exchange like the one that asked for the task. Raises TaskRefused."""
+def _exchange(task: Task, cancellation: Cancellation, set_message: Callable[[str], None]) -> Exchange:
+    """An exchange like that of the request that created the task. Raises TaskRefused."""
     principal = principal_of(task)
     params = from_json(task.params)
     _, capabilities = envelope.read_envelope(params)
@@ -167,7 +166,7 @@ def _exchange(task: Task, cancellation: Cancellation, say: Callable[[str], None]
         request=request_from(from_json(task.origin)).for_principal(principal),
         cancellation=cancellation,
         answers=TaskAnswers(task, task.questions.all()),
-        say=say,
+        set_message=set_message,
     )
 
 
@@ -180,26 +179,26 @@ def _site(name: str) -> MCPSite:
 
 @dataclass(slots=True)
 class TaskExchange(Exchange):
-    """The exchange of a task: its progress is its status message, and its log lines go nowhere (ext-tasks)."""
+    """The exchange of a task. Its progress becomes the status message, and its log lines are dropped (ext-tasks)."""
 
-    say: Callable[[str], None] = lambda message: None
+    set_message: Callable[[str], None] = lambda message: None
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         if math.isfinite(progress) and progress > self._told.progress:
             self._told.progress = progress
-            self.say(message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}"))
+            self.set_message(message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}"))
 
     def log(self, level: LogLevel, data: Any, logger: str = "") -> None:
         LOG_LEVELS.index(level)
 
     def as_task(self, *, required: bool = False) -> None:
-        """It is one."""
+        """Do nothing: the call is a task already."""
 
 
-class Lookout:
-    """Beside a run, in a thread of its own: shows that the worker lives, and sees whether the run is still wanted.
+class RunMonitor:
+    """A thread beside a run: it renews the lease, stores the progress, and cancels a run that is no longer wanted.
 
-    It has a database connection of its own, so that what it writes is in no transaction of the tool's.
+    The thread has its own database connection, so that its writes are in no transaction of the tool.
     """
 
     def __init__(self, task: Task, cancellation: Cancellation) -> None:
@@ -210,39 +209,39 @@ class Lookout:
         self._seen = self._failing = False
         self._renew_at = time.monotonic() + self._renewal
         self._end_at = time.monotonic() + get_conf().TASK_SECONDS
-        self._thread = threading.Thread(target=self._look_out, name="mcp_django task", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="mcp_django task", daemon=True)
 
     @property
     def _renewal(self) -> float:
         return get_conf().TASK_LEASE_SECONDS / 3
 
-    def __enter__(self) -> Lookout:
+    def __enter__(self) -> RunMonitor:
         RUNNING[self._task.key] = self._cancellation
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._over.set()
-        self._thread.join(_LOOK_SECONDS)
+        self._thread.join(_CHECK_SECONDS)
 
-    def say(self, message: str) -> None:
-        """Take in how far the run is; told with the next look."""
+    def set_message(self, message: str) -> None:
+        """Remember the run's progress. The next check stores it."""
         self._message = message
 
-    def _look_out(self) -> None:
+    def _watch(self) -> None:
         try:
-            while not self._over.wait(min(_LOOK_SECONDS, self._renewal)):
+            while not self._over.wait(min(_CHECK_SECONDS, self._renewal)):
                 try:
-                    self._look()
+                    self._check()
                     self._failing = False
                 except Exception:
                     if not self._failing:
-                        logger.warning("A task cannot be looked after; trying again", exc_info=True)
+                        logger.warning("The run of a task cannot be monitored; trying again", exc_info=True)
                     self._failing = True
         finally:
             connections.close_all()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         key, run = self._task.key, self._task.run
         message, self._message = self._message, ""
         now = time.monotonic()
@@ -251,10 +250,10 @@ class Lookout:
             store.renew(key, run)
             self._renew_at = now + self._renewal
         if wanted and message:
-            store.say(key, run, message)
+            store.set_message(key, run, message)
         if now >= self._end_at:
             self._cancellation.expire()
-        # A row that was never seen stands in a transaction that is still open: of a test of the project, say.
+        # A row that was never seen is in a transaction that is still open, such as that of a project's test.
         elif wanted is False or (wanted is None and self._seen):
             self._cancellation.cancel()
         self._seen = self._seen or wanted is not None

@@ -14,8 +14,8 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.prompts import catalog
 from mcp_django.protocol.errors import InvalidParams, PromptNotFound, ReferenceNotFound
 from mcp_django.resources import completers
-from mcp_django.suggestions import unknown_name
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 
 def complete(exchange: Exchange) -> JSON:
@@ -23,7 +23,7 @@ def complete(exchange: Exchange) -> JSON:
     params = exchange.params
     name, typed = params["argument"]["name"], params["argument"]["value"]
     others = (params.get("context") or {}).get("arguments") or {}
-    # Choices are found by what people read, too: in the project's language, whatever the thread's is.
+    # Choices are also matched by their labels, in the project's language. The thread's language does not matter.
     with translation.override(settings.LANGUAGE_CODE):
         suggesting = _completers(exchange, params["ref"])
         if name not in suggesting:
@@ -34,7 +34,7 @@ def complete(exchange: Exchange) -> JSON:
 
 
 def _completers(exchange: Exchange, ref: JSON) -> Mapping[str, Completer]:
-    """What completes each argument of what is referred to. Raises MCPError."""
+    """The completer of each argument of the prompt or template that ``ref`` names. Raises MCPError."""
     if ref["type"] == "ref/prompt":
         entry = catalog.find(exchange, ref["name"])
         if entry is None:

@@ -1,4 +1,4 @@
-"""From a request to its answer: the method looked up, its params validated, its handler run, its result shaped."""
+"""Dispatch: finds a request's method, validates its params, runs its handler, and shapes the result into an answer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
+from mcp_django.exchange import questions
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
@@ -31,7 +32,6 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
-from mcp_django.resources import parts
 from mcp_django.server import tasks
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
@@ -41,13 +41,13 @@ from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
 
-#: What a question needs beside its params.
+#: Room in a question for everything but its params.
 _FRAME_BYTES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a legacy client is to be asked before its request can be answered."""
+class PendingQuestions:
+    """Questions to a legacy client, which must be answered before its request can be."""
 
     exchange: Exchange
     questions: Mapping[str, Question]
@@ -55,19 +55,19 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer to one request: an encoded message, a listen that is about to stream, or questions first."""
+    """The answer to one request: an encoded message, a listen that will stream, or questions that come first."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
     failed: bool = False
     listen: Listen | None = None
-    asked: Asked | None = None
-    #: The value of WWW-Authenticate, where the credentials ceased to hold meanwhile.
+    pending: PendingQuestions | None = None
+    #: The value of WWW-Authenticate, if the credentials have become invalid meanwhile.
     challenge: str = ""
 
 
 def respond(exchange: Exchange) -> Reply:
-    """Answer a request. Never raises: what fails is an error message, and what is our fault is logged."""
+    """Answer a request. Never raises: each failure becomes an error message, and unexpected ones are logged."""
     try:
         return _respond(exchange)
     except MCPError as error:
@@ -75,7 +75,7 @@ def respond(exchange: Exchange) -> Reply:
             return error_reply(exchange, RequestTimedOut())
         return error_reply(exchange, error)
     except Exception:
-        # What fails because its query was stopped is nobody's fault.
+        # A handler whose query was stopped may fail in any way, and that is not logged.
         if exchange.cancellation.expired:
             return error_reply(exchange, RequestTimedOut())
         if not exchange.cancellation.cancelled:
@@ -83,14 +83,13 @@ def respond(exchange: Exchange) -> Reply:
         return error_reply(exchange, InternalError())
 
 
-def respond_again(asked: Asked, given: Mapping[str, Any]) -> Reply:
-    """Answer a request whose client was asked, and has ``given`` its answers: the handler runs again from the top."""
-    exchange = asked.exchange
-    exchange.answers.add(asked.questions, given)
+def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
+    """Answer a request whose client has answered its questions: the handler runs again from the start."""
+    exchange = pending.exchange
+    exchange.answers.add(pending.questions, given)
     exchange.begin_again()
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if exchange.round > limit:
-        return error_reply(exchange, LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS)."))
+    if exchange.round > questions.MAX_ROUNDS:
+        return error_reply(exchange, questions.too_many_rounds())
     return respond(exchange)
 
 
@@ -104,7 +103,7 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
     )
 
 
-def find(exchange: Exchange) -> Method:
+def find_method(exchange: Exchange) -> Method:
     """The method, if it exists in the exchange's revision and on its connection. Raises MCPError."""
     name = exchange.method
     if name in SESSION_METHODS and exchange.session is None and not exchange.era.enveloped:
@@ -112,7 +111,7 @@ def find(exchange: Exchange) -> Method:
     method = METHODS.get(name)
     if method is None or exchange.revision not in method.revisions:
         if name == "initialize":
-            raise MethodNotFound(name, "A request with _meta is already open.", supported=list(MODERN_REVISIONS))
+            raise MethodNotFound(name, "A request with _meta needs no initialize.", supported=list(MODERN_REVISIONS))
         raise MethodNotFound(name)
     if method.needs_tasks and not is_offered(exchange.site):
         raise MethodNotFound(name)
@@ -122,7 +121,7 @@ def find(exchange: Exchange) -> Method:
 
 
 def _respond(exchange: Exchange) -> Reply:
-    method = find(exchange)
+    method = find_method(exchange)
     if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
         method.check_headers(exchange, exchange.connection.headers)
     brings_answers = not OWN_PARAMS.isdisjoint(exchange.params)
@@ -130,12 +129,12 @@ def _respond(exchange: Exchange) -> Reply:
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)
     try:
-        result = run(exchange, method)
+        result = run_method(exchange, method)
     except InputRequired as asked:
         if exchange.method not in ASKING_METHODS:
-            raise TypeError(f"{exchange.method} cannot ask the client: tools, prompts and resources can.") from None
+            raise TypeError(f"{exchange.method} cannot ask the client. Tools, prompts and resources can.") from None
         if not exchange.era.enveloped:
-            return Reply(b"", asked=_legacy_questions(exchange, asked))
+            return Reply(b"", pending=_legacy_questions(exchange, asked))
         result = input_required(exchange, asked)
     except TaskStarted:
         result = tasks.create(exchange)
@@ -145,7 +144,7 @@ def _respond(exchange: Exchange) -> Reply:
 
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
-    """The answer; a tool's result that is too long for a message of the connection is cut. Raises LimitExceeded."""
+    """The encoded answer. Raises LimitExceeded."""
     body = encode(result_message(exchange.request_id, shape(exchange, method, result)))
     limit = get_conf().MAX_RESULT_BYTES
     if len(body) > limit:
@@ -156,32 +155,43 @@ def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
     if exchange.method != "tools/call" or "content" not in result:
         raise LimitExceeded(
             f"The answer would be larger than the {limit} bytes that a message of this connection may have. Ask for "
-            "less, or over HTTP and without a progress token."
+            "less, or ask over HTTP and without a progress token."
         )
-    return encode(result_message(exchange.request_id, shape(exchange, method, parts.cut(exchange, result))))
+    # The tool has done its work. After an error of the protocol, a client might call it again.
+    return encode(result_message(exchange.request_id, shape(exchange, method, _too_long(limit))))
 
 
-def _legacy_questions(exchange: Exchange, asked: InputRequired) -> Asked:
-    """Raises LimitExceeded for a question that no client would read."""
+def _too_long(limit: int) -> JSON:
+    """The result for the model in the place of one that is too long for a message of the connection."""
+    text = (
+        f"The tool has done its work, but its result is larger than the {limit} bytes that a message of this "
+        "connection may have, and is not shown. Do not repeat a call that changes anything. To see the result, ask "
+        "for less, or call over HTTP and without a progress token."
+    )
+    return {"content": [{"type": "text", "text": text}], "isError": True}
+
+
+def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuestions:
+    """The questions of a run. Raises LimitExceeded for a question that is too large for clients."""
     limit = get_conf().page_bytes
     for key, question in asked.questions.items():
         if len(encode(question.to_params())) > limit - _FRAME_BYTES:
             raise LimitExceeded(f"The question {key} is larger than {limit} bytes (MAX_RESULT_BYTES).")
-    return Asked(exchange, asked.questions)
+    return PendingQuestions(exchange, asked.questions)
 
 
-def run(exchange: Exchange, method: Method) -> JSON | Listen:
-    """The handler's result. Raises what it raises, and InputRequired."""
+def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
+    """The handler's result. Raises InputRequired, and everything that the handler raises."""
     request = exchange.request
     request.mcp = exchange
     try:
-        # The context outside: what it undoes when it is left must be undone for a cancelled request too.
+        # The project's context is the outer one, so that its end also runs for a cancelled request.
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
             if exchange.cancellation.cancelled:
                 raise RequestCancelled
             return method.handler(exchange)
     finally:
-        # Exchange and request would keep each other until garbage is collected.
+        # Otherwise exchange and request would refer to each other until garbage is collected.
         request.mcp = Caller(exchange.principal)
 
 

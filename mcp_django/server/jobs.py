@@ -1,4 +1,4 @@
-"""What workers find by its path. Imported only where a tasks framework is installed."""
+"""The job that workers import by its path. This module is imported only if a tasks framework is installed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ except ImportError:
 
 @task(backend=get_conf().TASK_BACKEND, queue_name=get_conf().TASK_QUEUE)
 def run_task(key: str) -> None:
-    """Run a task, if it still waits for that."""
+    """Run a task, if it is still queued."""
     from mcp_django.server.background import run
 
     run(key)

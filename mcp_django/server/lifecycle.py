@@ -1,4 +1,4 @@
-"""Opening a conversation: initialize (legacy), server/discover (modern), ping."""
+"""initialize, which opens a session (legacy), server/discover (modern), and ping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def initialize(exchange: Exchange) -> JSON:
     """Agree on a legacy revision and open the session (SPEC 2025-11-25 basic/lifecycle#version-negotiation)."""
     requested = exchange.params["protocolVersion"]
     revision = requested if requested in LEGACY_REVISIONS else NEWEST_LEGACY
-    # The answer is projected for the revision that it announces, not for the one that carried the request.
+    # The answer is projected for the revision that it announces, and not for that of the request.
     exchange.revision = revision
     client = Client(info=exchange.params["clientInfo"], capabilities=exchange.params["capabilities"])
     exchange.connection.open_session(revision, client)
@@ -28,7 +28,7 @@ def initialize(exchange: Exchange) -> JSON:
 
 
 def discover(exchange: Exchange) -> JSON:
-    """What the server is and speaks (SPEC 2026-07-28 server/discover)."""
+    """The server's revisions, capabilities and instructions (SPEC 2026-07-28 server/discover)."""
     return {
         "supportedVersions": list(MODERN_REVISIONS),
         "capabilities": {**capabilities(exchange), **_extensions(exchange)},
@@ -41,7 +41,7 @@ def ping(exchange: Exchange) -> JSON:
 
 
 def capabilities(exchange: Exchange) -> JSON:
-    """What this connection really offers: without push nothing is promised that needs it."""
+    """The capabilities that this connection really has. Without push, none that needs it is announced."""
     offered: JSON = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
     if exchange.connection.push:
         offered |= {name: {"listChanged": True} for name in LISTS}

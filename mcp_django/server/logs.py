@@ -1,4 +1,4 @@
-"""logging/setLevel, by which a legacy session says which lines it wants (2025-11-25 server/utilities/logging)."""
+"""logging/setLevel: a legacy session chooses the level of its log lines (2025-11-25 server/utilities/logging)."""
 
 from __future__ import annotations
 

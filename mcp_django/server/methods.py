@@ -1,4 +1,4 @@
-"""The method table: every method that exists, in which revisions, and what it needs."""
+"""The method table: every method, with its handler, its revisions and what it needs."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mcp_django.types import JSON
 class Method:
     handler: Callable[[Exchange], JSON | subscriptions.Listen]
     revisions: tuple[str, ...]
-    #: Its modern result carries ``ttlMs`` and ``cacheScope`` (2026-07-28 server/utilities/caching).
+    #: Its modern result has ``ttlMs`` and ``cacheScope`` (2026-07-28 server/utilities/caching).
     cacheable: bool = False
-    #: Exists only where notifications can be delivered.
+    #: The method exists only where notifications can be delivered.
     needs_push: bool = False
-    #: Exists only where tools may become tasks.
+    #: The method exists only on a site whose tools may become tasks.
     needs_tasks: bool = False
-    #: What its params must be, where mcp-types knows nothing of them.
+    #: The model of its params, if mcp-types has none.
     params: type[BaseModel] | None = None
-    #: Raises HeaderMismatch where a header of a modern request does not repeat what its body says.
+    #: Raises HeaderMismatch if a header of a modern request does not repeat the value in its body.
     check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
-    #: May read the database, and so runs in a worker under ASGI. False: answered on the event loop.
+    #: The handler may read the database, so it runs in a worker under ASGI. If False, it runs on the event loop.
     blocking: bool = True
 
 
@@ -56,5 +56,5 @@ METHODS: Mapping[str, Method] = {
 #: Legacy methods that have no meaning without a session.
 SESSION_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 
-#: Methods whose handlers may ask the client's user (2026-07-28 patterns/mrtr#supported-requests).
+#: Methods whose handlers may ask the client and its user (2026-07-28 patterns/mrtr#supported-requests).
 ASKING_METHODS = frozenset({"tools/call", "prompts/get", "resources/read"})

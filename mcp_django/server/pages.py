@@ -1,4 +1,4 @@
-"""Pages of the protocol's lists: in the order of a key, with a signed cursor that names the last key seen."""
+"""Pages of the protocol's lists. A list is ordered by a key, and a signed cursor holds the last key of a page."""
 
 from __future__ import annotations
 

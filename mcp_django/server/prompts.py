@@ -16,7 +16,7 @@ def list_prompts(exchange: Exchange) -> JSON:
 
 
 def get_prompt(exchange: Exchange) -> JSON:
-    """The messages of a prompt. A name that the principal may not use does not exist."""
+    """The messages of a prompt. For the client, a prompt that the principal may not use does not exist."""
     entry = catalog.find(exchange, exchange.params["name"])
     if entry is None:
         raise PromptNotFound(exchange.params["name"])

@@ -1,7 +1,9 @@
-"""What a client carries from one round of questions to the next (2026-07-28 patterns/mrtr#requeststate).
+"""The requestState, which a client carries from one round of questions to the next.
 
-Nothing of a modern request stays with the server. The state is signed, not secret: it holds digests, and answers that
-came from this very client. It is bound to the principal and to the request, and ends after QUESTION_SECONDS.
+Source: 2026-07-28 patterns/mrtr#requeststate.
+
+The server keeps nothing of a modern request. The state is signed and not secret: it holds digests, and answers that
+came from this very client. It is bound to the principal and to the request, and expires after QUESTION_SECONDS.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ from django.core import signing
 from mcp_django.access.nonces import redeem
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import field_error
+from mcp_django.exchange import questions
 from mcp_django.exchange.answers import Answers
 from mcp_django.exchange.questions import InputRequired, digest
-from mcp_django.protocol.errors import InvalidParams, InvalidRequestState, LimitExceeded
+from mcp_django.protocol.errors import InvalidParams, InvalidRequestState
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -30,7 +33,7 @@ OWN_PARAMS = frozenset({"inputResponses", "requestState"})
 
 
 def take_answers(exchange: Exchange) -> Answers:
-    """The answers that a request brings; their params are taken out of it. Raises InvalidParams."""
+    """The answers of a request, whose params are removed from it. Raises InvalidParams."""
     given, state = (exchange.params.pop(name, _ABSENT) for name in ("inputResponses", "requestState"))
     if given is not _ABSENT and not isinstance(given, dict):
         raise InvalidParams(
@@ -41,10 +44,10 @@ def take_answers(exchange: Exchange) -> Answers:
         return Answers(claimed=responses)
     held = _read(exchange, state)
     answered = {key: asked for key, asked in held["asked"].items() if key in responses}
-    # What was redeemed in an earlier round stands in the state, which must not be redeemed in its place.
+    # A state that holds an answer for one use may itself be used once, or that answer could be sent again with it.
     once = held["redeemed"] or any(key in held["once"] for key in answered)
     if once and not redeem(held["nonce"], get_conf().QUESTION_SECONDS):
-        raise InvalidRequestState("This requestState was used already.", state)
+        raise InvalidRequestState("This requestState has been used already.", state)
     exchange.round = held["round"]
     vouched = {**held["answers"], **{key: [asked, responses[key]] for key, asked in answered.items()}}
     return Answers(vouched, responses, redeemed=once)
@@ -52,9 +55,8 @@ def take_answers(exchange: Exchange) -> Answers:
 
 def input_required(exchange: Exchange, asked: InputRequired) -> JSON:
     """The InputRequiredResult for questions. Raises LimitExceeded."""
-    limit = get_conf().MAX_QUESTION_ROUNDS
-    if exchange.round >= limit:
-        raise LimitExceeded(f"More than {limit} rounds of questions (MAX_QUESTION_ROUNDS).")
+    if exchange.round >= questions.MAX_ROUNDS:
+        raise questions.too_many_rounds()
     requests: JSON = {}
     for key, question in asked.questions.items():
         params = exchange.question_params(key, question)
@@ -85,7 +87,7 @@ def _write(exchange: Exchange, asked: InputRequired) -> str:
 
 
 def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
-    """What a state holds. Raises InvalidRequestState."""
+    """The content of a state. Raises InvalidRequestState."""
     try:
         held: Mapping[str, Any] = signing.loads(state, salt=_SALT, max_age=get_conf().QUESTION_SECONDS)
     except signing.SignatureExpired:
@@ -98,7 +100,7 @@ def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
 
 
 def _binding(exchange: Exchange) -> str:
-    """Names the principal and all of the request but its ``_meta``: another one's state is not valid here."""
+    """A digest of the principal and of the request without its ``_meta``, which the state is bound to."""
     params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
     key, token_id, scopes = exchange.principal.rights
     return digest([exchange.site.name, key, token_id, sorted(scopes), exchange.method, params])

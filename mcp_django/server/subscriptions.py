@@ -1,4 +1,4 @@
-"""Watching resources: subscribe and unsubscribe (legacy sessions), subscriptions/listen (modern)."""
+"""resources/subscribe and resources/unsubscribe (legacy sessions), and subscriptions/listen (modern)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mcp_django.types import JSON
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """The answer to subscriptions/listen: not a result but a stream, whose first message acknowledges ``honoured``."""
+    """The answer to subscriptions/listen: a stream in the place of a result. Its first message has ``honoured``."""
 
     listener: Listener
     honoured: JSON
@@ -33,12 +33,12 @@ class Listen:
         return notification_message("notifications/subscriptions/acknowledged", params)
 
     def completion(self, request_id: RequestId) -> JSON:
-        """The stream's last message, where it is the server who ends it."""
+        """The stream's last message, if the server ends the stream."""
         return result_message(request_id, {"resultType": "complete", "_meta": {SUBSCRIPTION_ID_META_KEY: request_id}})
 
 
 def subscribe(exchange: Exchange) -> JSON:
-    """Watch one resource in this session. What may not be read may not be watched, and does not exist."""
+    """Watch one resource in this session. For the client, a resource that it may not read does not exist."""
     session = exchange.session
     if session is None:
         raise SessionRequired(exchange.method)
@@ -47,8 +47,8 @@ def subscribe(exchange: Exchange) -> JSON:
     if subscription is None or not subscription.look(exchange.site, exchange.request):
         raise ResourceNotFound(uri, [] if subscription is None else subscription.errors)
     session.subscribe(subscription)
-    # What came between is remembered; that it changed, the client will see, who reads only now. The answer of a live
-    # query is compared with the one from before.
+    # This second look records changes since the first one. The client is not notified of them, because it reads the
+    # resource only now. The answer of a live query is compared with its answer of the first look.
     subscription.look(exchange.site, exchange.request)
     return {}
 
@@ -61,7 +61,8 @@ def unsubscribe(exchange: Exchange) -> JSON:
 
 
 def listen(exchange: Exchange) -> Listen:
-    """Open a stream of what was asked for and is there for this principal (2026-07-28 patterns/subscriptions)."""
+    """Open a stream for those of the wanted resources, lists and tasks that the principal may watch (2026-07-28
+    patterns/subscriptions)."""
     wanted = exchange.params["notifications"]
     uris = list(dict.fromkeys(wanted.get("resourceSubscriptions") or ()))
     limit = get_conf().MAX_SUBSCRIPTIONS

@@ -1,4 +1,4 @@
-"""tasks/get, tasks/update and tasks/cancel, and how a call becomes a task (ext-tasks specification/draft/tasks.md)."""
+"""tasks/get, tasks/update and tasks/cancel, and the start of a task (ext-tasks specification/draft/tasks.md)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class UpdateParams(TaskParams):
 
 
 def create(exchange: Exchange) -> JSON:
-    """The CreateTaskResult of a call that goes on as a task. Raises LimitExceeded."""
-    from mcp_django.server.background import waited_for
+    """The CreateTaskResult of a call that continues as a task. Raises LimitExceeded."""
+    from mcp_django.server.background import cancelled_with
 
-    with waited_for(exchange.cancellation):
+    with cancelled_with(exchange.cancellation):
         return {"resultType": "task", **task_json(store.create(exchange))}
 
 
@@ -39,13 +39,13 @@ def get(exchange: Exchange) -> JSON:
 
 
 def update(exchange: Exchange) -> JSON:
-    """Take answers to open questions; others are ignored. Raises InvalidParams for one that is no answer."""
+    """Store answers to open questions, and ignore others. Raises InvalidParams for a value that answers nothing."""
     _check_capability(exchange)
     task = store.find(exchange.site, exchange.principal, exchange.params["taskId"])
     given = exchange.params["inputResponses"]
     asked = {key: request for key, request in store.open_questions(task).items() if key in given}
     for key, request in asked.items():
-        answers.check(key, request, given[key])
+        answers.check_answer(key, request, given[key])
     store.answer(task, {key: given[key] for key in asked})
     return {}
 
@@ -57,19 +57,19 @@ def cancel(exchange: Exchange) -> JSON:
 
 
 def watched(exchange: Exchange, wanted: JSON) -> list[str]:
-    """Those of the tasks in the filter of a listen that are the principal's. Raises InvalidParams."""
+    """The tasks in a listen's filter that belong to the principal. Raises InvalidParams."""
     ids = wanted.get("taskIds")
     if ids is None or not is_offered(exchange.site):
         return []
     _check_capability(exchange)
     limit = get_conf().MAX_SUBSCRIPTIONS
-    what = ""
+    problem = ""
     if not isinstance(ids, list) or not all(isinstance(item, str) for item in ids):
-        what = "must be a list of strings"
+        problem = "must be a list of strings"
     elif len(ids) > limit:
-        what = f"may name at most {limit} tasks (MAX_SUBSCRIPTIONS)"
-    if what:
-        raise InvalidParams(f"taskIds {what}.", [field_error("notifications.taskIds", what, ids)])
+        problem = f"may name at most {limit} tasks (MAX_SUBSCRIPTIONS)"
+    if problem:
+        raise InvalidParams(f"taskIds {problem}.", [field_error("notifications.taskIds", problem, ids)])
     return [task.key for task in store.find_all(exchange.site, exchange.principal, dict.fromkeys(ids))]
 
 

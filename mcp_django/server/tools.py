@@ -1,6 +1,6 @@
 """tools/list and tools/call.
 
-A list is read anew, by whatever process: who was told that it has changed is given the new one.
+A list is always computed anew, in every process, so that a client that was notified of a change gets the new list.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ def list_tools(exchange: Exchange) -> JSON:
 
 
 def call_tool(exchange: Exchange) -> JSON:
-    """Run a tool. Its own failures are ``isError`` results; a name the principal may not use does not exist."""
+    """Run a tool. Its own failures are results with ``isError``.
+
+    For the client, a tool that the principal may not use does not exist.
+    """
     tool = catalog.find(exchange, exchange.params["name"])
     if tool is None:
         raise ToolNotFound(exchange.params["name"])
@@ -36,10 +39,10 @@ def call_tool(exchange: Exchange) -> JSON:
 
 
 def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:
-    """Raises HeaderMismatch where a header does not repeat an argument as the tool's schema says."""
+    """Raises HeaderMismatch if a header does not repeat an argument as the tool's schema demands."""
     name = exchange.params.get("name")
     mirrored = catalog.mirrored(exchange, name)
     mismatch = find_mismatch(headers, mirrored, exchange.params.get("arguments")) if mirrored else None
-    # Of a tool that is not there for the principal nothing is told, as of one that does not exist.
+    # For the client, a tool that the principal may not use does not exist, so its headers are never wrong.
     if mismatch is not None and catalog.exists(exchange, str(name)):
         raise mismatch

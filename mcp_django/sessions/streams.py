@@ -23,11 +23,13 @@ from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 from mcp_django.models import CallStream, StreamEvent
 from mcp_django.protocol.errors import SessionNotFound
-from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.jsonrpc import RequestId, encode
 
 if TYPE_CHECKING:
     from mcp_django.sessions.store import StoredSession
 
+#: How long the events of a request's stream are kept for a client that lost its connection.
+_KEPT_SECONDS = 300
 #: The number of ended streams that are kept for one session.
 _MAX_STREAMS = 50
 
@@ -37,10 +39,10 @@ def _lease() -> timedelta:
     return timedelta(seconds=max(30.0, 10 * get_conf().SWEEP_SECONDS))
 
 
-def open_stream(session_key: str, request_id: int | str) -> str:
+def open_stream(session_key: str, request_id: RequestId) -> str:
     """The key of a new stream, empty if its session has ended. Expired streams are cleared away."""
     now = timezone.now()
-    kept = timedelta(seconds=get_conf().STREAM_SECONDS)
+    kept = timedelta(seconds=_KEPT_SECONDS)
     clear_away(CallStream.objects.filter(Q(expires_at__lte=now) | Q(lease_until__lte=now - kept, ended=False)))
     mine = CallStream.objects.filter(session=session_key, ended=True).order_by("-expires_at")
     surplus = list(mine.values_list("pk", flat=True)[_MAX_STREAMS:])
@@ -63,7 +65,7 @@ def add_events(key: str, first: int, bodies: Sequence[str], *, ended: bool, repo
     now = timezone.now()
     state: dict[str, Any] = {"lease_until": now + _lease()}
     if ended:
-        state |= {"ended": True, "expires_at": now + timedelta(seconds=get_conf().STREAM_SECONDS)}
+        state |= {"ended": True, "expires_at": now + timedelta(seconds=_KEPT_SECONDS)}
     with transaction.atomic(using=alias):
         # The transaction begins with a write, for which SQLite waits. While another one writes, SQLite refuses at once
         # the write of a transaction that has read before.
@@ -98,7 +100,7 @@ class Rest:
     events: list[tuple[int, str]]
     ended: bool
     lost: bool
-    request_id: int | str
+    request_id: RequestId
 
 
 def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:

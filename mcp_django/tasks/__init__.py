@@ -1,4 +1,4 @@
-"""Tasks, calls that outlive their request: how they are stored, who owns them, and which framework runs them.
+"""Tasks: tool calls that outlive their request. They are stored here, with their owners, for a framework to run.
 
-Imports access, models and what stands below them. What a task runs is handed in: it stands above.
+It imports access, models and the rooms below them. The job that runs a task stands above, so the app hands it in.
 """

@@ -1,4 +1,4 @@
-"""What the client of a task answered, as the run of its tool is given it."""
+"""The answers of a task's client, for the run of its tool."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from mcp_django.types import JSON
 
 
 class TaskAnswers(Answers):
-    """Answers that came before the task, and those that came to it.
+    """Answers that came before the task was created, and answers to the task's own questions.
 
-    Of the latter, one that its question turns out not to take is asked for again: the client was told that it was
-    taken, and the work so far should not be lost by it.
+    If a later run finds that an answer does not fit its question, the question is asked again and the task does not
+    fail: the client was told that its answer was accepted, and the work so far should not be lost.
     """
 
     def __init__(self, task: Task, rows: Iterable[TaskQuestion]) -> None:
@@ -49,18 +49,18 @@ def _is_answer(key: str, question: Question, answer: Any) -> bool:
     except InvalidParams:
         return False
     except ToolError:
-        pass  # The client's refusal, which the tool is told of.
+        pass  # The client refused to answer. The tool gets that refusal.
     return True
 
 
-def check(key: str, request: JSON, answer: Any) -> None:
-    """Raises InvalidParams for what is no answer to a question that is kept as its request."""
-    with contextlib.suppress(ToolError):  # That the client cannot, is an answer too.
+def check_answer(key: str, request: JSON, answer: Any) -> None:
+    """Raises InvalidParams for a value that does not answer the question, which is stored as its request."""
+    with contextlib.suppress(ToolError):  # A refusal is an answer too.
         parse_answer(key, question_of(request), answer)
 
 
 def question_of(request: JSON) -> Question:
-    """The question that a request asks. A form of a model has become one of its schema."""
+    """The question of a stored request. A form that was declared as a pydantic model comes back as its JSON Schema."""
     method, params = request["method"], dict(request.get("params", {}))
     if method == "roots/list":
         return Roots()

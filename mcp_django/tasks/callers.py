@@ -1,8 +1,8 @@
-"""On whose behalf a task runs, when the request that asked for it is long over.
+"""The principal and the request of a task, which are made anew when the original request is long over.
 
-No credentials are kept: the user and the token are read again, and must still be allowed in. Of credentials that a
-project made itself only the user is left, who must still be active. Headers are kept but for those whose names are of
-credentials: ``MCPSite.call_context`` may choose a tenant by one.
+No credentials are stored: the user and the token are read again, and must still be valid. For the credentials of a
+project's own authentication, only the user is stored, who must still be active. Headers are stored, because
+``MCPSite.call_context`` may choose a tenant by one, but no header that carries credentials.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mcp_django.models import Task
 
 
-#: Headers that are credentials by their name, beside those whose names are of secrets.
+#: Names of headers that carry credentials. Headers with the name of a secret are left out too.
 _CREDENTIALS = re.compile("(^|_)(AUTH|AUTHENTICATION|AUTHORIZATION|COOKIE)(_|$)")
-#: What is kept beside headers. Under WSGI the rest of META may hold the environment of the process, and a query string
-#: may hold a ticket.
+#: The names in META that are stored beside headers. Under WSGI, META may also hold the environment of the process, and
+#: a query string may hold a ticket.
 _KEPT = frozenset({"REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT", "SCRIPT_NAME"})
 
 
@@ -43,7 +43,7 @@ def can_own(principal: Principal) -> bool:
 
 
 def principal_of(task: Task) -> Principal:
-    """The task's principal, as the database has it now. Raises TaskRefused."""
+    """The task's principal with the rights that it has now. Raises TaskRefused."""
     scopes = frozenset(task.scopes)
     found: Principal | None
     if task.token is not None:
@@ -60,7 +60,7 @@ def principal_of(task: Task) -> Principal:
 
 
 def origin_of(request: MCPRequest) -> JSON:
-    """What is kept of a request: enough to make one like it, and no credentials."""
+    """The parts of a request that are stored: enough to make a similar request, and no credentials."""
     meta = {name: value for name, value in request.META.items() if isinstance(value, str) and _is_kept(name)}
     return {"path": request.path, "scheme": request.scheme, "meta": meta, "language": translation.get_language()}
 

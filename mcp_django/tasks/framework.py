@@ -1,4 +1,4 @@
-"""Django's tasks framework, which runs our tasks: a part of Django from 6.0 on, and the package django-tasks before."""
+"""Django's tasks framework, which runs our tasks. Django has it from 6.0 on, and the package django-tasks before."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ logger = logging.getLogger("mcp_django")
 
 
 def load_job() -> Any:
-    """The job that workers run. It stands above this room, so the app hands another function in when it is ready."""
+    """The job that workers run. It stands above this room, so ``apps`` replaces this function when it is ready."""
     raise ImportError("mcp_django is not in INSTALLED_APPS")
 
 
-#: Backends, each with its queue, that were found to be set up.
+#: Pairs of a backend and a queue that were found to be usable.
 _usable: set[tuple[str, str]] = set()
 
 
 def problem(site: MCPSite) -> str | None:
-    """Why no task can run on the site, with the remedy; None if tasks can run."""
+    """The reason why no task can run on the site, with the remedy. None if tasks can run."""
     conf = get_conf()
     backend = (conf.TASK_BACKEND, conf.TASK_QUEUE)
     if backend not in _usable:
@@ -40,7 +40,7 @@ def problem(site: MCPSite) -> str | None:
 
 
 def can_run(site: MCPSite) -> bool:
-    """Whether tasks can run on the site. Where a tool wants that and they cannot, the log says so once."""
+    """Whether tasks can run on the site. If they cannot, the log has the reason once."""
     found = problem(site)
     if found is not None:
         _warn(site.name, found)
@@ -48,28 +48,30 @@ def can_run(site: MCPSite) -> bool:
 
 
 def is_offered(site: MCPSite) -> bool:
-    """Whether the site has tools that may become tasks, and they can."""
+    """Whether the site has tools that may become tasks, and tasks can run."""
     return any(tool.task for tool in site.tools.values()) and can_run(site)
 
 
 def enqueue(key: str) -> None:
-    """Give a task to the workers. A queue that is away is logged: whoever looks at the task tries again."""
+    """Put a task into the queue. A failure is logged, and the next request for the task tries again."""
     conf = get_conf()
     try:
         load_job().using(backend=conf.TASK_BACKEND, queue_name=conf.TASK_QUEUE).enqueue(key)
     except Exception:
-        logger.exception("A task could not be given to the backend %s", conf.TASK_BACKEND)
+        logger.exception("The backend %s could not enqueue a task", conf.TASK_BACKEND)
 
 
 def _backend_problem(alias: str, queue: str) -> str | None:
     if not hasattr(settings, "TASKS"):
-        return "There is no setting TASKS. Install mcp_django with its extra tasks, and say which backend runs tasks."
+        return (
+            "The setting TASKS is missing. Install mcp_django with its extra tasks, and configure a backend in TASKS."
+        )
     try:
         backend = load_job().using(backend=alias, queue_name=queue).get_backend()
         errors = [message for message in backend.check() if message.level >= ERROR]
     except ImportError as error:
         return f"{error}. Install mcp_django with its extra tasks."
-    except Exception as error:  # noqa: BLE001 - each backend has its own errors for settings that are wrong
+    except Exception as error:  # noqa: BLE001 - each backend has its own errors for wrong settings
         return f"The backend {alias!r} of TASKS cannot be used: {error}"
     return f"{errors[0].msg}. {errors[0].hint or ''}".strip() if errors else None
 

@@ -7,9 +7,11 @@ from datetime import UTC, datetime
 from django.utils import timezone
 from pydantic_core import from_json
 
-from mcp_django.conf import get_conf
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.types import JSON
+
+#: How often clients are asked to look at a task: the price of one look is a row read by its key.
+_POLL_MS = 1_000
 
 _STATUS = {
     Task.State.QUEUED: "working",
@@ -22,20 +24,20 @@ _STATUS = {
 
 
 def task_json(task: Task) -> JSON:
-    """The Task of the specification, without what only its status has."""
+    """The Task of the specification, without the members that only some statuses have."""
     value: JSON = {
         "taskId": task.key,
         "status": _STATUS[Task.State(task.state)],
         "createdAt": _iso(task.created_at),
         "lastUpdatedAt": _iso(task.updated_at),
         "ttlMs": round((task.expires_at - task.created_at).total_seconds() * 1000),
-        "pollIntervalMs": max(1, round(get_conf().TASK_POLL_SECONDS * 1000)),
+        "pollIntervalMs": _POLL_MS,
     }
     return {**value, "statusMessage": task.message} if task.message else value
 
 
 def detailed(task: Task) -> JSON:
-    """The DetailedTask: with the result, the error, or the questions that are open."""
+    """The DetailedTask: a Task with its result, its error, or its open questions."""
     value = task_json(task)
     match task.state:
         case Task.State.COMPLETED:
@@ -46,7 +48,7 @@ def detailed(task: Task) -> JSON:
             questions = TaskQuestion.objects.filter(task=task.key, answer=None).values_list("key", "request")
             value["inputRequests"] = {key: from_json(request) for key, request in questions}
             if not value["inputRequests"]:
-                # Answered since the task was read, and about to run.
+                # The questions were answered after the task was read, and the task is about to run.
                 return {**task_json(task), "status": "working"}
     return value
 

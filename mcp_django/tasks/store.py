@@ -1,4 +1,4 @@
-"""The rows of tasks. Whatever happens to one is a conditional UPDATE, so that of two that happen at once one counts."""
+"""The rows of tasks. Each transition is a conditional UPDATE, so that of two at the same time only one takes effect."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ if TYPE_CHECKING:
 
 _OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
 ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)
-#: A task that no worker has taken by then is given to them once more, and then after twice the time.
+#: A task that no worker has claimed after this time is enqueued again, and then each time after twice as long.
 _RETRY_SECONDS = 30.0
 _MAX_TRIES = 10
+#: Finished tasks of one principal that are kept; the oldest give way.
+_MAX_FINISHED = 1_000
 _MAX_MESSAGE = 500
 _MAX_KEY = 150
 _KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
-#: Params of a call that are of its transport, or of another extension, and not of the tool.
+#: Params of a call that belong to the protocol or to another extension, and not to the tool.
 _NOT_KEPT = frozenset({"inputResponses", "requestState", "task"})
 
 
@@ -49,11 +51,11 @@ def alias() -> str:
     return router.db_for_write(Task)
 
 
-# Where a task begins.
+# Creating a task.
 
 
 def create(exchange: Exchange) -> Task:
-    """The task that an exchange goes on as, given to the workers. Raises LimitExceeded."""
+    """Create and enqueue the task that an exchange continues as. Raises LimitExceeded."""
     principal, now = exchange.principal, timezone.now()
     _make_room(exchange.site, principal, now)
     task = Task.objects.create(
@@ -66,33 +68,31 @@ def create(exchange: Exchange) -> Task:
         rounds=exchange.round, created_at=now, updated_at=now, queued_at=now, expires_at=_end(now),
     )  # fmt: skip
     transaction.on_commit(partial(enqueue, task.key), using=alias())
-    # The backend may have run it already.
+    # An immediate backend has run the task already.
     task.refresh_from_db()
     return task
 
 
 def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
-    """Clear away what is over, and of the principal's finished tasks the oldest. Raises LimitExceeded."""
-    conf = get_conf()
+    """Delete expired tasks, and the oldest of the principal's finished tasks. Raises LimitExceeded."""
+    limit = get_conf().MAX_OPEN_TASKS
     Task.objects.filter(expires_at__lte=now).delete()
     mine = Task.objects.filter(site=site.name, principal_key=principal.key)
     for key, run in mine.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
         lose(key, run)
-    if mine.filter(state__in=_OPEN).count() >= conf.MAX_OPEN_TASKS:
-        raise LimitExceeded(
-            f"You have {conf.MAX_OPEN_TASKS} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one."
-        )
+    if mine.filter(state__in=_OPEN).count() >= limit:
+        raise LimitExceeded(f"You have {limit} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one.")
     finished = mine.filter(state__in=ENDED).order_by("-expires_at", "-pk")
-    surplus = list(finished.values_list("pk", flat=True)[max(0, conf.MAX_TASKS - conf.MAX_OPEN_TASKS) :])
+    surplus = list(finished.values_list("pk", flat=True)[_MAX_FINISHED:])
     if surplus:
         Task.objects.filter(pk__in=surplus).delete()
 
 
-# Where a task is asked for.
+# Finding a task.
 
 
 def find(site: MCPSite, principal: Principal, key: str) -> Task:
-    """The principal's task of that key, as it stands now. Raises TaskNotFound, for another's task too."""
+    """The principal's task with that key, in its present state. Raises TaskNotFound, also for a foreign task."""
     found = find_all(site, principal, [key])
     if not found:
         raise TaskNotFound(key)
@@ -100,22 +100,22 @@ def find(site: MCPSite, principal: Principal, key: str) -> Task:
 
 
 def find_all(site: MCPSite, principal: Principal, keys: Iterable[str]) -> list[Task]:
-    """Those of the tasks that are the principal's, in the order of the keys."""
+    """The tasks with these keys that belong to the principal, in the order of the keys."""
     wanted = [key for key in keys if _KEY.fullmatch(key)]
     rows = {task.key: task for task in Task.objects.filter(pk__in=wanted, expires_at__gt=timezone.now())}
-    # Looked up once more: in a database's eyes, keys may differ in capitals alone.
+    # The keys are compared here once more, because some databases ignore the case of letters.
     return [rows[key] for key in wanted if key in rows and is_of(rows[key], site, principal)]
 
 
 def is_of(task: Task, site: MCPSite, principal: Principal) -> bool:
-    """Whether the principal may see the task: it is theirs, by the same token, which still may what it might."""
+    """Whether the task belongs to the principal, by the same token, and the token still has the task's scopes."""
     return (
         (task.site, task.principal_key, task.token_id) == (site.name, principal.key, principal.token_id)
     ) and principal.scopes >= set(task.scopes)
 
 
 def _settled(task: Task) -> Task:
-    """The task as it is once the clock has had its word: its worker may be dead, its place in the queue lost."""
+    """The task after its deadlines were applied: its worker may have died, or its place in the queue was lost."""
     now = timezone.now()
     if task.state == Task.State.RUNNING and task.lease_until is not None and task.lease_until <= now:
         lose(task.key, task.run)
@@ -129,15 +129,15 @@ def _settled(task: Task) -> Task:
     return task
 
 
-# What a worker does.
+# The steps of a worker.
 
 
 def claim(key: str) -> Task | None:
-    """The task, which is the caller's to run; None if it does not wait to be run."""
+    """Claim the task for the caller, who must run it. None if the task is not queued."""
     now = timezone.now()
     run = secrets.token_hex(16)
     waiting = {"state": Task.State.QUEUED, "expires_at__gt": now}
-    # It is there for longer than it may run, so that its client is told that it took too long.
+    # The task is kept for longer than it may run, so that its client can read that it took too long.
     end = _end(lease(now))
     if not _change(key, waiting, state=Task.State.RUNNING, run=run, lease_until=lease(now), tries=0, expires_at=end):
         return None
@@ -145,18 +145,18 @@ def claim(key: str) -> Task | None:
 
 
 def is_wanted(key: str, run: str) -> bool | None:
-    """Whether the run still counts: not once the task was cancelled, or counts as lost. None: the task is not there."""
+    """Whether the run still counts. A cancelled or lost task no longer does. None if there is no such task."""
     found = Task.objects.filter(pk=key).values_list("run", "state").first()
     return None if found is None else found == (run, Task.State.RUNNING)
 
 
 def renew(key: str, run: str) -> None:
-    """Put the lease off."""
+    """Extend the lease."""
     Task.objects.filter(pk=key, **_run(run)).update(lease_until=lease())
 
 
-def say(key: str, run: str, message: str) -> None:
-    """Say how far the run is."""
+def set_message(key: str, run: str, message: str) -> None:
+    """Store the run's progress as the status message."""
     _change(key, _run(run), message=_text(message))
 
 
@@ -170,7 +170,7 @@ def fail(key: str, run: str, error: MCPError) -> None:
 
 
 def lose(key: str, run: str) -> None:
-    """The process that runs the task has not been heard of: fail the task, unless it was heard of just now."""
+    """Fail a task whose worker let its lease expire, unless the lease was renewed just now."""
     error = WorkerLost()
     lost = {**_run(run), "lease_until__lte": timezone.now()}
     outcome = _json(error.to_json(MODERN))
@@ -178,12 +178,12 @@ def lose(key: str, run: str) -> None:
 
 
 def give_up(key: str, run: str) -> None:
-    """The request that waits for this very run was given up."""
+    """Cancel the task, because the request that waits for this very run was cancelled."""
     _end_run(key, run, Task.State.CANCELLED, message="Cancelled.")
 
 
 def ask(key: str, run: str, questions: Iterable[tuple[str, str, JSON]]) -> None:
-    """Keep the questions that ended a run: each as its tool names it, with its digest, and its request."""
+    """Store the questions that ended a run. Each is a tuple: the tool's name for it, its digest, and its request."""
     with transaction.atomic(using=alias()):
         if not _change(
             key, _run(run), state=Task.State.ASKING, rounds=F("rounds") + 1, lease_until=None, message="",
@@ -200,9 +200,9 @@ def ask(key: str, run: str, questions: Iterable[tuple[str, str, JSON]]) -> None:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    """A key that no question of the task ever had (ext-tasks#task-update-requests)."""
+    """A key that no question of the task has had before (ext-tasks#task-update-requests)."""
     key, number = name, 1
-    while key.casefold() in taken:  # Some databases take a key in capitals for the same.
+    while key.casefold() in taken:  # Some databases ignore the case of a key.
         number += 1
         key = f"{name}-{number}"
     return key
@@ -216,7 +216,7 @@ def _run(run: str) -> JSON:
     return {"state": Task.State.RUNNING, "run": run}
 
 
-# What a client does.
+# The steps of a client.
 
 
 def open_questions(task: Task) -> dict[str, JSON]:
@@ -226,7 +226,7 @@ def open_questions(task: Task) -> dict[str, JSON]:
 
 
 def answer(task: Task, answers: Mapping[str, Any]) -> None:
-    """Keep answers to open questions. Once none is open, the task runs again."""
+    """Store answers to open questions. Once no question is open, the task runs again."""
     unanswered = TaskQuestion.objects.filter(task=task.key, answer=None)
     given = [unanswered.filter(key=key).update(answer=_json(value)) for key, value in answers.items()]
     now = timezone.now()
@@ -240,13 +240,13 @@ def answer(task: Task, answers: Mapping[str, Any]) -> None:
 
 
 def cancel(task: Task) -> None:
-    """End the task, and stop its worker, wherever that is. What is over stays as it is."""
+    """Cancel the task, and stop its worker in whatever process it runs. A task that has ended stays as it is."""
     ended = {"state": Task.State.CANCELLED, "lease_until": None, "message": "Cancelled by the client."}
     if not _change(task.key, {"state__in": _OPEN}, **ended, expires_at=_end()):
         return
     running = RUNNING.get(task.key)
     if running is None:
-        # Where no hub hears of it, the run sees it for itself.
+        # If no hub receives the control, the run's own monitor finds the cancellation in the database.
         note_control(alias(), ControlKind.CANCEL, task.key)
     else:
         running.cancel()
@@ -254,7 +254,7 @@ def cancel(task: Task) -> None:
 
 
 def _change(key: str, where: JSON, **fields: Any) -> bool:
-    """Change the task if it is still as ``where`` says, and tell whoever watches it; whether it was."""
+    """Change the task if ``where`` still holds, and notify the clients that watch it. Whether it was changed."""
     if not Task.objects.filter(pk=key, **where).update(updated_at=timezone.now(), **fields):
         return False
     note_control(alias(), ControlKind.TASK, key)
@@ -262,17 +262,17 @@ def _change(key: str, where: JSON, **fields: Any) -> bool:
 
 
 def lease(now: datetime | None = None) -> datetime:
-    """How long a worker that is heard of now may be silent."""
+    """The end of a lease that is renewed now."""
     return (now or timezone.now()) + timedelta(seconds=get_conf().TASK_LEASE_SECONDS)
 
 
 def _end(now: datetime | None = None) -> datetime:
-    """When a task of which nothing is heard any more is cleared away."""
+    """The moment after which a task that does not change is deleted."""
     return (now or timezone.now()) + timedelta(seconds=get_conf().TASK_SECONDS)
 
 
 def _text(message: str) -> str:
-    """A message as every database can hold it."""
+    """The message in a form that every database can store."""
     return message.replace("\0", "").encode(errors="replace").decode()[:_MAX_MESSAGE]
 
 

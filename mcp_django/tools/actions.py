@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MAX_NAME = 64
+#: Rows of one call. No model writes more keys into a message.
+_MAX_IDS = 1_000
 _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 _ATTACHMENT = re.compile(r'filename="?([^";]+)')
 
@@ -122,7 +124,7 @@ class AdminActionTool(BaseTool):
             "type": "array",
             "items": key,
             "minItems": 1,
-            "maxItems": get_conf().MAX_ACTION_IDS,
+            "maxItems": _MAX_IDS,
             "description": f"Primary keys of the {self.model_mcp.label} rows to act on. All or none are acted on.",
         }
         return Schema(

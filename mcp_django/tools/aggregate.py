@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates
-from mcp_django.resources.filters import MAX_SEARCH_CHARS
 from mcp_django.resources.policy import Rights
+from mcp_django.resources.searching import MAX_SEARCH_CHARS
 from mcp_django.tools.query import NAMES, QueryTool, table_schema
 from mcp_django.tools.results import FORMATS, table_result
 from mcp_django.types import JSON

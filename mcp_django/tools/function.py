@@ -16,7 +16,7 @@ from mcp_django.exceptions import ToolError
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.signatures import InvalidArguments, Signature, call, named
+from mcp_django.signatures import InvalidArguments, Signature, call_handler, name_and_description
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
 from mcp_django.tools.results import may_be_longer
@@ -48,7 +48,7 @@ class FunctionTool(BaseTool):
         task: TaskMode = False,
     ) -> None:
         self.function = function
-        self.name, self._description = named("tool", function, name)
+        self.name, self._description = name_and_description("tool", function, name)
         self.title = title
         self.permission = permission
         self.annotations = annotations
@@ -92,7 +92,7 @@ class FunctionTool(BaseTool):
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
-        result = self._returns.write(call(self.function, exchange.request, values))
+        result = self._returns.write(call_handler(self.function, exchange.request, values))
         if may_be_longer(result, get_conf().MAX_RESULT_BYTES) and len(encode(result)) > get_conf().MAX_RESULT_BYTES:
             raise ToolError(f"The result is larger than {get_conf().MAX_RESULT_BYTES} bytes. Ask for less.")
         return result

@@ -11,12 +11,14 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, keyset, rows
-from mcp_django.resources.filters import MAX_ORDERS, MAX_SEARCH_CHARS, InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.ordering import MAX_ORDERS
 from mcp_django.resources.policy import ModelRights, Rights
-from mcp_django.suggestions import unknown_name
+from mcp_django.resources.searching import MAX_SEARCH_CHARS
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import FORMATS, structured_result, table_result, text_block
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -119,7 +121,12 @@ class FindRecords(QueryTool):
                 "description": 'Fields, as ["-departs_at"] for the latest first.',
             },
             "fields": {**NAMES, "description": FIELDS},
-            "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_ROWS, "default": conf.DEFAULT_ROWS},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": conf.MAX_ROWS,
+                "default": min(rows.DEFAULT_ROWS, conf.MAX_ROWS),
+            },
             "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
             "total": {"type": "boolean", "description": "Count the rows of all pages."},
             "format": {"type": "string", "enum": list(FORMATS), "default": "json", "description": "Of the text."},

@@ -12,7 +12,7 @@ from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.answers import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
 from mcp_django.push.waiters import Waiters
-from mcp_django.server.dispatch import Asked
+from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.sessions import questions
 from mcp_django.types import JSON
 from mcp_django.workers import run_patiently
@@ -35,7 +35,7 @@ class OpenQuestions(Protocol):
 
 
 async def ask(
-    asked: Asked,
+    pending: PendingQuestions,
     open_questions: OpenQuestions,
     write: Callable[[Sequence[bytes]], Awaitable[None]],
     ending: asyncio.Event,
@@ -44,12 +44,12 @@ async def ask(
 
     ``{key: answer}``
     """
-    ids = await open_questions.open(list(asked.questions))
+    ids = await open_questions.open(list(pending.questions))
     expected = {question_id: open_questions.expect(question_id) for question_id in ids.values()}
     try:
         await write([
-            encode(request_message(ids[key], question.method, asked.exchange.question_params(key, question)))
-            for key, question in asked.questions.items()
+            encode(request_message(ids[key], question.method, pending.exchange.question_params(key, question)))
+            for key, question in pending.questions.items()
         ])  # fmt: skip
         await _wait_for(expected.values(), ending)
     finally:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from mcp_django.conf import get_conf
 from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
-from mcp_django.push.hub import Hub, get_hub
+from mcp_django.push.hub import MAX_WATCHED_BYTES, Hub, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
@@ -106,7 +106,6 @@ class Attachment:
 
     def _check_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
         if not self._hub.has_room(listener, subscriptions):
-            limit = get_conf().MAX_WATCHED_BYTES
             raise LimitExceeded(
-                f"The URIs that you watch would be longer than {limit} bytes (MAX_WATCHED_BYTES). Close a listen."
+                f"The URIs that you watch would be longer than {MAX_WATCHED_BYTES} bytes. Close a listen."
             )

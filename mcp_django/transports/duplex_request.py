@@ -19,7 +19,7 @@ from mcp_django.protocol.errors import InternalError, NotInitialized, RequestTim
 from mcp_django.protocol.jsonrpc import Request, encode, error_message
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.listeners import Listener
-from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import METHODS
 from mcp_django.transports.asking import ask
 from mcp_django.transports.in_flight import InFlight, Opening
@@ -75,8 +75,8 @@ class DuplexRequest(InFlight):
     async def reply(self) -> Reply | None:
         """The reply, behind everything that goes before it; None where the client is to get none."""
         reply = await self._reply()
-        while reply is not None and reply.asked is not None:
-            reply = await self._reply_again(reply.asked)
+        while reply is not None and reply.pending is not None:
+            reply = await self._reply_again(reply.pending)
         self.buffer.close()
         if self.buffer.used:
             await self._write_buffer()
@@ -97,15 +97,15 @@ class DuplexRequest(InFlight):
             return failed(message, error, era)
         return await self._run(run, era)
 
-    async def _reply_again(self, asked: Asked) -> Reply | None:
+    async def _reply_again(self, pending: PendingQuestions) -> Reply | None:
         """Ask the client, and answer its request once it has answered; None where it gave the request up."""
         await self._write_buffer()
-        given = await ask(asked, self.connection.questions, self.connection.write_all, self.given_up)
+        given = await ask(pending, self.connection.questions, self.connection.write_all, self.given_up)
         if self.given_up.is_set():
             return None
         # The client has done what it was asked for, and is not sent away now because the workers are busy.
-        run = run_patiently(respond_again, asked, given, principal_key=self.connection.principal.key)
-        return await self._run(run, asked.exchange.era)
+        run = run_patiently(respond_again, pending, given, principal_key=self.connection.principal.key)
+        return await self._run(run, pending.exchange.era)
 
     def _opening(self) -> Opening:
         """How the request opens: as a modern one, as the start of the legacy session, or within it. Raises MCPError."""

@@ -1,4 +1,4 @@
-"""An ASGI application that says what its server looks like from below, served by ``test_servers``."""
+"""An ASGI application that reports the transport below its ``send``. ``test_servers`` serves it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mcp_django.compat.servers import (
 
 _PIECE = b"x" * 1_000_000
 
-#: What a request that is never read has seen.
+#: The report of a request that its client never reads.
 _stuck: dict[str, Any] = {}
 
 

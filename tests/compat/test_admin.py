@@ -1,4 +1,4 @@
-"""What the admin shows of a row."""
+"""The columns and values that the admin shows for a row."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _upper(row: Airport) -> str:
 _upper.short_description = "upper"  # type: ignore[attr-defined]
 
 
-def test_title_of_display_is_for_what_django_makes_of_choices() -> None:
+def test_title_of_display_is_for_the_methods_that_django_makes_for_choices() -> None:
     made: Any = Airport.get_daylight_saving_display
 
     assert title_of_display(made, "get_daylight_saving_display") == "Daylight saving"
@@ -72,7 +72,7 @@ def test_title_of_display_is_for_what_django_makes_of_choices() -> None:
     assert title_of_display(_upper, "get_upper_display") is None
 
 
-def test_excluded_by_form_is_what_its_meta_says() -> None:
+def test_excluded_by_form_is_the_exclude_of_its_meta() -> None:
     class Form(forms.ModelForm[User]):
         class Meta:
             model = User

@@ -39,14 +39,14 @@ from tests.shop.models import Tag
 
 @pytest.fixture
 def other(transactional_db: None) -> BaseDatabaseWrapper:
-    """The connection that the test has otherwise."""
+    """The connection of the test's thread."""
     found: BaseDatabaseWrapper = connections["default"]
     return found
 
 
 @pytest.fixture
 def connection(other: BaseDatabaseWrapper) -> Iterator[BaseDatabaseWrapper]:
-    """A connection of this test alone, under the alias "default": what is done to it ends with it."""
+    """A connection for this test alone, under the alias "default", so that no other test sees its changes."""
     connections["default"] = own = connections.create_connection("default")
     yield own
     own.close()
@@ -163,7 +163,7 @@ def test_close_caches_closes_those_of_this_thread(monkeypatch: pytest.MonkeyPatc
 
 
 def test_executed_by_a_wrapper_whatever_is_added_meanwhile(connection: BaseDatabaseWrapper) -> None:
-    """As receivers of ``connection_created`` add theirs when the first query is asked."""
+    """Receivers of ``connection_created`` add wrappers in this way, at the first query."""
     by: list[str] = []
 
     def ours(execute: Any, *args: Any) -> Any:
@@ -195,7 +195,7 @@ def test_driver_cursor_is_one_of_the_drivers_connection(connection: BaseDatabase
     with connection.execute_wrapper(look):
         _ask(connection, "SELECT 1")
 
-    # A new connection may have been told something first.
+    # A new connection may have run other statements first.
     assert found
     assert all(one is connection.connection for one in found)
 
@@ -247,7 +247,7 @@ def test_sorts_nulls_last_as_the_database_does(connection: BaseDatabaseWrapper) 
     assert sorts_nulls_last(connection) == (rows[-1][0] is None)
 
 
-def test_integer_range_is_what_a_column_holds(connection: BaseDatabaseWrapper) -> None:
+def test_integer_range_is_the_range_of_a_column(connection: BaseDatabaseWrapper) -> None:
     ranges = [integer_range(connection, name) for name in ("SmallIntegerField", "BigIntegerField")]
 
     assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)

@@ -1,4 +1,4 @@
-"""What models declare, as Django reads it."""
+"""Declarations of models, as Django reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private parts of querysets, on those that Django makes."""
+"""The private parts of querysets, tested on real querysets."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )  # fmt: skip
-def test_what_a_queryset_is(function: Callable[[Any], bool], true: list[Any], false: list[Any]) -> None:
+def test_the_properties_of_querysets(function: Callable[[Any], bool], true: list[Any], false: list[Any]) -> None:
     assert [str(queryset.query) for queryset in true if not function(queryset)] == []
     assert [str(queryset.query) for queryset in false if function(queryset)] == []
 
 
-def test_statement_is_what_a_cursor_takes(db: None) -> None:
+def test_statement_is_executable_by_a_cursor(db: None) -> None:
     queryset = ContentType.objects.filter(model="flight").values_list("app_label", "model")
 
     with connection.cursor() as cursor:
@@ -127,7 +127,7 @@ def test_unlock_takes_select_for_update_away(transactional_db: None) -> None:
 
     unlock(queryset)
 
-    assert list(queryset) == []  # Not in a transaction, a lock is refused.
+    assert list(queryset) == []  # Outside of a transaction a lock is refused.
     assert "FOR UPDATE" not in str(queryset.query)
 
 

@@ -1,4 +1,4 @@
-"""Where channels_redis puts what is sent to a group: asked of Redis itself."""
+"""How channels_redis sends messages to a group, seen in Redis itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prefix() -> Iterator[str]:
 
 @pytest.mark.parametrize("group", ["mcp", "others", "third", "a-fourth"])
 def test_group_channel_and_host_of_are_where_a_group_hears(prefix: str, group: str) -> None:
-    """A synchronous client that publishes there is heard by the layer's own receive."""
+    """The layer's own ``receive`` gets what a synchronous client publishes on that channel."""
     from channels_redis.pubsub import RedisPubSubChannelLayer
 
     async def hear() -> Any:
@@ -75,7 +75,7 @@ def test_host_of_takes_hosts_in_each_spelling() -> None:
     assert {host_of(HOSTS, channel)["address"] for channel in channels} == set(HOSTS)
 
 
-def test_make_pool_hears_what_is_sent_to_a_group(prefix: str) -> None:
+def test_make_pool_receives_the_messages_to_a_group(prefix: str) -> None:
     from channels_redis.pubsub import RedisPubSubChannelLayer
     from redis import asyncio as aioredis
 
@@ -135,7 +135,7 @@ def test_wait_at_most_is_how_long_a_layer_of_lists_waits_for_redis(
     "name", ["channels.layers.InMemoryChannelLayer", "channels_redis.pubsub.RedisPubSubChannelLayer"]
 )
 def test_wait_at_most_leaves_other_layers_alone(name: str) -> None:
-    """Also where no event loop runs, as in the publisher's thread."""
+    """It also works without an event loop, as in the publisher's thread."""
     layer = import_string(name)()
     before = dict(vars(layer))
 
@@ -145,7 +145,7 @@ def test_wait_at_most_leaves_other_layers_alone(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["core.RedisChannelLayer", "pubsub.RedisPubSubChannelLayer"])
-def test_close_ends_the_connections_and_keeps_what_is_in_the_broker(prefix: str, name: str) -> None:
+def test_close_ends_the_connections_and_deletes_nothing_in_redis(prefix: str, name: str) -> None:
     host = {"address": HOSTS[0], "client_name": prefix}
 
     async def use() -> tuple[int, int]:
@@ -166,6 +166,6 @@ def test_close_ends_the_connections_and_keeps_what_is_in_the_broker(prefix: str,
 
 
 def _clients(name: str) -> dict[str, int]:
-    """The connections to Redis whose name begins so, and to how many channels each of them listens."""
+    """The connections to Redis whose name begins with the prefix, and the number of channels of each."""
     with redis.Redis() as client:
         return {one["name"]: int(one["sub"]) for one in client.client_list() if one["name"].startswith(name)}

@@ -12,7 +12,7 @@ from django.http import FileResponse, HttpRequest, QueryDict, StreamingHttpRespo
 from mcp_django.compat.requests import BareRequest, close_resources, freeze
 
 
-def test_bare_request_has_what_djangos_own_has() -> None:
+def test_bare_request_has_the_attributes_of_djangos_own() -> None:
     made, bare = HttpRequest(), BareRequest("https")
 
     missing = vars(made).keys() - vars(bare).keys()
@@ -58,7 +58,7 @@ def test_freeze_refuses_changes() -> None:
     assert data.copy() == data
 
 
-def test_close_resources_closes_what_a_response_holds_and_no_request() -> None:
+def test_close_resources_closes_those_of_a_response_and_ends_no_request() -> None:
     finished: list[object] = []
 
     def note(sender: object, **_: object) -> None:

@@ -1,4 +1,4 @@
-"""Private parts of others stand in ``mcp_django.compat`` and nowhere else; each is described there, and tested here."""
+"""Private parts of others are used only in ``mcp_django.compat``. Each is described there and tested here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcp_django import compat
 _PACKAGE = Path(mcp_django.__file__).parent
 _TESTS = Path(__file__).parent
 
-#: Names that begin with an underscore, and that others document or that Python gives to everybody.
+#: Names with an underscore that are public all the same: others document them, or Python gives them to every object.
 _DOCUMENTED = {
     "_meta": "Django: ref/models/meta",
     "_default_manager": "Django: topics/db/managers",
@@ -27,7 +27,7 @@ _DOCUMENTED = {
     "_state": "Django: ref/models/instances",
     "_exit": "Python: os._exit",
 }
-#: Names without an underscore that are private all the same: no documentation speaks of them.
+#: Names without an underscore that are private all the same, because no documentation mentions them.
 _UNDOCUMENTED = frozenset(
     {
         # Django: connections.
@@ -46,7 +46,7 @@ _UNDOCUMENTED_MODULES = (
     "django.db.models.sql", "django.forms.utils", "django.template.base", "django.template.defaulttags",
     "django.template.smartif", "django.urls.resolvers", "hypercorn", "multiprocessing.util", "uvicorn",
 )  # fmt: skip
-#: What may stand elsewhere, as "module: name", and why.
+#: Private parts that may be used elsewhere, as "module: name", with the reason.
 _ALLOWED = {
     "admin: django.contrib.admin.utils": "words for a message on our own admin page",
 }
@@ -58,7 +58,7 @@ def _is_private(name: str) -> bool:
 
 
 def _defined(tree: ast.AST) -> Iterator[str]:
-    """The names that a module gives to what is its own."""
+    """The names that a module defines itself."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
@@ -73,7 +73,7 @@ def _is_self(node: ast.AST) -> bool:
 
 
 def _used(node: ast.AST) -> Iterator[tuple[str, bool]]:
-    """The names that a node asks others for, and whether it asks ``self``."""
+    """The names that a node reads from other objects, and whether it reads them from ``self``."""
     if isinstance(node, ast.Attribute):
         yield node.attr, _is_self(node.value)
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "setattr"):
@@ -95,7 +95,7 @@ def _modules() -> dict[str, ast.Module]:
 
 
 def _private_uses(tree: ast.Module, everywhere: frozenset[str]) -> set[str]:
-    """The private names that a module asks others for: those of ``self`` may be defined in another module of ours."""
+    """The private names that a module reads from other objects. Another module of ours may define those of ``self``."""
     own = frozenset(_defined(tree))
     used = {found for node in ast.walk(tree) for found in _used(node)}
     return {name for name, of_self in used if _is_private(name) and name not in (everywhere if of_self else own)}

@@ -1,4 +1,4 @@
-"""Selecting the columns of one table is ``values_list``, and nothing else."""
+"""Our fast selection of columns gives exactly what ``values_list`` gives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _attnames(model: type[models.Model]) -> list[str]:
 
 
 def _is_selected(made: Any, expected: Any) -> bool:
-    """Whether both select the same, and give it as the same."""
+    """Whether both querysets select the same columns and give the same rows."""
     made_query, query = made.query, expected.query
     return (
         (str(made_query), made_query.select, made_query.values_select, made_query.selected)
@@ -129,7 +129,7 @@ def test_a_page_reads_each_column_once(fields: list[str], expected: list[str]) -
     asked: list[str] = []
 
     def note(execute: Any, sql: str, *rest: Any) -> Any:
-        """Before anything is put around the question."""
+        """Record the SQL before another wrapper changes it."""
         asked.append(sql)
         return execute(sql, *rest)
 

@@ -1,4 +1,4 @@
-"""What lies below the ``send`` of each server, asked of the servers themselves."""
+"""The transport below the ``send`` of each server, tested with the servers themselves."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMMANDS = {
     "daphne": ("daphne", "-p", "{port}"),
     "granian": ("granian", "--interface", "asgi", "--port", "{port}"),
 }
-#: Server → what is to be seen there, of an HTTP request.
+#: Server → the expected report of an HTTP request.
 _SEEN = {
     "uvicorn": {"transport": True, "is_twisted": False, "bears": True, "ends": [], "reactor": False},
     "hypercorn": {"transport": True, "is_twisted": False, "bears": False, "ends": ["boolcoroutine"], "reactor": False},
@@ -81,7 +81,7 @@ def test_transport_below_is_that_of_the_socket(server: tuple[str, int]) -> None:
     assert seen["peer"] == (mine if seen["transport"] else None)
 
 
-def test_unsent_by_twisted_counts_what_a_client_does_not_read(server: tuple[str, int]) -> None:
+def test_unsent_by_twisted_counts_the_bytes_that_a_client_does_not_read(server: tuple[str, int]) -> None:
     name, port = server
     if name != "daphne":
         pytest.skip("Daphne alone is on Twisted")
@@ -110,7 +110,7 @@ def test_transport_below_is_none_where_it_cannot_be_seen() -> None:
 
 
 def test_transport_below_of_http2_is_none_since_other_requests_use_it() -> None:
-    """One connection of hypercorn's, whose streams are those of many requests."""
+    """One connection of hypercorn with the streams of many requests."""
 
     async def look() -> Any:
         from hypercorn.asyncio import serve
@@ -143,7 +143,7 @@ def test_transport_below_of_http2_is_none_since_other_requests_use_it() -> None:
 
 
 def _get_by_http2(port: int) -> None:
-    """One request, which knows from before that the server speaks HTTP/2."""
+    """One request, whose client knows beforehand that the server speaks HTTP/2."""
     from h2.connection import H2Connection
     from h2.events import StreamEnded
 
@@ -160,7 +160,7 @@ def _get_by_http2(port: int) -> None:
             has_ended = any(isinstance(event, StreamEnded) for event in events)
 
 
-def test_signal_handler_is_what_the_loop_calls() -> None:
+def test_signal_handler_is_the_function_that_the_loop_calls() -> None:
     async def call() -> tuple[list[int], bool]:
         loop, called = asyncio.get_running_loop(), list[int]()
         before = signal_handler(loop, signal.SIGUSR1)

@@ -19,7 +19,7 @@ from mcp_django.compat.templates import (
 _ENGINE = make_engine(["if", "comment"], ["default", "upper", "cut"])
 
 
-def test_make_engine_knows_what_it_is_given() -> None:
+def test_make_engine_knows_only_the_given_tags_and_filters() -> None:
     template = _ENGINE.from_string("{% if a %}{{ a|upper }}{% else %}{{ b|default:'none' }}{% endif %} & {{ a }}")
 
     assert template.render(Context({"a": "<x>"}, autoescape=False)) == "<X> & <x>"

@@ -1,4 +1,4 @@
-"""What django.contrib.auth keeps on a user."""
+"""The attributes that django.contrib.auth keeps on a user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.test import override_settings
 from mcp_django.compat.users import finds_by_tables, has_new_password, keep_permissions
 
 
-def test_keep_permissions_is_what_model_backend_has_found(db: None, django_assert_num_queries: Any) -> None:
+def test_keep_permissions_sets_the_cache_of_model_backend(db: None, django_assert_num_queries: Any) -> None:
     user = User.objects.create(username="ada")
 
     keep_permissions(user, {"flights.view_flight"}, {"flights.add_flight"})
@@ -26,14 +26,14 @@ def test_keep_permissions_is_what_model_backend_has_found(db: None, django_asser
 
 
 class _Derived(ModelBackend):
-    """As Django's own, but for what has nothing to do with permissions."""
+    """Django's own backend, with changes that do not concern permissions."""
 
     def user_can_authenticate(self, user: Any) -> bool:
         return True
 
 
 def _backend(name: str) -> type[ModelBackend]:
-    """A backend that finds other permissions, by a method of Django's that is not public."""
+    """A backend that overrides a private method of Django to find other permissions."""
 
     def found(self: Any, user: Any, *more: Any) -> Any:
         return {"flights.view_flight"} if name == "_get_permissions" else _permissions()

@@ -129,7 +129,7 @@ def test_under_wsgi_push_is_refused_with_the_reason(
 
     assert (error.code, error.data["reason"]) == (-32601, "PUSH_UNAVAILABLE")
     assert error.message == (
-        f"Method not found: {method}. This server runs under WSGI, which cannot push: serve the project with an ASGI "
+        f"Method not found: {method}. This server runs under WSGI, which cannot push. Serve the project with an ASGI "
         "server (daphne or uvicorn) to offer subscriptions."
     )
 

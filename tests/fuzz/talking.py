@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
+from mcp_django.protocol.batches import MAX_MESSAGES
 from tests.fuzz import oracle
 from tests.fuzz.jsontext import write
-from tests.fuzz.limits import LIMITS
 from tests.fuzz.mutations import values
 from tests.fuzz.reading import Sent, member, refuses_batch
 from tests.fuzz.seeds import CAPABILITIES, World, messages
@@ -81,7 +81,7 @@ class Talk:
     def _is_answered(self, sent: Sent) -> bool:
         if sent.kind != "batch":
             return sent.kind in ("request", "malformed", "no json")
-        if self.revision not in ("2024-11-05", "2025-03-26") or not 0 < len(sent.value) <= LIMITS["MAX_BATCH"]:
+        if self.revision not in ("2024-11-05", "2025-03-26") or not 0 < len(sent.value) <= MAX_MESSAGES:
             return True
         return any(member(one).kind in ("request", "malformed") or refuses_batch(one) for one in sent.value)
 

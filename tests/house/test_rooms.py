@@ -1,4 +1,4 @@
-"""How the package is built: its rooms, and what each may import. ``lint-imports`` holds the floors themselves."""
+"""The rooms of the package, and what each may import. ``lint-imports`` checks the floors themselves."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import mcp_django
 
 ROOT = Path(mcp_django.__file__).parent
 
-#: Modules of ours that are named in a text and imported by it, so that no import contract sees them, by the file that
-#: names them. Each is a place where what is named stands above: the names that a project imports from ``mcp_django``.
+#: File → our modules that it imports by a name in a text, which no import contract sees. The first are the names that a
+#: project imports from ``mcp_django``, whose modules stand above.
 NAMED_IN_TEXT = {
     "__init__.py": {
         "mcp_django.push",

@@ -1,4 +1,4 @@
-"""Several messages in one body or frame, as the revisions up to 2025-03-26 have them."""
+"""Several messages in one body or frame, which the revisions up to 2025-03-26 allow."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_batch_beyond_the_limit_is_refused_whole(admin: Peer, revision: str) -
     longer = send_batch(admin, [ping(n) for n in range(51)], revision)
 
     assert longest.message == [pong(n) for n in range(50)]
-    assert longer.message == error(-32603, "LIMIT_EXCEEDED", "A batch may hold at most 50 messages (MAX_BATCH).")
+    assert longer.message == error(-32603, "LIMIT_EXCEEDED", "A batch may hold at most 50 messages.")
     assert longer.status in (400, None)
 
 

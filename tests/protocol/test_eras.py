@@ -1,4 +1,4 @@
-"""How a conversation opens, in either era, and that the eras do not touch each other."""
+"""How a client of either era begins, and that the eras do not affect each other."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def initialize(**params: Any) -> str:
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_initialize_agrees_on_the_legacy_revision_that_was_asked_for(admin: Peer, revision: str) -> None:
+def test_initialize_agrees_on_the_requested_legacy_revision(admin: Peer, revision: str) -> None:
     raw = send_raw(admin, initialize(protocolVersion=revision, **CLIENT))
 
     assert raw.message == {
@@ -121,7 +121,7 @@ def test_initialize_must_be_a_request(admin: HTTPPeer) -> None:
 
 @pytest.mark.parametrize("transport", DUPLEX)
 @pytest.mark.parametrize("method", ["tools/list", "resources/read", "unheard/of"])
-def test_a_request_that_opens_in_neither_way_is_told_both(admin: DuplexPeer, method: str) -> None:
+def test_a_request_of_no_era_gets_an_error_that_names_both_ways(admin: DuplexPeer, method: str) -> None:
     raw = send_raw(admin, json.dumps({"jsonrpc": "2.0", "id": 1, "method": method}))
 
     assert raw.message == error(
@@ -135,7 +135,7 @@ def test_a_request_that_opens_in_neither_way_is_told_both(admin: DuplexPeer, met
 
 
 @pytest.mark.parametrize("info", [{"name": "x", "version": "1"}, None])
-def test_a_modern_client_need_not_say_who_it_is(admin: Peer, info: Any) -> None:
+def test_a_modern_client_need_not_name_itself(admin: Peer, info: Any) -> None:
     envelope = {key: value for key, value in meta(**{INFO: info}).items() if value is not None}
 
     raw = send_modern(admin, "server/discover", {"_meta": envelope})
@@ -208,7 +208,7 @@ def test_legacy_methods_do_not_exist_in_the_modern_era(admin: Peer) -> None:
 def test_a_modern_initialize_does_not_exist_and_the_error_names_the_versions(admin: Peer) -> None:
     raw = send_modern(admin, "initialize", {"protocolVersion": "2025-11-25", **CLIENT})
 
-    message = "Method not found: initialize. A request with _meta is already open."
+    message = "Method not found: initialize. A request with _meta needs no initialize."
     assert raw.message == error(-32601, "METHOD_NOT_FOUND", message, 1, supported=[MODERN])
     assert raw.status in (404, None)
 
@@ -253,7 +253,7 @@ def test_the_subscriptions_of_the_eras_are_apart(admin: Peer, flights: Any) -> N
 
 
 @pytest.mark.parametrize("transport", PUSHING)
-def test_revisions_do_not_share_what_they_watch(admin: Peer, flights: Any) -> None:
+def test_revisions_do_not_share_subscriptions(admin: Peer, flights: Any) -> None:
     streams = {
         revision: admin.watch(revision, [f"db://flights/flight/{number}"])
         for number, revision in enumerate(REVISIONS, 1)

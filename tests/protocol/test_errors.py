@@ -1,4 +1,4 @@
-"""Methods that are not there, and the shape of every error."""
+"""Methods that do not exist, and the shape of every error."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_method_that_is_not_served_is_not_found(admin: Peer, revision: str) ->
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_what_a_legacy_session_does_not_know_is_not_found(admin: Peer, revision: str) -> None:
+def test_methods_that_a_legacy_session_lacks_are_not_found(admin: Peer, revision: str) -> None:
     methods = ["server/discover", "subscriptions/listen", "tasks/get", "tasks/result"]
 
     answers = [send(admin, revision, method) for method in methods]
@@ -122,7 +122,7 @@ def broken_resource() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_an_exception_is_told_to_the_log_and_not_to_the_client(
+def test_an_exception_is_logged_and_not_shown_to_the_client(
     admin: Peer, revision: str, broken_resource: str, caplog: pytest.LogCaptureFixture, settings: Any
 ) -> None:
     settings.DEBUG = True

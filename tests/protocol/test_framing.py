@@ -1,4 +1,4 @@
-"""Messages that are none, ids of every kind, and notifications."""
+"""Malformed messages, ids of every kind, and notifications."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_an_empty_body_is_a_parse_error(admin: Peer, text: str) -> None:
     assert (raw.status, raw.message["error"]["code"]) in ((400, -32700), (None, -32700))
 
 
-def test_what_is_no_json_is_a_parse_error(admin: Peer) -> None:
+def test_invalid_json_is_a_parse_error(admin: Peer) -> None:
     answers = {case: send_raw(admin, text) for case, text in NO_JSON.items()}
 
     for case, raw in answers.items():

@@ -11,7 +11,7 @@ from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 pytestmark = pytest.mark.every_transport
 
 
-def test_discover_tells_what_the_door_offers(admin: Peer) -> None:
+def test_discover_has_the_capabilities_of_the_transport(admin: Peer) -> None:
     result = admin.result(MODERN, "server/discover")
 
     assert result == {
@@ -41,7 +41,7 @@ def test_every_list_is_valid_in_every_revision(admin: Peer, revision: str, fligh
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_change_reaches_who_watches_the_record(admin: Peer, revision: str, flights: Any) -> None:
+def test_a_change_reaches_a_client_that_watches_the_record(admin: Peer, revision: str, flights: Any) -> None:
     if not admin.push:
         return
     watching = admin.watch(revision, ["db://flights/flight/1"])

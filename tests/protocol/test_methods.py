@@ -1,4 +1,4 @@
-"""The method table: what docs/protocol.md says of it, and what every transport does."""
+"""The method table agrees with docs/protocol.md and with every transport."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_every_letter_is_one_transport() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_each_transport_serves_what_the_table_says(
+def test_each_transport_serves_the_methods_of_the_table(
     admin: Peer, transport: str, revision: str, declared: Declared
 ) -> None:
-    """A method that is not served is unknown; of one that is, the params may be wrong."""
+    """A method that is not supported is unknown. A supported one may still refuse the params."""
 
     def lasting(request: Any) -> None:
         """Takes long."""
@@ -60,7 +60,7 @@ def test_each_transport_serves_what_the_table_says(
     found = set()
     for method in METHODS:
         if method in ("initialize", "subscriptions/listen") and method in served:
-            found.add(method)  # Each has tests of its own: they change what the connection is.
+            found.add(method)  # Each has its own tests, because it changes the connection.
             continue
         answer: Any = admin.request(revision, method, {})
         if answer.get("error", {}).get("code") != -32601:

@@ -36,7 +36,7 @@ class Seat(BaseModel):
 
 @pytest.fixture
 def asker(declared: Declared, users: Any, peers: Peers) -> Iterator[Peer]:
-    """A client that can be asked everything, of an administrator."""
+    """An administrator's client that supports every kind of question."""
     from tests.support.data import token_of
 
     runs: list[str] = []
@@ -148,7 +148,7 @@ def test_a_page_to_open(asker: Peer, revision: str) -> None:
 
 @pytest.mark.parametrize("transport", PUSHING)
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_what_was_said_before_a_question_is_said_once(asker: Peer, revision: str) -> None:
+def test_messages_before_a_question_are_sent_once(asker: Peer, revision: str) -> None:
     params = {"name": "greet", "_meta": {"progressToken": "t"}}
     said = talk(asker, revision, "tools/call", params, accept(name="Ada"))
     assert said.logged == [("info", "before the question")]
@@ -214,7 +214,7 @@ def test_answers_that_are_none_are_refused(asker: Peer) -> None:
         assert error["code"] == -32602, wrong
 
 
-def test_no_answers_are_asked_for_again(asker: Peer) -> None:
+def test_without_answers_the_question_is_asked_again(asker: Peer) -> None:
     asked = call(asker, "greet").answer["result"]
     for given in ({}, {"other": {"action": "accept"}}):
         params = {"name": "greet", "arguments": {}, "inputResponses": given, "requestState": asked["requestState"]}
@@ -275,7 +275,7 @@ def test_an_answer_that_counts_without_a_state_cannot_be_for_one_use(ask: Any) -
 
 
 def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
-    """2025-06-18 knows neither defaults but booleans' nor titled choices."""
+    """2025-06-18 has only boolean defaults, and no titled choices."""
     properties = {
         "name": {"type": "string", "default": "Ada"},
         "sure": {"type": "boolean", "default": True},
@@ -301,7 +301,7 @@ def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
     assert params["requestedSchema"]["properties"] == properties
 
 
-def test_tool_errors_of_a_later_run_are_told(declared: Declared, asker: Peer) -> None:
+def test_tool_errors_of_a_later_run_reach_the_client(declared: Declared, asker: Peer) -> None:
     def picky(request: Any) -> str:
         """Likes nobody."""
         name = request.mcp.elicit("Your name?", NAME).content["name"]
@@ -315,7 +315,7 @@ def test_tool_errors_of_a_later_run_are_told(declared: Declared, asker: Peer) ->
 
 
 @pytest.mark.parametrize("transport", DUPLEX)
-def test_a_legacy_client_gives_up_what_it_was_asked_for(asker: Peer) -> None:
+def test_a_legacy_client_cancels_a_request_that_asks_it(asker: Peer) -> None:
     assert isinstance(asker, DuplexPeer)
     connection = asker.connection("2025-11-25")
     connection.send({"jsonrpc": "2.0", "id": "mine", "method": "tools/call", "params": {"name": "greet"}})
@@ -353,7 +353,7 @@ def test_an_asynchronous_tool_asks(declared: Declared, asker: Peer, revision: st
 @pytest.mark.parametrize("transport", PUSHING)
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_list_asks_nobody(declared: Declared, asker: Peer, revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Only tools, prompts and resources may ask: the hook of a model that does so in a list is a mistake."""
+    """Only tools, prompts and resources may ask. A model's hook that asks during a list is a mistake."""
 
     class Asking(ModelMCP):
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
@@ -398,7 +398,7 @@ def test_a_resource_whose_client_will_not_answer(
 
 @pytest.fixture
 def composer(declared: Declared, asker: Peer) -> Peer:
-    """A client whose model is asked with what came late to the protocol."""
+    """A client whose model is asked with features that came late to the protocol."""
 
     def compose(request: Any, kind: str) -> str:
         """Lets the client's model write."""
@@ -424,9 +424,7 @@ def poet(method: str, params: Message) -> Message:
 @pytest.mark.parametrize("transport", PUSHING)
 @pytest.mark.parametrize("revision", REVISIONS)
 @pytest.mark.parametrize(("kind", "since"), [("audio", "2025-03-26"), ("tools", "2025-11-25"), ("blocks", "")])
-def test_a_client_s_model_is_given_what_its_revision_knows(
-    composer: Peer, revision: str, kind: str, since: str
-) -> None:
+def test_a_client_s_model_gets_content_of_its_revision(composer: Peer, revision: str, kind: str, since: str) -> None:
     said = call(composer, "compose", revision, poet, kind=kind)
     if revision < since:
         assert said.asked == []

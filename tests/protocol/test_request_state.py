@@ -145,7 +145,7 @@ def test_a_state_that_has_expired(asker: Peer, settings: Any, deleted: list[str]
 
 
 def test_an_answer_to_a_question_that_was_not_the_one_asked(asker: Peer, declared: Declared) -> None:
-    """The question changes between the rounds: an answer to the old one does not count."""
+    """The question changes between the rounds, so an answer to the old one does not count."""
     price = [1]
 
     def buy(request: Any) -> str:
@@ -162,7 +162,7 @@ def test_an_answer_to_a_question_that_was_not_the_one_asked(asker: Peer, declare
     assert again["inputRequests"]["sure"]["params"]["message"] == "Buy for 1000?"
 
 
-def test_a_replay_of_what_may_be_used_once(asker: Peer, deleted: list[str]) -> None:
+def test_a_replay_of_an_answer_for_one_use(asker: Peer, deleted: list[str]) -> None:
     params = first(asker, "redeem")
     assert retry(asker, params)["result"]["content"][0]["text"] == "Ada got it."
     assert_refused(retry(asker, params))
@@ -173,10 +173,10 @@ def test_a_replay_of_what_may_be_used_once(asker: Peer, deleted: list[str]) -> N
     assert UsedNonce.objects.count() == 1
 
 
-def test_a_replay_of_a_later_round_of_what_may_be_used_once(
+def test_a_replay_of_a_later_round_with_an_answer_for_one_use(
     asker: Peer, declared: Declared, deleted: list[str]
 ) -> None:
-    """The answer that may be used once stands in the state of every round after it."""
+    """The state of every later round holds the answer that may be used once."""
 
     def give(request: Any) -> str:
         """Gives something away once, and asks whether that is meant."""
@@ -199,7 +199,7 @@ def test_a_replay_of_a_later_round_of_what_may_be_used_once(
     assert deleted == ["Ada"]
 
 
-def test_a_replay_of_what_may_be_used_once_in_many_requests_at_the_same_time(asker: Peer, deleted: list[str]) -> None:
+def test_a_replay_of_an_answer_for_one_use_in_many_requests_at_the_same_time(asker: Peer, deleted: list[str]) -> None:
     params = first(asker, "redeem")
 
     with ThreadPoolExecutor(6) as pool:
@@ -210,7 +210,7 @@ def test_a_replay_of_what_may_be_used_once_in_many_requests_at_the_same_time(ask
 
 
 def redeemed(peer: Peer, params: Message, number: int) -> Message:
-    """The answer to a retry, which others send too."""
+    """The answer to a retry that other threads send at the same time."""
     if isinstance(peer, HTTPPeer):
         answer: Message = peer.send(MODERN, "tools/call", params).json
         connections.close_all()
@@ -222,7 +222,7 @@ def redeemed(peer: Peer, params: Message, number: int) -> Message:
     return found
 
 
-def test_what_was_used_once_is_remembered_longer_than_any_clock_lets_it_count(asker: Peer, settings: Any) -> None:
+def test_a_used_state_is_remembered_longer_than_any_clock_accepts_it(asker: Peer, settings: Any) -> None:
     assert "result" in retry(asker, first(asker, "redeem"))
     end = UsedNonce.objects.get().expires_at
     assert end > timezone.now() + timedelta(seconds=Conf.QUESTION_SECONDS + 60)
@@ -244,12 +244,12 @@ def test_an_untrusted_question_takes_an_answer_that_nobody_asked_for(asker: Peer
     assert call(asker, "guess", MODERN, accept(name="Bea")).text == "Bea"
 
 
-def test_questions_without_end(asker: Peer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_QUESTION_ROUNDS": 3}
+def test_questions_without_end(asker: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.exchange.questions.MAX_ROUNDS", 3)
     said = call(asker, "forever", MODERN, accept(name="Ada"))
     assert len(said.rounds) == 3
     assert said.answer["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
-    assert "MAX_QUESTION_ROUNDS" in said.answer["error"]["message"]
+    assert said.answer["error"]["message"] == "More than 3 rounds of questions."
 
 
 def test_lists_take_no_answers(asker: Peer) -> None:

@@ -119,9 +119,9 @@ def long_uri(letter: str) -> str:
 
 @ON_THE_DOOR_AND_A_SOCKET
 def test_watching_by_long_uris_on_many_streams(
-    peers: Peers, users: Users, flights: Any, settings: LazySettings, hub: Callable[[], Hub]
+    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
-    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    monkeypatch.setattr("mcp_django.push.hub.MAX_WATCHED_BYTES", 400)
     token = token_of(users.admin)
     first, _ = (watch(peers(token), MODERN, long_uri(letter)) for letter in "ab")
 
@@ -137,9 +137,9 @@ def test_watching_by_long_uris_on_many_streams(
 
 @pytest.mark.parametrize("transport", ["websocket"])
 def test_watching_by_long_uris_in_a_session(
-    admin: DuplexPeer, flights: Any, settings: LazySettings, hub: Callable[[], Hub]
+    admin: DuplexPeer, flights: Any, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
-    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    monkeypatch.setattr("mcp_django.push.hub.MAX_WATCHED_BYTES", 400)
     a, b, c = map(long_uri, "abc")
 
     answers = [admin.request(LEGACY[-1], "resources/subscribe", {"uri": uri}) for uri in (a, b, b, c)]
@@ -153,9 +153,9 @@ def test_watching_by_long_uris_in_a_session(
 
 @ON_THE_DOOR
 def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
-    peers: Peers, users: Users, flights: Any, settings: LazySettings
+    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.MCP = {**settings.MCP, "MAX_WATCHED_BYTES": 400}
+    monkeypatch.setattr("mcp_django.push.hub.MAX_WATCHED_BYTES", 400)
     token = token_of(users.admin)
     peers(token).watch(LEGACY[-1], [long_uri("a")])
     second, third = peers(token), peers(token)

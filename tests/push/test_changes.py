@@ -214,8 +214,8 @@ def test_a_raw_save_is_told_without_a_query_of_ours(heard: Heard, django_assert_
     assert heard.changes() == told("a")
 
 
-def test_more_rows_than_max_changed_keys_are_told_as_the_model(heard: Heard, settings: LazySettings) -> None:
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 5}
+def test_more_rows_than_max_changed_keys_are_told_as_the_model(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 5)
     heard.join()
 
     with transaction.atomic():
@@ -225,8 +225,8 @@ def test_more_rows_than_max_changed_keys_are_told_as_the_model(heard: Heard, set
     assert heard.changes() == {TAG: ModelChange(None, set())}
 
 
-def test_as_many_rows_as_max_changed_keys_are_told_by_their_keys(heard: Heard, settings: LazySettings) -> None:
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 5}
+def test_as_many_rows_as_max_changed_keys_are_told_by_their_keys(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 5)
     heard.join()
 
     with transaction.atomic():

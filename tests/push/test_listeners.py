@@ -119,9 +119,9 @@ def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: 
 
 @ON_EACH
 def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
-    admin: Peer, flights: Any, settings: Any
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 3}
+    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 3)
     watching = watch(admin, MODERN, "db://flights/flight/1", "db://flights/flight/12", "db://flights/flight")
 
     with transaction.atomic():
@@ -135,7 +135,7 @@ def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
 def test_a_stream_is_told_of_changes_after_the_settings_have_changed(admin: Peer, flights: Any, settings: Any) -> None:
     watching = watch(admin, MODERN, "db://flights/airline/UA")
 
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 3}
+    settings.MCP = {**settings.MCP, "MAX_ROWS": 3}
     Airline.objects.get(pk="UA").save()
 
     assert watching.uris(1) == ["db://flights/airline/UA"]
@@ -230,12 +230,12 @@ def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flig
 
 @ON_THE_DOOR
 def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are_others(
-    ops: Peer, jfk: Flight, settings: Any, hub: Callable[[], Hub]
+    ops: Peer, jfk: Flight, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
     watching = watch(ops, MODERN, "db://flights/flight")
     [keys] = keys_of(hub())
     assert keys is not None
-    settings.MCP = {**settings.MCP, "MAX_WATCHED_KEYS": len(keys)}
+    monkeypatch.setattr("mcp_django.push.subscriptions._MAX_KEYS", len(keys))
 
     # Another row comes in the place of this one, and no signal says so.
     Flight.objects.filter(pk=jfk.pk)._raw_delete("default")
@@ -345,6 +345,38 @@ def test_a_hub_ends_with_all_of_its_tasks_although_one_has_just_run_out_of_time(
     async def end() -> set[Any]:
         hub = get_hub()
         hub._start(work())
+        _, left = await asyncio.wait(list(hub._tasks), timeout=10)
+        for task in left:
+            task.cancel()
+        return left
+
+    assert serving_loop.run(end()) == set()
+
+
+def test_a_hub_ends_with_all_of_its_tasks_although_a_check_fails_at_that_moment(
+    db: None, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A TaskGroup whose task fails while the group is being cancelled raises the failure alone."""
+    checking = asyncio.Event()
+
+    async def fail_when_cancelled(*_: Any) -> None:
+        async with asyncio.TaskGroup() as checks:
+            checks.create_task(fail())
+
+    async def fail() -> None:
+        checking.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("a check has failed")
+
+    monkeypatch.setattr(Hub, "_handle", fail_when_cancelled)
+
+    async def end() -> set[Any]:
+        hub = get_hub()
+        hub.resync()
+        await checking.wait()
+        hub.close()
         _, left = await asyncio.wait(list(hub._tasks), timeout=10)
         for task in left:
             task.cancel()

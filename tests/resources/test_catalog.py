@@ -318,24 +318,24 @@ def test_a_query_is_watched_unless_rows_decide_it_whose_changes_are_not_told(
 
 def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: DirectPeer) -> None:
     assert wrong(root, "db://flights/flight?origin=JFK&origin=EWR") == [
-        ("origin", "stands twice in the query; for several values there is __in."),
+        ("origin", "occurs twice in the query; for several values there is __in."),
     ]  # fmt: skip
     assert wrong(root, "db://flights/flight?not=1") == [
-        ("not", "cannot be said in a URI: find_records takes it in its filter."),
+        ("not", "cannot be written in a URI: find_records takes it in its filter."),
     ]  # fmt: skip
 
 
-def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer) -> None:
+def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     long = "&".join(f"notes__{lookup}={'n'}" for lookup in ("contains", "icontains", "startswith"))
     whole = root.read(f"db://flights/flight?limit=1&{long}")
 
-    with override_settings(MCP={"MAX_URI": len(whole["next"]) - 1}):
-        cut = root.read(f"db://flights/flight?limit=1&{long}")
-    with override_settings(MCP={"MAX_URI": len(whole["next"])}):
-        kept = root.read(f"db://flights/flight?limit=1&{long}")
+    monkeypatch.setattr("mcp_django.resources.uris.MAX_URI", len(whole["next"]) - 1)
+    cut = root.read(f"db://flights/flight?limit=1&{long}")
+    monkeypatch.setattr("mcp_django.resources.uris.MAX_URI", len(whole["next"]))
+    kept = root.read(f"db://flights/flight?limit=1&{long}")
 
     assert "next" not in cut
-    assert cut["notes"] == ["There are more rows. Their URI would be too long (MAX_URI): ask find_records for them."]
+    assert cut["notes"] == ["There are more rows. Their URI would be too long: ask find_records for them."]
     assert len(kept["next"]) == len(whole["next"]) and root.read(kept["next"])["rows"][0][0] == 2
 
 
@@ -438,7 +438,7 @@ def test_annotations_that_no_client_could_read_are_left_out(
     declared.model(Flight, fields=["number"], annotations={"audience": "user"})
 
     assert "annotations" not in resources(root)["db://flights/flight"]
-    assert "annotations cannot be told" in caplog.text
+    assert "annotations are not valid" in caplog.text
 
 
 def test_a_plain_resource_says_when_it_was_changed_and_how_long_it_is(root: DirectPeer, declared: Declared) -> None:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 
 from demo_project.flights.models import Flight
 from mcp_django.resources import kinds, rows
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on
@@ -278,7 +278,7 @@ def test_too_many_conditions(flights: ModelRights) -> None:
 
     assert keys(flights, fine) == []
     assert keys(flights, {"any": [{"number": number} for number in range(49)]}) == []
-    assert errors(flights, too_many)[0]["message"] == "more than 50 conditions (MAX_FILTER_CONDITIONS)."
+    assert errors(flights, too_many)[0]["message"] == "more than 50 conditions."
     assert [error["message"] for error in errors(flights, too_many_empty)] == ["must not be empty"] * 20
 
 
@@ -292,9 +292,9 @@ def test_too_deep_a_filter(flights: ModelRights) -> None:
         return {"not": nested(depth - 1)} if depth else {"number": 1}
 
     assert keys(flights, nested(4)) == keys(flights, {"number": 1})
-    assert errors(flights, nested(6))[0]["message"] == "nested more than 5 deep (MAX_FILTER_DEPTH)."
+    assert errors(flights, nested(6))[0]["message"] == "nested more than 5 deep."
 
 
 def test_too_many_values(flights: ModelRights) -> None:
     assert keys(flights, {"id__in": list(range(1, 201))}) == [1, 2, 3, 4, 5, 6]
-    assert errors(flights, {"id__in": list(range(201))})[0]["message"] == "at most 200 values (MAX_IN_VALUES)."
+    assert errors(flights, {"id__in": list(range(201))})[0]["message"] == "at most 200 values."

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
-from mcp_django.resources import filters, keyset, rows
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources import keyset, ordering, rows
+from mcp_django.resources.errors import InvalidQuery
 from tests.shop.models import Product, Tag
 from tests.support.asking import all_rows, rights_on
 from tests.support.data import make_flights, make_staff
@@ -224,7 +224,7 @@ def test_a_cursor_says_nothing_of_hidden_columns(db: None, declared: Declared) -
     viewer = make_staff("few", "flights.view_flight")
     declared.model(Flight, ordering=["carrier", "departs_at"])
 
-    names = [order.name for order in filters.order(rights_on(Flight, viewer), None)]
+    names = [order.name for order in ordering.order(rights_on(Flight, viewer), None)]
 
     assert names == ["departs_at", "id"]
 

@@ -14,7 +14,6 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.http import HttpRequest
-from django.test import override_settings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -324,7 +323,7 @@ OUTPUTS = {
 
 
 @pytest.fixture
-def principal(db: None, declared: Declared) -> Iterator[User]:
+def principal(db: None, declared: Declared, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
     """Sees what is open, where the world is scoped, else everything."""
 
     class Scoped(ModelMCP):
@@ -339,8 +338,10 @@ def principal(db: None, declared: Declared) -> Iterator[User]:
         fields=["id", "name", "weight", "supplier", "makers"],
         search_fields=["name", "=supplier__name", "^makers__name", "weight__exact"],
     )
-    with override_settings(MCP={"MAX_RELATIONS": 50, "MAX_FILTER_DEPTH": 20, "MAX_FILTER_CONDITIONS": 200}):
-        yield User.objects.create_superuser("root")
+    monkeypatch.setattr("mcp_django.resources.columns.MAX_RELATIONS", 50)
+    monkeypatch.setattr("mcp_django.resources.filters.MAX_DEPTH", 20)
+    monkeypatch.setattr("mcp_django.resources.filters.MAX_CONDITIONS", 200)
+    yield User.objects.create_superuser("root")
 
 
 def make(world: World, principal: User) -> None:

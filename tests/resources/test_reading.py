@@ -45,7 +45,7 @@ FAIR = {"STATEMENT_SECONDS": 1.0}
 PATIENT = {"STATEMENT_SECONDS": 30.0}
 
 MESSAGE = (
-    "The question took longer than the database is given for one (STATEMENT_SECONDS), and was stopped. Narrow it: "
+    "The query was stopped: it took longer than the server allows (STATEMENT_SECONDS). Narrow it: "
     "filter by the key or by another indexed field, over a smaller range, and through fewer relations."
 )
 

@@ -45,7 +45,7 @@ def test_a_page_has_the_default_number_of_rows(root: DirectPeer) -> None:
 def test_a_page_has_no_more_rows_than_the_limit_of_the_project(root: DirectPeer) -> None:
     make_flights(5)
 
-    with override_settings(MCP={"MAX_ROWS": 2, "DEFAULT_ROWS": 10}):
+    with override_settings(MCP={"MAX_ROWS": 2}):
         by_default = page_of(root)
         by_uri = root.read("db://flights/flight?limit=3")
 
@@ -53,17 +53,19 @@ def test_a_page_has_no_more_rows_than_the_limit_of_the_project(root: DirectPeer)
     assert by_uri["notes"] == ["A page holds at most 2 rows (MAX_ROWS)."]
 
 
-def test_a_total_is_told_up_to_what_counting_may_cost(root: DirectPeer) -> None:
+def test_a_total_is_told_up_to_what_counting_may_cost(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     make_flights(5)
 
-    with override_settings(MCP={"MAX_TOTAL": 5}):
+    with monkeypatch.context() as patch:
+        patch.setattr("mcp_django.resources.rows.MAX_TOTAL", 5)
         counted = page_of(root, limit=2, total=True)
-    with override_settings(MCP={"MAX_TOTAL": 4}), CaptureQueriesContext(connection) as captured:
+    monkeypatch.setattr("mcp_django.resources.rows.MAX_TOTAL", 4)
+    with CaptureQueriesContext(connection) as captured:
         not_counted = page_of(root, limit=2, total=True)
 
     assert counted["total"] == 5 and "notes" not in counted
     assert "total" not in not_counted and len(not_counted["rows"]) == 2
-    assert not_counted["notes"] == ["There is no total: more than 4 rows (MAX_TOTAL)."]
+    assert not_counted["notes"] == ["There is no total: more than 4 rows."]
     assert "LIMIT 5" in next(query["sql"] for query in captured.captured_queries if "COUNT(" in query["sql"])
 
 
@@ -93,7 +95,7 @@ def test_counting_rows_that_are_asked_one_by_one(root: DirectPeer, declared: Dec
     assert page == {
         "columns": ["id"],
         "rows": [[2], [3], [4], [5]],
-        "notes": ["There is no total: the permission is asked of each row."],
+        "notes": ["There is no total: the permission is checked for each row."],
     }
 
 

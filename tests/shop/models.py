@@ -1,4 +1,4 @@
-"""Models with what goes wrong elsewhere. None has migrations: the test database makes their tables."""
+"""Models with unusual features. None has migrations: the test database makes their tables."""
 
 import uuid
 
@@ -95,7 +95,7 @@ class Visit(models.Model):
 
 
 class Locker(models.Model):
-    """Its key is that of its owner."""
+    """A row whose key is that of its owner."""
 
     owner = models.OneToOneField(Person, models.CASCADE, primary_key=True)
     number = models.IntegerField()
@@ -105,7 +105,7 @@ class Locker(models.Model):
 
 
 class Document(models.Model):
-    """What is not in a row: a file, and bytes. Its key is any text."""
+    """A file and bytes, which are not shown in rows. The key is any text."""
 
     name = models.CharField(max_length=50, primary_key=True)
     upload = models.FileField(blank=True)
@@ -139,7 +139,7 @@ class Shelf(models.Model):
 
 
 class Labelled(models.Model):
-    """A field of an extension, whose table the test makes that has made the extension."""
+    """A field of an extension. The test that makes the extension makes the table too."""
 
     labels = postgres.HStoreField(null=True)
 
@@ -157,7 +157,7 @@ class Supplier(models.Model):
     code = models.CharField(max_length=10, unique=True, null=True)
     rating = models.IntegerField(null=True)
     parent = models.ForeignKey("self", models.SET_NULL, to_field="code", null=True, related_name="branches")
-    #: What the rows that some people see are told by; itself it is never shown.
+    #: Decides who sees the row, and is never shown itself.
     open = models.BooleanField(default=True)
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ class Part(models.Model):
 
 
 class Making(models.Model):
-    """A row between a part and who makes it."""
+    """A row between a part and its maker."""
 
     part = models.ForeignKey(Part, models.CASCADE, related_name="makings")
     maker = models.ForeignKey(Supplier, models.CASCADE, related_name="makings")
@@ -204,7 +204,7 @@ class Remark(models.Model):
     """Is about a row of any model."""
 
     text = models.CharField(max_length=50)
-    # Its table is made before that of what it points to.
+    # The table is made before the one that it points to.
     kind = models.ForeignKey(ContentType, models.CASCADE, null=True, db_constraint=False)
     key = models.CharField(max_length=50, blank=True)
     about = GenericForeignKey("kind", "key")
@@ -214,7 +214,7 @@ class Remark(models.Model):
 
 
 class Gadget(models.Model):
-    """Its default manager tells what it does in bulk."""
+    """A model whose default manager reports bulk operations."""
 
     name = models.CharField(max_length=50)
     code = models.CharField(max_length=10, unique=True, null=True)

@@ -1,1 +1,1 @@
-"""What the tests share: peers over every transport, the published schemas, data."""
+"""Helpers of all tests: peers over every transport, the published schemas, data."""

@@ -1,4 +1,4 @@
-"""Calling an ASGI application as a server does."""
+"""Calls an ASGI application like a server."""
 
 from __future__ import annotations
 

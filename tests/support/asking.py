@@ -1,4 +1,4 @@
-"""Asking as a user without a transport between, in the test's own thread and transaction."""
+"""Requests of a user without a transport, in the test's own thread and transaction."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _NoConnection(Connection):
 
 
 class DirectPeer(Peer):
-    """A user who asks the dispatcher itself: for what is the same over every transport."""
+    """A user who calls the dispatcher itself, for tests that do not depend on the transport."""
 
     push = False
 
@@ -61,14 +61,14 @@ def request_of(user: Any, *scopes: str) -> MCPRequest:
 
 
 def rights_on(model: type[models.Model], user: Any) -> ModelRights:
-    """What the user may read of the model; fails if that is nothing."""
+    """The user's rights on the model. The test fails if there are none."""
     rights = Rights(site, request_of(user)).of_model(model)
     assert rights is not None
     return rights
 
 
 def all_rows(model: type[models.Model], user: Any, **asked: Any) -> list[list[Any]]:
-    """The rows of every page, one after the other. Each page is asked for in a request of its own."""
+    """The rows of all pages, in order. Each page takes a request."""
     found: list[list[Any]] = []
     cursor = None
     while True:
@@ -82,7 +82,7 @@ def all_rows(model: type[models.Model], user: Any, **asked: Any) -> list[list[An
 
 
 def errors_of(result: Any) -> list[dict[str, Any]]:
-    """What an ``isError`` result says is wrong, entry by entry."""
+    """The entries for wrong arguments in a result with ``isError``."""
     assert result["isError"] is True, result
     errors: list[dict[str, Any]] = json.loads(result["content"][0]["text"])["errors"]
     return errors
@@ -97,7 +97,7 @@ def text_of(result: Any) -> str:
 
 
 def columns(peer: DirectPeer, model: str = "flights.flight") -> list[str]:
-    """The names of the columns that the peer is given."""
+    """The names of the columns that the peer gets."""
     names: list[str] = peer.call("find_records", model=model)["structuredContent"]["columns"]
     return names
 
@@ -109,7 +109,7 @@ def keys(peer: DirectPeer, model: str = "flights.flight", **asked: Any) -> list[
 
 
 def described(peer: DirectPeer, model: str = "flights.flight") -> Any:
-    """What describe_models says of a model."""
+    """The description of a model by describe_models."""
     return peer.call("describe_models", model=model)["structuredContent"]
 
 

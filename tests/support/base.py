@@ -1,4 +1,4 @@
-"""What a client of every transport can do in a test."""
+"""The base class of the test clients of all transports."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Peer(ABC):
 
     #: Whether the transport delivers notifications.
     push = True
-    #: What the client declares that it can do, to be set before its first request.
+    #: The capabilities that the client declares. Set them before its first request.
     capabilities: Message = {}
 
     def __init__(self, token: str | None) -> None:
@@ -96,7 +96,7 @@ class Peer(ABC):
 class Watching(ABC):
     """A stream of notifications."""
 
-    #: What the acknowledgement of a modern listen honours; None in a legacy session.
+    #: The filter in the acknowledgement of a modern listen. None in a legacy session.
     honoured: Message | None = None
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What one test declares on the default site and in the admin, taken back when the test ends."""
+"""Declarations of one test on the default site and in the admin, which are undone when the test ends."""
 
 from __future__ import annotations
 

@@ -13,13 +13,13 @@ from tests.support.loop import LoopThread
 
 
 class Connection(ABC):
-    """One connection: what comes is sorted into answers and notifications."""
+    """One connection. Its messages are sorted into answers and notifications."""
 
     def __init__(self, loop: LoopThread) -> None:
         self.loop = loop
         self.answers: asyncio.Queue[Any] = asyncio.Queue()
         self.notifications: asyncio.Queue[Message] = asyncio.Queue()
-        #: Where everything goes in its order, while a test talks on the connection.
+        #: All messages in their order, while a test talks on the connection.
         self.talk: asyncio.Queue[Message] | None = None
 
     @abstractmethod

@@ -210,7 +210,7 @@ class ASGIPeer(HTTPPeer):
         )
 
     def open(self, headers: dict[str, str], body: bytes, revision: str) -> Answering:
-        """A POST whose answer is read as it comes."""
+        """A POST whose answer is read piece by piece."""
         return Answering(self.loop, self.application, self.scope("POST", self.headers(headers)), body, revision)
 
     def stream(self, method: str, revision: str, headers: dict[str, str], body: bytes = b"") -> HTTPWatching:
@@ -308,5 +308,5 @@ class Answering:
         yield from (json.loads(event.data) for event in self.events() if event.data)
 
     def leave(self) -> None:
-        """Go away, whatever may still come."""
+        """Disconnect, even if more messages are on their way."""
         self.loop.run(self.call.disconnect("http.disconnect"))

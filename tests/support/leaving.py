@@ -1,4 +1,4 @@
-"""A database that goes away while a project's own code asks it."""
+"""A database that becomes unreachable during a query of the project's own code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mcp_django.db import outages
 _LEAVING = {
     "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())",
     "mysql": "KILL CONNECTION_ID()",
-    # It is a file, and cannot go away: what fails is a statement, and the connection only counts as lost.
+    # SQLite is a file that is always reachable. So a statement fails, and the connection only counts as lost.
     "sqlite": "SELECT * FROM what_is_not_there",
 }
 
 
 class Leaving:
-    """Whoever asks for the permission to view a model loses the connection, as many ``times`` as it is told to."""
+    """The check of the permission to view a model loses the connection, so many ``times``."""
 
     def __init__(self, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.times = 0
@@ -44,7 +44,7 @@ class Leaving:
 
 
 class LeavingInContext(Leaving):
-    """It is the site's ``call_context`` that loses it, and that makes an exception of its own of what happened."""
+    """The site's ``call_context`` loses the connection, and raises its own exception from the database's."""
 
     def __init__(self, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(label, monkeypatch)

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, which serves while the test itself is plain synchronous code."""
+"""An event loop in a separate thread, which serves while the test itself is plain synchronous code."""
 
 from __future__ import annotations
 

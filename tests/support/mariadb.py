@@ -1,4 +1,4 @@
-"""What the tests need of a MariaDB server."""
+"""Fills the tables of time zones on a MariaDB server, which the tests need."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Pages that say what the project is and how it is used, by their paths. Measurements and the changelog are history.
+#: The pages about the project and its use, by their paths. Measurements and the changelog are history.
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text()
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md")))
@@ -35,14 +35,14 @@ def files(folder: str) -> dict[str, str]:
 
 
 def additions(path: str) -> dict[str, str]:
-    """What the pages add to a file that another page shows, by page."""
+    """The additions of each page to a file that another page shows."""
     heading = f"# more for {path}\n"
     found = {page: [block for block in blocks(page, "python") if block.startswith(heading)] for page in PAGES}
     return {page: more.removeprefix(heading) for page, [more] in ((page, more) for page, more in found.items() if more)}
 
 
 def cells(page: str, heading: str = "") -> list[list[str]]:
-    """The rows of the tables under a heading, or on the whole page, without what heads them."""
+    """The rows of the tables under a heading, or on the whole page, without the heads of the tables."""
     section = prose(page).partition(f"\n{heading}\n")[2].partition("\n#")[0] if heading else prose(page)
     tables = re.findall(r"^\|.*\n\|[-|]+\|\n((?:\|.*\n)*)", section, re.MULTILINE)
     lines = [line for table in tables for line in table.splitlines()]
@@ -55,7 +55,7 @@ def prose(page: str) -> str:
 
 
 def anchors(page: str) -> set[str]:
-    """What a link to a heading of the page may name."""
+    """The anchors of the page's headings, for links."""
     return {
         re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-")
         for heading in re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)

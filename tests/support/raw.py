@@ -1,4 +1,4 @@
-"""Sending what no well-behaved client would: any text, before or within a session, over every transport."""
+"""Sends any text, which a well-behaved client would not do, before or within a session, over every transport."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ABSENT = object()
 
 @dataclass
 class Raw:
-    """What came back, with the HTTP status; elsewhere, where there is none, that is None."""
+    """The answer with its HTTP status, which is None on other transports."""
 
     status: int | None
     message: Any
@@ -33,7 +33,7 @@ def send_raw(peer: Peer, text: str, revision: str | None = None, headers: dict[s
 
 
 def send_unanswered(peer: Peer, message: Any, revision: str | None = None) -> None:
-    """Send what must not be answered: HTTP says 202 and no more; elsewhere the next answer is another's."""
+    """Send a message that must not be answered. HTTP gives 202 without a body; elsewhere another answer comes next."""
     if isinstance(peer, HTTPPeer):
         answer = peer.post(message, {} if revision is None else session_headers(peer, revision))
         assert (answer.status, answer.body) == (202, b"")
@@ -58,7 +58,7 @@ def session_headers(peer: HTTPPeer, revision: str) -> dict[str, str]:
 
 
 def send_modern(peer: Peer, method: str, params: Message | None = None) -> Raw:
-    """A modern request as it stands, with its HTTP status."""
+    """The answer to a modern request that is sent unchanged, with its HTTP status."""
     params = {**(params or {}), "_meta": (params or {}).get("_meta", meta())}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     headers = peer.modern_headers(method, params) if isinstance(peer, HTTPPeer) else {}

@@ -1,7 +1,7 @@
-"""Putting the rows of the test databases back: what a test has written goes, what many tests begin with comes.
+"""Restores the rows of the test databases: removes the rows of a test, and adds those that many tests begin with.
 
 A test that commits ends with the rows of ``migrate``. A test in a transaction that is rolled back leaves the rows that
-it began with, so that the next test which begins with the same costs nothing.
+it began with, so that the next test that begins with the same rows costs nothing.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _stores: dict[str, Store] = {}
 
 
 def keep_as_migrated(aliases: list[str]) -> None:
-    """From now on each test ends with the rows that ``migrate`` has made, at the price of what it wrote.
+    """From now on each test ends with the rows that ``migrate`` has made, at a cost that depends on its writes.
 
     Django's own flush asks for each table of each app and makes permissions and content types anew: 30 ms and more.
     """
     for alias in aliases:
-        # A flush ends with signals whose receivers write rows: tests begin with those.
+        # A flush ends with signals whose receivers write rows. Tests begin with these rows.
         call_command("flush", verbosity=0, interactive=False, database=alias)
         connection = connections[alias]
         _stores[alias] = SQLiteStore(connection) if connection.vendor == "sqlite" else ServerStore(connection)
@@ -72,7 +72,7 @@ def begun_with(name: str, make: Callable[[], T]) -> T:
 
 
 def once(name: str, make: Callable[[], T]) -> T:
-    """What ``make`` makes of rows in the default database, made once in each process and copied from then on.
+    """The rows that ``make`` makes in the default database. They are made once in each process, and copied later.
 
     Rows are only copied onto rows that are known; where a test has written others before, they are made again.
     """
@@ -94,7 +94,7 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.kind = MIGRATED
-        #: What was returned when rows were made, pickled: a test may change what it is given.
+        #: The return value of ``make``, pickled, because a test may change it.
         self.made: dict[Kind, bytes] = {}
         self.keep(MIGRATED)
 
@@ -120,7 +120,7 @@ class SQLiteStore(Store):
 
     def __init__(self, connection: Any) -> None:
         name = connection.settings_dict["NAME"]
-        # A connection of its own hears of what all others write, of other processes too. No disk is waited for.
+        # A separate connection notices the writes of all others, also of other processes. It does not wait for a disk.
         self._file = sqlite3.connect(name, timeout=20, check_same_thread=False, isolation_level=None)
         self._file.execute("PRAGMA synchronous = OFF")
         self._copies: dict[Kind, sqlite3.Connection] = {}

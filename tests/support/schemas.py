@@ -1,4 +1,4 @@
-"""Every message that leaves the server is held against the published schema of its revision, extra keys refused."""
+"""Every message of the server is validated with the published schema of its revision. Extra keys are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 FOLDER = Path(os.environ.get("MCP_SCHEMAS", Path(__file__).parents[3] / "shared" / "schemas"))
 
-#: Where a schema says little because the content is another's: a tool's own schema, free metadata.
+#: Places whose content others define, so that the schema says little: a tool's own schema, free metadata.
 _FREE = frozenset(
     {
         "_meta",
@@ -146,12 +146,12 @@ def check(message: dict[str, Any], revision: str, method: str | None = None) -> 
 
 
 def are_here() -> bool:
-    """Whether the published schemas are; without them messages are held against mcp-types alone."""
+    """Whether the published schemas exist. Without them messages are validated only with mcp-types."""
     return FOLDER.is_dir()
 
 
 def assert_valid(revision: str, definition: str, value: Any) -> None:
-    """Assert that a value is what a definition of the revision's schema says."""
+    """Assert that a value matches a definition of the revision's schema."""
     if not are_here():
         return
     errors = list(_validator(revision, definition).iter_errors(value))

@@ -46,7 +46,7 @@ class Stream(Connection):
     def __init__(self, http: ASGIPeer, path: str, headers: dict[str, str]) -> None:
         super().__init__(http.loop)
         self._http = http
-        #: What the first event said.
+        #: The data of the first event.
         self.endpoint = ""
         #: Comments that came.
         self.comments: asyncio.Queue[bytes] = asyncio.Queue()
@@ -93,7 +93,7 @@ class Stream(Connection):
         await self.sort(data.removeprefix(b"data: "))
 
     def post(self, body: str | bytes, headers: dict[str, str] | None = None, endpoint: str = "") -> Answered:
-        """Post a body where the first event said, or elsewhere."""
+        """Post a body to the URL of the first event, or to another one."""
         url = urlsplit(endpoint or self.endpoint)
         self._http.path, self._http.query = url.path, url.query
         return self._http.http("POST", body.encode() if isinstance(body, str) else body, headers)

@@ -26,7 +26,7 @@ class StdioPeer(DuplexPeer):
         self.site = site
 
     def connect(self, *, reads: bool = True) -> Pipes:
-        """A new process, before any message; what it writes is read, unless the client is to be deaf."""
+        """A new process, before any message. Its output is read, unless the client must be deaf."""
         pipes = self.connections[f"extra {len(self.connections)}"] = Pipes(self.loop, self.site, self.principal, reads)
         return pipes
 
@@ -84,7 +84,7 @@ class Pipes(Connection):
         self._stdin = -1
 
     def end_output(self) -> None:
-        """Read no more, where the test reads: as a client that has died."""
+        """Stop reading, like a client that has died."""
         if self._output is not None:
             os.close(self._output)
         self._output = None

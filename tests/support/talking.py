@@ -1,4 +1,4 @@
-"""A request with everything that goes before its answer: what the client is told, and what it is asked."""
+"""A request with all messages before its answer: notifications, and questions to the client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Answerer = Callable[[str, Message], "Message | None"]
 
 @dataclass
 class Talk:
-    """What came until the request was answered."""
+    """The messages until the request was answered."""
 
     told: list[Message] = field(default_factory=list)
     #: ``(method, params)`` of each question.
@@ -53,7 +53,7 @@ class Talk:
 def talk(
     peer: Peer, revision: str, method: str, params: Message | None = None, answerer: Answerer | None = None
 ) -> Talk:
-    """Send a request and take part in what follows; each message is held against the schema of the revision."""
+    """Send a request, answer the questions, and validate each message with the schema of the revision."""
     found = Talk()
     params = dict(params or {})
     while True:
@@ -92,7 +92,7 @@ def accept(**content: Any) -> Answerer:
 def _messages(
     peer: Peer, revision: str, method: str, params: Message, found: Talk, answerer: Answerer | None
 ) -> Iterator[Message]:
-    """What comes for the request, to its answer. Questions of a legacy server are answered on the way."""
+    """The messages for the request, up to its answer. Questions of a legacy server are answered on the way."""
 
     def answer(question: Message) -> Message | None:
         schemas.check(question, revision)

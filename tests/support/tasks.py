@@ -1,4 +1,4 @@
-"""Tasks in tests: what each message of the extension must be, workers, and clients that follow a task."""
+"""Tasks in tests: the schema of each message of the extension, workers, and clients that follow a task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TASKS: Message = {"extensions": {EXTENSION: {}}}
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _MAY = {"statusMessage"}
 _MUST = {"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs", "pollIntervalMs"}
-#: Status → what only its tasks hold, and the definition that this must be.
+#: Status → the member that only its tasks have, and the definition of that member.
 _OWN = {
     "working": None,
     "cancelled": None,
@@ -122,7 +122,7 @@ def watch(peer: Peer, ids: list[Any], **notifications: Any) -> Watching:
         connection = peer.connection(MODERN)
         connection.send(message)
         watching = DuplexWatching(connection, MODERN, message["id"])  # type: ignore[arg-type]
-    # Another listen of the same connection may be told something before.
+    # A notification of another listen on the same connection may come before.
     others = []
     while (opened := watching.next())["method"] != "notifications/subscriptions/acknowledged":
         assert opened["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] != message["id"]
@@ -141,7 +141,7 @@ def _id(task: Message | str) -> str:
 
 
 def work() -> None:
-    """Run what waits in the database, as db_worker does, in this thread."""
+    """Run the queued tasks in the database, like db_worker, in this thread."""
     from django_tasks_db.management.commands.db_worker import Worker
 
     Worker(
@@ -152,7 +152,7 @@ def work() -> None:
 
 @contextmanager
 def working() -> Iterator[None]:
-    """Run what waits in the database, in a thread, until the block ends."""
+    """Run the queued tasks in the database, in another thread, until the block ends."""
     over = threading.Event()
     failures: list[BaseException] = []
 

@@ -105,7 +105,7 @@ def tools(declared: Declared, users: Any) -> Declared:
 
 @pytest.fixture
 def client(tools: Declared, users: Any, peers: Peers) -> Peer:
-    """A client of an administrator that knows tasks and forms."""
+    """An administrator's client that supports tasks and forms."""
     peer = peers(token_of(users.admin))
     peer.capabilities = {**TASKS, "elicitation": {}}
     return peer

@@ -1,4 +1,4 @@
-"""Ways to somebody else's task, and to more than one's own."""
+"""Attempts to reach the tasks of others, and to get more from a task than its principal may."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def knowing(peer: Peer) -> Peer:
 
 
 def assert_hidden(peer: Peer, task: Any, method: str) -> None:
-    """The task is as absent as one that never was."""
+    """The answer is the same as for a task that never existed."""
     answers = [
         peer.error(MODERN, method, {"taskId": key, "inputResponses": {"sure": YES}})
         for key in (task["taskId"], "x" * len(task["taskId"]))
@@ -93,11 +93,11 @@ def test_ids_cannot_be_guessed(client: Peer) -> None:
 
 
 def _lost(client: Peer, created: Any) -> None:
-    """What is left of a task whose principal lost its right to it."""
+    """Run the task of a principal that lost its right to it. It fails, with a text that reveals nothing."""
     tasks.work()
     task = Task.objects.get(pk=created["taskId"])
     assert task.state == Task.State.FAILED
-    assert task.message == "The task could not go on: what it needs is no longer there."
+    assert task.message == "The task was stopped: its user, token or tool no longer exists, or no longer allows it."
     assert "TASK_REFUSED" in task.outcome
 
 
@@ -184,7 +184,7 @@ def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None
 
 
 @ONE
-def test_answering_what_was_not_asked_yet(client: Peer, database: None) -> None:
+def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: None) -> None:
     created = tasks.start(client, "delete", filename="a")
     tasks.update(client, created, sure=YES)
     tasks.work()
@@ -261,7 +261,7 @@ def test_credentials_are_kept_nowhere(client: HTTPPeer, database: None) -> None:
 
 
 @ONE
-def test_tasks_are_not_among_what_agents_read(client: Peer) -> None:
+def test_agents_cannot_read_the_rows_of_tasks(client: Peer) -> None:
     tasks.start(client, "add", a=1, b=2)
     described = client.call("describe_models")
     assert "mcp_django" not in str(described)

@@ -1,4 +1,4 @@
-"""A project that does what docs/tasks.md says, with a worker."""
+"""A project that follows docs/tasks.md, with a worker."""
 
 from __future__ import annotations
 

@@ -69,13 +69,13 @@ def test_a_task_param_is_ignored(client: Peer, database: None) -> None:
     assert client.result(MODERN, "tools/call", {**asked, "name": "describe_models", "arguments": {}})["content"]
 
 
-def test_wrong_arguments_are_told_at_once(client: Peer, database: None) -> None:
+def test_wrong_arguments_fail_at_once(client: Peer, database: None) -> None:
     result = client.call("add", a="one", b=2)
     assert result["isError"] is True
     assert not Task.objects.exists()
 
 
-def test_what_a_tool_says_of_failure(client: Peer, caplog: pytest.LogCaptureFixture) -> None:
+def test_failures_of_a_tool(client: Peer, caplog: pytest.LogCaptureFixture) -> None:
     refused = tasks.get(client, tasks.start(client, "refuse"))
     assert refused["status"] == "completed"
     assert refused["result"]["isError"] is True
@@ -103,7 +103,7 @@ def test_a_task_that_does_not_exist(client: Peer, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_the_capability_is_asked_for_before_the_task(client: Peer, method: str) -> None:
+def test_the_capability_is_checked_before_the_task(client: Peer, method: str) -> None:
     client.capabilities = {}
     error = client.error(MODERN, method, {"taskId": "nothing", "inputResponses": {}})
     assert error["code"] == -32021

@@ -1,4 +1,4 @@
-"""A server and a worker, each a process of its own: what they know of each other, and do without each other."""
+"""A server and a worker in separate processes: they reach each other, or do without each other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Processes:
             **environment(prefix),
             "DJANGO_SETTINGS_MODULE": "tests.tasks.served.settings",
             "TASK_FILES": str(folder),
-            # With a broker, nothing but the broker may tell.
+            # With a broker, only the broker may carry the news.
             "TASK_SWEEP": "60" if prefix else "0.2",
         }
         self._number = 0
@@ -47,7 +47,7 @@ class Processes:
         )
 
     def server(self) -> tuple[subprocess.Popen[bytes], str]:
-        """A server, and where it answers."""
+        """A server, and its address."""
         port = free_port()
         process = self._start("uvicorn", "--host", "127.0.0.1", "--port", str(port), "tests.asgi:application")
         origin = f"http://127.0.0.1:{port}"
@@ -66,7 +66,7 @@ class Processes:
         return "\n".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
 
     def trace(self, name: str, seconds: float = 30) -> str:
-        """What a tool has written, once it has."""
+        """Wait for the file that a tool writes. The text of a file ``*.begun`` is returned."""
         path = self.folder / name
         wait_for(path.exists, f"{name}:\n{self.logged()}", seconds)
         return str(wait_for(path.read_text, name)) if name.endswith(".begun") else ""
@@ -139,7 +139,7 @@ def watching(peer: ServedPeer, task: Message) -> Iterator[Any]:
 
 
 def told(stream: Any, **expected: Any) -> Message:
-    """The first notification that says so."""
+    """The first notification with these values."""
     while True:
         params: Message = stream.next()["params"]
         if all(params.get(name) == value for name, value in expected.items()):
@@ -221,7 +221,7 @@ def test_a_task_whose_worker_is_killed_has_failed(processes: Processes, connect:
     assert tasks.get(peer, created) == failed
 
 
-def test_a_worker_that_is_told_to_end_finishes_its_task(processes: Processes, connect: Connect) -> None:
+def test_a_worker_that_must_end_finishes_its_task(processes: Processes, connect: Connect) -> None:
     worker = processes.worker()
     _, origin = processes.server()
     peer = connect(origin)

@@ -1,4 +1,4 @@
-"""Questions of a task: asked with tasks/get, answered with tasks/update, and those that go before it."""
+"""Questions of a task, asked with tasks/get and answered with tasks/update, and questions before a task begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
-from tests.tasks.conftest import CONFIRM, NAME, Configure
+from tests.tasks.conftest import CONFIRM, NAME
 
 pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 
@@ -55,7 +55,7 @@ def test_two_questions_are_answered_one_after_the_other(client: Peer) -> None:
 
     tasks.update(client, created, second=named("Bo"))
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
-    # What was answered, and what nobody asked, is acknowledged and ignored.
+    # Answers to answered questions and to unknown ones are acknowledged and ignored.
     tasks.update(client, created, **{"second": named("Eve"), "unknown-key": {"ignored": True}, "other": 7})
     assert set(tasks.get(client, created)["inputRequests"]) == {"first"}
 
@@ -113,7 +113,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_an_answer_that_only_its_model_refuses_is_asked_for_again(client: Peer, tools: Declared) -> None:
+def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: Peer, tools: Declared) -> None:
     class Even(BaseModel):
         number: int
 
@@ -170,7 +170,7 @@ def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, configure: Configure) -> None:
+def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     def curious(request: Any) -> str:
         """Asks and asks."""
         for number in range(100):
@@ -179,18 +179,18 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, confi
 
     tools.tool(curious, task=True)
     switch_on("curious")
-    configure(MAX_QUESTION_ROUNDS=3)
+    monkeypatch.setattr("mcp_django.exchange.questions.MAX_ROUNDS", 3)
     created = tasks.start(client, "curious")
     for _ in range(3):
         [key] = tasks.get(client, created)["inputRequests"]
         tasks.update(client, created, **{key: named("a")})
     failed = tasks.get(client, created)
     assert failed["status"] == "failed"
-    assert "MAX_QUESTION_ROUNDS" in failed["statusMessage"]
+    assert failed["statusMessage"] == "More than 3 rounds of questions."
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
-def test_what_is_answered_is_cleared_away_with_its_task(client: Peer) -> None:
+def test_answers_are_deleted_with_their_task(client: Peer) -> None:
     tasks.start(client, "two")
     assert TaskQuestion.objects.count() == 2
     Task.objects.all().delete()

@@ -1,4 +1,4 @@
-"""What happens to a task while it runs: progress, cancelling, its limits, and workers that die."""
+"""Running tasks: progress, cancellation, limits, and workers that die."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from mcp_django import site
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
-from mcp_django.models import ResultPart, Task
+from mcp_django.models import Task
 from mcp_django.protocol.envelope import Client
 from mcp_django.server import background
 from mcp_django.server.dispatch import respond
@@ -41,7 +41,7 @@ ONE = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def age(task: Any, **fields: Any) -> None:
-    """Let something about the task have happened some seconds ago."""
+    """Move a time of the task some seconds into the past."""
     moments = {name: timezone.now() - timedelta(seconds=seconds) for name, seconds in fields.items()}
     assert Task.objects.filter(pk=task["taskId"]).update(**moments)
 
@@ -66,7 +66,7 @@ def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
 
 def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
     created = tasks.start(client, "slow", seconds=60)
-    with tasks.working():  # At its end the worker must be free.
+    with tasks.working():  # The block ends only if the worker is free.
         tasks.until(client, created, lambda found: "statusMessage" in found)
         tasks.cancel(client, created)
         found = tasks.get(client, created)
@@ -91,7 +91,7 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
     tasks.start(client, "patient")
     with tasks.working():
         assert begun.wait(30)
-        # No hub is told: as in another process.
+        # No hub gets the control, as in another process.
         Task.objects.update(state=Task.State.CANCELLED)
         assert ended.wait(30)
 
@@ -115,7 +115,7 @@ def test_cancelling_while_it_asks(client: Peer) -> None:
 
 
 @ONE
-def test_what_is_over_cannot_be_cancelled(client: Peer) -> None:
+def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
     for tool, status in (("refuse", "completed"), ("break_off", "failed")):
         created = tasks.start(client, tool)
         before = tasks.get(client, created)
@@ -170,7 +170,7 @@ def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
         assert client.error(MODERN, method, params)["data"]["reason"] == "TASK_NOT_FOUND"
     tasks.work()
     assert Task.objects.get().state == Task.State.QUEUED
-    # The next one clears it away.
+    # The next task deletes it.
     other = tasks.start(client, "add", a=1, b=2)
     assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
 
@@ -187,9 +187,9 @@ def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) ->
     failed = tasks.get(client, created)
     assert failed["status"] == "failed"
     assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
-    # It comes back from the dead, and nobody listens to it.
+    # The lost worker is alive after all, and its writes are ignored.
     store.complete(claimed.key, claimed.run, {"content": []})
-    store.say(claimed.key, claimed.run, "well under way")
+    store.set_message(claimed.key, claimed.run, "well under way")
     assert tasks.get(client, created) == failed
 
 
@@ -248,7 +248,7 @@ def test_a_queue_that_is_away_loses_no_task(
     with monkeypatch.context() as patch:
         patch.setattr(DatabaseBackend, "enqueue", away)
         created = tasks.start(client, "add", a=1, b=2)
-    assert "could not be given" in caplog.text
+    assert "could not enqueue a task" in caplog.text
     age(created, queued_at=31)
     tasks.get(client, created)
     tasks.work()
@@ -268,8 +268,8 @@ def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> Non
 
 
 @ONE
-def test_the_oldest_finished_tasks_give_way(client: Peer, configure: Configure) -> None:
-    configure(MAX_TASKS=5, MAX_OPEN_TASKS=2)
+def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.tasks.store._MAX_FINISHED", 3)
     created = [tasks.start(client, "add", a=number, b=0) for number in range(6)]
     kept = list(Task.objects.order_by("created_at").values_list("pk", flat=True))
     assert kept == [task["taskId"] for task in created[-4:]]
@@ -292,7 +292,7 @@ def test_a_result_that_is_too_large(client: Peer, tools: Declared, configure: Co
 
 
 @ONE
-def test_a_result_that_is_too_large_for_a_stream_is_cut_and_its_parts_live_as_long_as_the_task(
+def test_a_result_that_is_too_large_for_a_stream_fails_the_task(
     client: Peer, tools: Declared, configure: Configure
 ) -> None:
     def huge(request: Any, size: int) -> str:
@@ -301,14 +301,15 @@ def test_a_result_that_is_too_large_for_a_stream_is_cut_and_its_parts_live_as_lo
 
     tools.tool(huge, task=True)
     switch_on("huge")
-    configure(MAX_RESULT_BYTES=8_000_000, TASK_SECONDS=3_000)
+    configure(MAX_RESULT_BYTES=8_000_000)
 
-    created = tasks.start(client, "huge", size=2_000_000)
-    first, _, *links = tasks.get(client, created)["result"]["content"]
+    failed = tasks.get(client, tasks.start(client, "huge", size=2_000_000))
 
-    rest = [client.result(MODERN, "resources/read", {"uri": link["uri"]})["contents"][0]["text"] for link in links]
-    assert first["text"] + "".join(rest) == "x" * 2_000_000
-    assert ResultPart.objects.earliest("expires_at").expires_at >= Task.objects.get().expires_at
+    assert failed["status"] == "failed"
+    assert failed["statusMessage"] == (
+        "The result of the task would be larger than 900000 bytes (MAX_RESULT_BYTES, and at most 900000 in a task). "
+        "Ask for less."
+    )
 
 
 @ONE
@@ -463,7 +464,7 @@ def _finished(client: Peer) -> Any:
 
 
 @pytest.mark.parametrize("moment", [datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)])
-def test_times_are_told_in_utc_in_every_project(moment: datetime) -> None:
+def test_times_are_in_utc_in_every_project(moment: datetime) -> None:
     task = Task(
         key="k", created_at=moment, updated_at=moment, expires_at=moment + timedelta(seconds=1), state=Task.State.QUEUED
     )

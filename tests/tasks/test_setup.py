@@ -1,4 +1,4 @@
-"""Where tasks cannot run: what is said of it, and what happens instead."""
+"""Projects in which tasks cannot run: the reason is reported, and the tools run as plain calls or are refused."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def middleware(patch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         (unknown_backend, "The backend 'nowhere' of TASKS cannot be used"),
         (unknown_queue, "Queue 'nowhere' is not valid"),
-        (no_setting, "There is no setting TASKS"),
+        (no_setting, "The setting TASKS is missing"),
         pytest.param(
             no_package,
             "Install mcp_django with its extra tasks",
@@ -87,7 +87,7 @@ def middleware(patch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 @pytest.mark.parametrize("transport", ["stdio"])
-def test_what_tasks_lack_is_said_and_done_without(
+def test_without_a_usable_backend_a_check_says_why_and_tools_run_as_calls(
     client: Peer, broken: Break, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.tools()
@@ -131,7 +131,7 @@ def test_a_tool_that_must_be_a_task_says_so_itself(
     assert refused["content"][0]["text"] == "This takes long, and the server cannot run it as a task."
 
 
-def test_a_project_that_is_set_up_is_told_nothing(tools: Declared) -> None:
+def test_a_complete_project_gets_no_warning(tools: Declared) -> None:
     assert framework.problem(site) is None
     assert not [message for message in run_checks() if message.id == "mcp_django.W004"]
 

@@ -1,4 +1,4 @@
-"""notifications/tasks on a listen that names tasks; the official suite leaves this out."""
+"""notifications/tasks on a listen that names tasks, which the official suite does not test."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def plain(task: Message) -> Message:
 
 
 @ALL
-def test_a_watched_task_is_told_as_it_could_be_asked_for(client: Peer, database: None) -> None:
+def test_a_notification_has_the_task_that_get_returns(client: Peer, database: None) -> None:
     created = tasks.start(client, "delete", filename="a")
     watching = tasks.watch(client, [created["taskId"]])
     assert watching.honoured == {"taskIds": [created["taskId"]]}
@@ -82,7 +82,7 @@ def test_a_watched_task_is_told_as_it_could_be_asked_for(client: Peer, database:
 
 
 @ALL
-def test_progress_is_told(client: Peer, database: None) -> None:
+def test_progress_is_notified(client: Peer, database: None) -> None:
     created = tasks.start(client, "slow", seconds=60)
     watching = tasks.watch(client, [created["taskId"]])
     with tasks.working():
@@ -94,7 +94,7 @@ def test_progress_is_told(client: Peer, database: None) -> None:
 
 
 @ALL
-def test_a_finished_task_is_told_once(client: Peer) -> None:
+def test_a_finished_task_is_notified_once(client: Peer) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
     assert text_of(told(watching)) == "1 + 2 = 3"
@@ -112,7 +112,7 @@ def test_each_listen_has_its_own_copy(client: Peer, database: None) -> None:
 
 
 @ALL
-def test_an_answer_of_two_is_told(client: Peer) -> None:
+def test_one_answer_of_two_is_notified(client: Peer) -> None:
     created = tasks.start(client, "two")
     watching = tasks.watch(client, [created["taskId"]])
     assert set(told(watching)["inputRequests"]) == {"first", "second"}
@@ -169,7 +169,7 @@ def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> N
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
     assert told(watching)["status"] == "working"
-    # As another process that nothing connects with this one.
+    # A process without a bus would make the change in this way.
     claimed = store.claim(created["taskId"])
     assert claimed is not None
     from django.utils import timezone
@@ -180,7 +180,7 @@ def test_the_database_tells_where_no_bus_does(client: Peer, database: None) -> N
 
 
 @ONE
-def test_a_worker_that_dies_is_told_of(client: Peer, database: None) -> None:
+def test_the_death_of_a_worker_is_notified(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
     store.claim(created["taskId"])
@@ -189,7 +189,7 @@ def test_a_worker_that_dies_is_told_of(client: Peer, database: None) -> None:
 
 
 @ONE
-def test_a_task_that_expires_is_told_of_no_more(client: Peer, database: None) -> None:
+def test_an_expired_task_is_notified_no_more(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     watching = tasks.watch(client, [created["taskId"]])
     assert told(watching)["status"] == "working"

@@ -46,7 +46,7 @@ CONTACT: dict[str, Any] = {
 
 TOO_MUCH = {
     "field": "",
-    "message": "is nested too deeply, or too large, to be held against its schema",
+    "message": "is nested too deeply, or too large, to be validated",
     "received": "object",
 }
 
@@ -250,18 +250,18 @@ def _refusal(value: Any) -> str:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "no object at its root": ({}, 'must have "type": "object" at its root, as arguments are an object.'),
-    "another type": ({"type": "string"}, 'must have "type": "object" at its root, as arguments are an object.'),
-    "several types": ({"type": ["object"]}, 'must have "type": "object" at its root, as arguments are an object.'),
+    "no object at its root": ({}, 'must have "type": "object" at its root, because arguments are an object.'),
+    "another type": ({"type": "string"}, 'must have "type": "object" at its root, because arguments are an object.'),
+    "several types": ({"type": ["object"]}, 'must have "type": "object" at its root, because arguments are an object.'),
     "no schema": ({"type": "object", "properties": 5},
                   "is not a valid JSON Schema: $.properties: 5 is not of type 'object'."),
     "no regular expression": ({"type": "object", "properties": {"a": {"pattern": "("}}},
                               "is not a valid JSON Schema: $.properties.a.pattern: '(' is not a 'regex'."),
     "another dialect": ({"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},
-                        f"is written for http://json-schema.org/draft-07/schema#; only {DIALECT} is served."),
+                        f"is written for http://json-schema.org/draft-07/schema#, but only {DIALECT} is supported."),
     "another dialect within": (
         {"type": "object", "$defs": {"a": {"$id": "urn:a", "$schema": "urn:mine"}}},
-        f"is written for urn:mine; only {DIALECT} is served."),
+        f"is written for urn:mine, but only {DIALECT} is supported."),
     "no JSON": ({"type": "object", "default": object()},
                 "cannot be written as JSON: Object of type object is not JSON serializable"),
     "infinity": ({"type": "object", "maxProperties": float("inf")},
@@ -269,24 +269,25 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "too deep": (deep_schema(40), "is larger than 64000 bytes, or nested deeper than 64."),
     "too large": ({"type": "object", "description": "x" * 70_000},
                   "is larger than 64000 bytes, or nested deeper than 64."),
-    "a name that is nowhere": ({"type": "object", "$ref": "#/$defs/a"},
-                               "refers to '#/$defs/a', which is not in it. Nothing is fetched: put it under $defs."),
+    "a name that is nowhere": (
+        {"type": "object", "$ref": "#/$defs/a"},
+        "refers to '#/$defs/a', which is not in it. Schemas are never fetched: put it under $defs."),
     "no URI": ({"type": "object", "$ref": "http://[x"},
-               "refers to 'http://[x', which is not in it. Nothing is fetched: put it under $defs."),
+               "refers to 'http://[x', which is not in it. Schemas are never fetched: put it under $defs."),
     "itself": ({"type": "object", "$ref": "#"},
-               "refers to itself for one and the same value, which never ends."),
+               "refers to itself for the same value, which never ends."),
     "itself in a circle": (
         {"type": "object", "anyOf": [{"$ref": "#/$defs/a"}],
          "$defs": {"a": {"not": {"$ref": "#/$defs/b"}}, "b": {"if": {"$ref": "#/$defs/a"}}}},
-        "refers to itself for one and the same value, which never ends."),
+        "refers to itself for the same value, which never ends."),
     "a chain": (
         {"type": "object", "$ref": "#/$defs/a0",
          "$defs": {"a200": {}, **{f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(200)}}},
-        "refers on and on, deeper than 64."),
+        "follows references deeper than 64 levels."),
     "more and more": (
         {"type": "object", "$ref": "#/$defs/a0",
          "$defs": {"a20": {}, **{f"a{i}": {"allOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(20)}}},
-        "holds one value against more than 1000 schemas."),
+        "applies more than 1000 schemas to one value."),
     "no schema where a reference leads": (
         {"type": "object", "x-types": {"a": {"type": 5}}, "properties": {"a": {"$ref": "#/x-types/a"}}},
         "is not a valid JSON Schema: $.type: 5 is not valid under any of the given schemas."),
@@ -318,7 +319,8 @@ def test_a_schema_that_would_make_the_server_fetch_another(
 ) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *args, **more: pytest.fail("connected"))
 
-    with pytest.raises(ImproperlyConfigured, match=r"which is not in it. Nothing is fetched: put it under \$defs\.$"):
+    refused = r"which is not in it\. Schemas are never fetched: put it under \$defs\.$"
+    with pytest.raises(ImproperlyConfigured, match=refused):
         declared.tool(reach, input_schema=schema)
 
 

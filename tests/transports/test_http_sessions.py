@@ -264,7 +264,7 @@ def test_wsgi_says_that_it_cannot_push(
     answer = admin.send(revision, method, params)
 
     message = (
-        f"Method not found: {method}. This server runs under WSGI, which cannot push: serve the project with an ASGI "
+        f"Method not found: {method}. This server runs under WSGI, which cannot push. Serve the project with an ASGI "
         "server (daphne or uvicorn) to offer subscriptions."
     )
     assert (answer.status, answer.json) == (status, error(-32601, "PUSH_UNAVAILABLE", message, answer.json["id"]))

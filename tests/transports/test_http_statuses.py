@@ -169,7 +169,7 @@ def test_an_unserved_version_header_is_refused(admin: HTTPPeer, version: str) ->
 
     assert answer.status == 400
     assert answer.json == error(
-        -32600, "UNSUPPORTED_PROTOCOL_VERSION", f"MCP-Protocol-Version {version!r} is not served.", 1,
+        -32600, "UNSUPPORTED_PROTOCOL_VERSION", f"MCP-Protocol-Version {version!r} is not supported.", 1,
         supported=["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"], requested=version,
     )  # fmt: skip
 

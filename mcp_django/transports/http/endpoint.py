@@ -21,7 +21,7 @@ from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
-from mcp_django.server.dispatch import Asked, Reply, respond, respond_again
+from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import METHODS
 from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
@@ -92,14 +92,14 @@ class EndpointView(View, InFlight):
         with self._deadline():
             return self.respond()
 
-    def respond_again(self, asked: Asked, given: Mapping[str, Any]) -> HTTPResponse:
+    def respond_again(self, pending: PendingQuestions, given: Mapping[str, Any]) -> HTTPResponse:
         """Respond to a request whose client was asked and has ``given`` its answers, as ``respond`` does."""
 
         def answer() -> HTTPResponse:
-            asked.exchange.principal = authenticate(self.request, fresh=True)
-            self.request.for_principal(asked.exchange.principal)
+            pending.exchange.principal = authenticate(self.request, fresh=True)
+            self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
-            return _response_of(asked.exchange, respond_again(asked, given))
+            return _response_of(pending.exchange, respond_again(pending, given))
 
         return self.respond_by(answer)
 
@@ -263,8 +263,8 @@ class EndpointView(View, InFlight):
 
 def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
     """The response that a reply is: a message, a stream, or questions first."""
-    if reply.asked is not None:
-        return HTTPResponse(HTTPStatus.OK, asked=reply.asked)
+    if reply.pending is not None:
+        return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
     if reply.listen is None:
         headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
         return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import InvalidRequest
-from mcp_django.server.dispatch import Asked
+from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.http.headers import Headers
 
 JSON_TYPE = "application/json"
@@ -71,7 +71,7 @@ class HTTPResponse:
     headers: dict[str, str] = field(default_factory=dict)
     stream: EventStream | None = None
     #: The questions that a legacy client must answer before there is a response.
-    asked: Asked | None = None
+    pending: PendingQuestions | None = None
 
     @classmethod
     def json(

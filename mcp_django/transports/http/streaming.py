@@ -23,7 +23,7 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.push.hub import find_hub, get_hub
-from mcp_django.server.dispatch import Asked
+from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.asking import StoredQuestions, ask
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.messages import HTTPResponse
@@ -158,7 +158,7 @@ class StreamingCall:
         # A refusal with a status of its own is one whatever was said before.
         refused = response.status != HTTPStatus.OK
         is_plain = refused or response.stream is not None or not self._buffer.used
-        return response if is_plain and response.asked is None else None
+        return response if is_plain and response.pending is None else None
 
     async def _run(self, working: asyncio.Future[HTTPResponse]) -> None:
         hub = get_hub()
@@ -180,8 +180,8 @@ class StreamingCall:
         try:
             await self.events.open()
             response = await self._pass_on(working)
-            while response.asked is not None:
-                response = await self._respond_again(response.asked, await self._ask(response.asked))
+            while response.pending is not None:
+                response = await self._respond_again(response.pending, await self._ask(response.pending))
             return response
         except MCPError as error:
             return self._view.refuse(error)
@@ -189,9 +189,9 @@ class StreamingCall:
             logger.exception("A request could not be answered")
             return self._view.refuse(InternalError())
 
-    async def _respond_again(self, asked: Asked, given: dict[str, JSON]) -> HTTPResponse:
+    async def _respond_again(self, pending: PendingQuestions, given: dict[str, JSON]) -> HTTPResponse:
         # The client has done what it was asked for, and is not sent away now because the workers are busy.
-        run = run_patiently(self._view.respond_again, asked, given, principal_key=self._view.principal_key)
+        run = run_patiently(self._view.respond_again, pending, given, principal_key=self._view.principal_key)
         return await self._pass_on(self._start(lambda: asyncio.ensure_future(run)))
 
     async def _pass_on(self, working: asyncio.Future[HTTPResponse]) -> HTTPResponse:
@@ -236,7 +236,7 @@ class StreamingCall:
     def _has_to_end(self) -> asyncio.Event:
         return asyncio.Event()
 
-    async def _ask(self, asked: Asked) -> dict[str, JSON]:
+    async def _ask(self, pending: PendingQuestions) -> dict[str, JSON]:
         """Ask the client, which may answer to any process. ``{key: answer}`` Raises MCPError to end the call."""
         session, hub = self._view.session, get_hub()
         if session is None:
@@ -251,7 +251,7 @@ class StreamingCall:
         self._asking = True
         try:
             questions = StoredQuestions(session.key, hub.waiters)
-            given = await ask(asked, questions, self.events.write, self._has_to_end)
+            given = await ask(pending, questions, self.events.write, self._has_to_end)
         finally:
             self._asking = False
         if self._ending is not None:

@@ -57,7 +57,7 @@ def test_keys_of_hidden_rows_by_a_relation(root: DirectPeer, declared: Declared)
     assert suggested(root, QUERY, "origin", "Kennedy") == ["EWR", "IAH", "LGA"]
 
 
-def test_keys_of_rows_that_are_asked_about_one_by_one(root: DirectPeer, declared: Declared) -> None:
+def test_keys_of_rows_that_are_checked_one_by_one(root: DirectPeer, declared: Declared) -> None:
     class OneByOne(ModelMCP):
         fields = ["id", "number"]
 

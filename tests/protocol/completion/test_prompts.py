@@ -62,7 +62,7 @@ def test_unknown_references_and_arguments_are_wrong_parameters(admin: Peer, revi
     ]  # fmt: skip
 
 
-def test_what_a_wrong_reference_is_told(root: DirectPeer) -> None:
+def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
     assert refused(root, "db://nope/nope/{id}", "id") == {
         "code": -32602,
         "message": "Unknown resource template.",
@@ -125,7 +125,7 @@ def test_every_kind_of_argument(root: DirectPeer, declared: Declared) -> None:
     assert suggested(root, "report", "seats", "1") == []
 
 
-def test_a_function_of_the_project_is_given_what_is_known(root: DirectPeer, declared: Declared) -> None:
+def test_a_function_of_the_project_gets_the_known_arguments(root: DirectPeer, declared: Declared) -> None:
     seen: list[Any] = []
 
     def cities(request: HttpRequest, typed: str, arguments: dict[str, str]) -> list[str]:
@@ -143,7 +143,7 @@ def test_a_function_of_the_project_is_given_what_is_known(root: DirectPeer, decl
     assert seen == [("root", "pa", {"country": "it", "city": "x"}), ("root", "", {})]
 
 
-def test_a_function_goes_before_what_the_annotation_says(root: DirectPeer, declared: Declared) -> None:
+def test_a_function_has_priority_over_an_annotation(root: DirectPeer, declared: Declared) -> None:
     def report(request: HttpRequest, airport: Airport, tone: Tone) -> str:
         """Report."""
         return ""

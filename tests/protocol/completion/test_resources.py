@@ -79,11 +79,11 @@ def test_a_template_is_known_by_its_model(root: DirectPeer, uri: str) -> None:
         "db://{model}",
     ],
 )
-def test_what_is_no_template_of_ours(root: DirectPeer, uri: str) -> None:
+def test_an_unknown_template(root: DirectPeer, uri: str) -> None:
     assert refused(root, uri, "id")["data"]["reason"] == "REFERENCE_NOT_FOUND"
 
 
-def test_integer_keys_begin_with_what_was_typed(many: DirectPeer) -> None:
+def test_integer_keys_begin_with_the_typed_text(many: DirectPeer) -> None:
     for typed in ("", "1", "2", "12", "24", "249", "2500", "2501", "9", "99", "999", "0"):
         expected = [str(key) for key in range(1, 2_501) if str(key).startswith(typed)]
 
@@ -96,7 +96,7 @@ def test_integer_keys_begin_with_what_was_typed(many: DirectPeer) -> None:
 
 @pytest.mark.parametrize("typed", ["-", "-1", "-0", "00", "01", "1.", "1e2", "+1", " 1", "1 ", "x", "\u0661", "1" * 30,
                                    "9" * 18, "-" + "9" * 18, "9" * 19, "\x00", "%", "_", "1%"], ids=ascii)  # fmt: skip
-def test_what_no_integer_begins_with(root: DirectPeer, typed: str) -> None:
+def test_a_text_that_no_integer_begins_with(root: DirectPeer, typed: str) -> None:
     assert suggested(root, FLIGHT, "id", typed) == []
 
 
@@ -127,7 +127,7 @@ def test_every_question_for_integers_is_a_range_of_the_key(root: DirectPeer) -> 
     ("ZEBRA", ["Zebra"]), ("LAMP", ["lamp", "lamp%shade"]), ("amp", []), ("lamp\\", []), ("\x00", []),
     ("x" * 10_001, []),
 ])  # fmt: skip
-def test_text_keys_begin_with_what_was_typed(root: DirectPeer, typed: str, expected: list[str]) -> None:
+def test_text_keys_begin_with_the_typed_text(root: DirectPeer, typed: str, expected: list[str]) -> None:
     for name in ("lamp", "lamp%shade", "x_y", "a/b c", "Zebra"):
         Tag.objects.create(name=name)
 
@@ -164,7 +164,7 @@ def test_more_keys_than_are_given_at_once(root: DirectPeer) -> None:
         "550e8400-e29b-41d4-a716-446655440001",
     ],
 )
-def test_uuids_begin_with_what_was_typed(root: DirectPeer, declared: Declared, typed: str) -> None:
+def test_uuids_begin_with_the_typed_text(root: DirectPeer, declared: Declared, typed: str) -> None:
     """On Product.sku, whose rows are as those of a key."""
     keys = ["550e8400-e29b-41d4-a716-446655440000", "550e8400-e29b-41d4-a716-4466554400ff",
             "550e8400-e30b-41d4-a716-446655440000", "00000000-0000-0000-0000-000000000001",
@@ -218,7 +218,7 @@ def test_keys_of_the_rows_that_a_relation_leads_to(root: DirectPeer) -> None:
     assert suggested(root, QUERY, "origin", "x" * 201) == []  # Too long to be searched for.
 
 
-def test_what_is_found_by_its_key_comes_before_what_a_search_finds(root: DirectPeer) -> None:
+def test_rows_found_by_key_come_before_rows_found_by_search(root: DirectPeer) -> None:
     Airport.objects.filter(pk="EWR").update(name="JFK's neighbour")
 
     assert suggested(root, QUERY, "origin", "jfk") == ["JFK", "EWR"]
@@ -231,7 +231,7 @@ def test_names_to_order_by(root: DirectPeer) -> None:
 
 
 @pytest.mark.parametrize("name", ["search", "limit", "notes", "number", "departs_at"])
-def test_what_nothing_is_suggested_for(root: DirectPeer, name: str) -> None:
+def test_variables_without_suggestions(root: DirectPeer, name: str) -> None:
     assert ask(root, QUERY, name, "1")["result"]["completion"] == {"values": [], "total": 0, "hasMore": False}
 
 

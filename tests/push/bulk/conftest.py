@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.conf import LazySettings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -58,6 +57,6 @@ def wares(watched: Heard) -> list[Ware]:
 
 
 @pytest.fixture
-def few_keys(settings: LazySettings, watched: Heard) -> None:
-    settings.MCP = {**settings.MCP, "MAX_CHANGED_KEYS": 2}
+def few_keys(monkeypatch: pytest.MonkeyPatch, watched: Heard) -> None:
+    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 2)
     watched.join()

@@ -13,7 +13,7 @@ from django.db.models import Count
 from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.resources.aggregates import AggregateQuery, aggregate
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from tests.shop.models import Product
 from tests.support.asking import rights_on

@@ -20,8 +20,7 @@ pytestmark = pytest.mark.every_database
 
 
 WITHHELD = (
-    "Nothing is told of fewer than {} rows: such groups are left out, and a measure is null where fewer rows have a "
-    "value (MIN_GROUP_ROWS)."
+    "Groups of fewer than {} rows are left out, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS)."
 )
 
 
@@ -77,7 +76,9 @@ def test_reading_the_value_of_one_row_as_the_least_or_greatest(flights: ModelRig
     with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
         refused = error(flights, **asked)
 
-    assert refused["message"] == "min and max tell of single rows, and no fewer than 3 may be told of here."
+    assert (
+        refused["message"] == "min and max show values of single rows, and groups of fewer than 3 rows are hidden here."
+    )
 
 
 def test_a_model_has_a_smallest_group_of_its_own(flights: ModelRights, declared: Declared) -> None:

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from demo_project.flights.models import Disruption
 from mcp_django import ModelMCP
 from mcp_django.resources import rows
-from mcp_django.resources.filters import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery
 from tests.shop.models import (
     Making,
     Part,

@@ -127,18 +127,18 @@ def test_filters_by_many_rows(root: User, flights: None, asked: Any, expected: l
     assert filtered(Airport, root, asked) == expected
 
 
-def test_lists_end_at_a_limit_and_say_so(root: User, flights: None) -> None:
-    with override_settings(MCP={"MAX_RELATED": 2}):
-        page = rows.find(
-            rights_on(Airline, root),
-            rows.RecordQuery(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
-        )
+def test_lists_end_at_a_limit_and_say_so(root: User, flights: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_django.resources.rows.MAX_RELATED", 2)
+    page = rows.find(
+        rights_on(Airline, root),
+        rows.RecordQuery(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
+    )
 
     assert page.rows == [
         ["AA", [2, 4], [1001, 1003], 3, ["EWR", "JFK"]], ["UA", [1, 3], [1000, 1002], 3, ["JFK", "LGA"]],
     ]  # fmt: skip
     assert page.notes == [
-        f"{name} lists at most 2 rows (MAX_RELATED). Ask flights.flight itself for the others."
+        f"{name} lists at most 2 rows. Ask flights.flight itself for the others."
         for name in ("flights", "flights__number", "flights__origin__name")
     ]
 
@@ -274,17 +274,17 @@ def test_a_relation_is_followed_no_further_than_allowed(root: User, flights: Non
         assert rights_on(Flight, root).relations == {}
 
 
-def test_no_more_relations_are_followed_than_allowed(root: User, flights: None) -> None:
+def test_no_more_relations_are_followed_than_allowed(
+    root: User, flights: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     condition = {"departures__number": 1001}
 
-    with override_settings(MCP={"MAX_RELATIONS": 3}):
-        assert filtered(Airport, root, {"any": [condition] * 3}) == ["EWR"]
-        assert refusal(Airport, root, filter={"any": [condition] * 4}) == (
-            "more than 3 conditions on related rows (MAX_RELATIONS)."
-        )
-        lists = [f"departures__{name}" for name in ("number", "status", "notes", "distance")]
-        assert read(Airport, root, *lists[:3], filter={"faa": "IAH"}) == [["IAH", [], [], []]]
-        assert refusal(Airport, root, fields=lists) == "follow more than 3 relations (MAX_RELATIONS)."
+    monkeypatch.setattr("mcp_django.resources.columns.MAX_RELATIONS", 3)
+    assert filtered(Airport, root, {"any": [condition] * 3}) == ["EWR"]
+    assert refusal(Airport, root, filter={"any": [condition] * 4}) == ("more than 3 conditions on related rows.")
+    lists = [f"departures__{name}" for name in ("number", "status", "notes", "distance")]
+    assert read(Airport, root, *lists[:3], filter={"faa": "IAH"}) == [["IAH", [], [], []]]
+    assert refusal(Airport, root, fields=lists) == "follow more than 3 relations."
 
 
 # Querysets of the project's that are not plain.

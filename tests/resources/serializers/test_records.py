@@ -273,12 +273,12 @@ def test_a_record_that_no_message_could_carry_is_cut(root: DirectPeer, declared:
     )
 
 
-def test_lists_of_rows_are_bounded(root: DirectPeer, declared: Declared) -> None:
+def test_lists_of_rows_are_bounded(root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     cls = fields_of(Airport, "faa", departures=fields_of(Flight, "id")(many=True))
     declared.model(Airport, fields="__all__", serializer_class=cls)
 
-    with override_settings(MCP={"MAX_RELATED": 1}):
-        result = root.call("get_record", model="flights.airport", id="JFK")
+    monkeypatch.setattr("mcp_django.resources.serializers.MAX_RELATED", 1)
+    result = root.call("get_record", model="flights.airport", id="JFK")
 
     assert result["structuredContent"] == {"faa": "JFK", "departures": [{"id": 1}]}
-    assert result["content"][1]["text"] == "departures lists at most 1 rows (MAX_RELATED)."
+    assert result["content"][1]["text"] == "departures lists at most 1 rows."

@@ -1,1 +1,1 @@
-"""A project with tools that become tasks, for processes of their own."""
+"""A project with tools that become tasks, for tests with several processes."""

@@ -1,4 +1,4 @@
-"""The test's settings, with the tools beside, and a worker that soon counts as dead.
+"""The settings of the tests, with the tools of this folder and a short lease, so that a dead worker is soon noticed.
 
 ``TASK_FILES`` is a folder in which the tools leave traces; ``TASK_SWEEP`` says how often the database is asked.
 """

@@ -1,4 +1,4 @@
-"""Texts that name what the reader may have meant. Imports nothing of ours."""
+"""Texts for unknown names, with the name that the reader may have meant. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
-    """`` Did you mean x?``, or nothing where no allowed name is near."""
+    """`` Did you mean x?``, or an empty text if no allowed name is similar."""
     matches = difflib.get_close_matches(name, list(allowed), n=1, cutoff=0.6)
     return f" Did you mean {matches[0]}?" if matches else ""
 
 
 def unknown_name(what: str, name: str, allowed: Sequence[str]) -> str:
-    """The text for a name that is not there: the nearest right one, and all that are allowed."""
+    """The text for an unknown name, with the nearest allowed name and all allowed names."""
     return f"no {what} {name[:100]!r}.{nearest(name[:100], allowed)} Allowed: {', '.join(allowed) or 'none'}."

@@ -1,4 +1,4 @@
-"""What a client is told ahead of its answer: progress and lines of log."""
+"""Messages before the answer: progress and log lines."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_a_flood_of_log_is_cut_and_says_so(declared: Declared, users: Any, admin
     assert said.text == "done"
 
 
-def test_what_a_client_does_not_take_as_a_stream_is_not_sent(counting: None, admin: Peer) -> None:
+def test_messages_are_not_sent_to_a_client_that_accepts_no_stream(counting: None, admin: Peer) -> None:
     if not isinstance(admin, HTTPPeer):
         pytest.skip("a stream of its own is a matter of HTTP")
     params = {"name": "count", "_meta": admin.meta(progressToken="a")}
@@ -139,13 +139,13 @@ def test_what_a_client_does_not_take_as_a_stream_is_not_sent(counting: None, adm
 
 @pytest.mark.parametrize("revision", ["2025-03-26", MODERN])
 def test_a_token_that_is_as_large_as_the_body(counting: None, admin: Peer, revision: str) -> None:
-    """It would come back with each step, and a thousand steps of a megabyte are what the tool never meant to say."""
+    """Each step would repeat the token, and a tool with a thousand steps would send a thousand megabytes."""
     said = talk(admin, revision, "tools/call", {"name": "count", "_meta": {"progressToken": "a" * 500_000}})
     assert said.told == []
     assert said.text == "counted"
 
 
-def test_what_is_left_out_of_a_log_is_said_on_a_level_that_is_wanted(
+def test_dropped_log_messages_are_reported_on_a_level_that_the_client_wants(
     declared: Declared, users: Any, admin: Peer
 ) -> None:
     def flood(request: Any) -> str:
@@ -162,7 +162,7 @@ def test_what_is_left_out_of_a_log_is_said_on_a_level_that_is_wanted(
     assert len(said.logged) - len(left_out) + sum(left_out) == 5000
 
 
-def test_one_line_that_is_too_large_is_said_to_be_missing(declared: Declared, users: Any, admin: Peer) -> None:
+def test_a_log_message_that_is_too_large_is_reported_as_dropped(declared: Declared, users: Any, admin: Peer) -> None:
     def shout(request: Any) -> str:
         """Says too much at once."""
         request.mcp.log("info", "a" * 2_000_000)
@@ -176,12 +176,12 @@ def test_one_line_that_is_too_large_is_said_to_be_missing(declared: Declared, us
     assert said.text == "done"
 
 
-def test_what_waits_for_a_slow_client_is_bounded_in_bytes() -> None:
-    outbox = MessageBuffer()
+def test_the_messages_for_a_slow_client_are_bounded_in_bytes() -> None:
+    buffer = MessageBuffer()
 
     for _ in range(50):
-        outbox.put(notification_message("notifications/message", {"level": "info", "data": "a" * 100_000}))
+        buffer.put(notification_message("notifications/message", {"level": "info", "data": "a" * 100_000}))
 
-    *waited, last = outbox.take()
+    *waited, last = buffer.take()
     assert sum(map(len, waited)) <= 900_000
     assert json.loads(last)["params"]["data"].startswith(f"{50 - len(waited)} log messages")

@@ -1,0 +1,61 @@
+"""The rows of a model that a principal may see: the queryset of ``get_queryset``, in a form that can be filtered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.db import models, router
+
+from mcp_django.compat import queries
+from mcp_django.resources.fields import is_parent_link
+
+if TYPE_CHECKING:
+    from mcp_django.resources.policy import ModelRights
+
+logger = logging.getLogger("mcp_django")
+
+#: Stands for the queryset of a hook that failed. An empty queryset would be made for every call, needed or not.
+_REFUSED: Any = object()
+
+
+def rows(rights: ModelRights) -> models.QuerySet[Any]:
+    """The rows that the principal may see: those that the project's hooks give, less those of a hidden owner."""
+    queryset = _declared(rights)
+    key = rights.model._meta.pk
+    if isinstance(key, models.ForeignKey) and not is_parent_link(key):
+        owner = rights.rights.of_model(key.related_model)
+        if owner is not None and owner.scoped:
+            queryset = queryset.filter(pk__in=owner.rows().values(key.target_field.name))
+    return queryset
+
+
+def instances(rights: ModelRights, keys: Sequence[Any]) -> models.QuerySet[Any]:
+    """The rows of these keys with all that ``get_queryset`` adds to them, for the project's own code to read."""
+    queryset = _declared(rights).filter(pk__in=keys).order_by()
+    admin = rights.model_mcp.model_admin
+    if admin is not None and admin.list_select_related:
+        related = admin.list_select_related
+        return queryset.select_related(*(() if related is True else related))  # type: ignore[misc]
+    return queryset
+
+
+def _declared(rights: ModelRights) -> models.QuerySet[Any]:
+    queryset: models.QuerySet[Any] = rights.ask_hook("get_queryset", _REFUSED)
+    if queryset is _REFUSED:
+        return rights.model._default_manager.none()
+    if queries.is_sliced_or_combined(queryset):
+        logger.error(
+            "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",
+            rights.model_mcp,
+        )
+        return rights.model._default_manager.none()
+    if rights.rights.from_primary and not queries.names_database(queryset):
+        queryset = queryset.using(router.db_for_write(rights.model))
+    if queries.picks_rows(queryset):
+        # Its own order decides which row of each group it picks.
+        return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
+    if queries.may_double_rows(queryset):
+        return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
+    return queryset

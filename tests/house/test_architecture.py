@@ -1,0 +1,105 @@
+"""The page about the architecture is true: its figure is the import contract, and its files and names exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import PAGES, ROOT, blocks, cells
+
+PAGE = "docs/architecture.md"
+PACKAGE = ROOT / "mcp_django"
+
+_FILE = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:[\w.]+/)+)`")
+_NAME = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`")
+
+
+def layers() -> list[str]:
+    """The floors of the import contract, from the top."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    [found] = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    return list(found)
+
+
+def rooms() -> list[str]:
+    return [room for layer in layers() for room in re.split(r" [:|] ", layer)]
+
+
+def steps(walk: str) -> list[str]:
+    section = PAGES[PAGE].partition(f"\n### {walk}\n")[2].partition("\n#")[0]
+    return re.findall(r"^\d+\. (.+)$", section, re.MULTILINE)
+
+
+WALKS = re.findall(r"^### (.+)$", PAGES[PAGE], re.MULTILINE)
+CHANGES = [" ".join(row[1:]) for row in cells(PAGE, "## Where to change what")]
+ITEMS = [step for walk in WALKS for step in steps(walk)] + CHANGES
+
+
+def path_of(file: str) -> Path:
+    """Files of the package are named without its folder, others from the root of the project."""
+    return ROOT / file if file.startswith(("tests/", "docs/", "pyproject")) else PACKAGE / file
+
+
+@cache
+def defined_in(path: Path) -> frozenset[str]:
+    """The names that a module defines, and those of its classes as ``Class.name``."""
+    return frozenset(_names(ast.parse(path.read_text()).body, ""))
+
+
+def _names(body: list[ast.stmt], prefix: str) -> set[str]:
+    found: set[str] = set()
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                found.add(prefix + name)
+            case ast.ClassDef(name=name):
+                found.add(prefix + name)
+                found |= _names(node.body, f"{prefix}{name}.")
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(prefix + name)
+    return found
+
+
+def test_the_figure_is_the_import_contract() -> None:
+    [figure] = blocks(PAGE, "text")
+
+    assert figure.splitlines() == layers()
+
+
+def test_the_table_says_what_each_room_is_for_in_the_same_order() -> None:
+    rows = cells(PAGE, "## The rooms")
+
+    assert [room.strip("`") for room, _ in rows] == rooms()
+    assert all(len(purpose) > 10 for _, purpose in rows)
+
+
+def test_a_walk_has_at_most_ten_steps() -> None:
+    assert len(WALKS) == 5
+    for walk in WALKS:
+        assert 1 < len(steps(walk)) <= 10, walk
+
+
+def test_every_file_on_the_page_exists() -> None:
+    prose = PAGES[PAGE].partition("\n## Five walks\n")[2]
+
+    files = _FILE.findall(prose)
+
+    assert len(files) > 50
+    assert [file for file in files if not path_of(file).exists()] == []
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_name_is_defined_in_a_file_beside_it(item: str) -> None:
+    files = _FILE.findall(item)
+    names = [name for name in _NAME.findall(item) if not name.endswith((".py", ".md"))]
+
+    modules = [path_of(file) for file in files if file.endswith(".py")]
+    defined = frozenset[str]().union(*map(defined_in, modules))
+
+    assert files or names == []
+    assert [name for name in names if name not in defined] == []
