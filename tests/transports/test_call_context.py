@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from demo_project.flights.models import Airline
 from tests.conftest import NETWORK, PUSHING
+from tests.push.conftest import assert_nothing_but
 from tests.shop.models import Tag
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers, SocketPeer
@@ -53,13 +55,14 @@ def test_each_tenant_gets_its_own_rows_and_never_the_last_callers(users: Any, te
 @pytest.mark.parametrize("transport", [name for name in NETWORK if name in PUSHING])
 def test_a_tenant_is_told_of_its_own_rows_only(users: Any, tenant_peers: Peers) -> None:
     token = token_of(users.admin)
-    first = of_tenant(tenant_peers, token, "a").watch(MODERN, ["db://shop/tag"])
+    airline = Airline.objects.create(carrier="UA")
+    first = of_tenant(tenant_peers, token, "a").watch(MODERN, ["db://shop/tag", "db://flights/airline/UA"])
     second = of_tenant(tenant_peers, token, "b").watch(MODERN, ["db://shop/tag"])
 
     Tag.objects.create(name="b:2")
 
     assert second.uris(1) == ["db://shop/tag"]
-    first.assert_silent()
+    assert_nothing_but(first, "db://flights/airline/UA", airline.save)
 
 
 @pytest.mark.parametrize("transport", PUSHING)

@@ -18,6 +18,7 @@ from mcp_django.models import AccessToken, SSEConnection
 from mcp_django.push import hub as hubs
 from mcp_django.routing import get_asgi_application
 from mcp_django.transports.http import sse
+from tests.push.conftest import assert_nothing_but
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
@@ -179,7 +180,7 @@ def test_two_streams_of_one_user_are_two_sessions(peer: SSEPeer, flights: list[F
     flights[0].save()
 
     assert first.uris(1) == ["db://flights/flight/1"]
-    second.assert_silent(0.2)
+    assert_nothing_but(second, "db://flights/flight/2", flights[1].save)
 
 
 # What is refused.
