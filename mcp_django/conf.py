@@ -91,7 +91,7 @@ class Conf:
     REQUEST_SECONDS: float = 60.0
     #: How long the database may take for one query that answers an agent. 0: as long as the database itself allows.
     STATEMENT_SECONDS: float = 5.0
-    #: True: the database is told that such a query only reads.
+    #: True: such a query runs in a transaction that only reads.
     READ_ONLY_TRANSACTIONS: bool = False
 
     # Questions to the user.

@@ -107,7 +107,7 @@ class MissingCapability(MCPError):
         super().__init__(message or f"This needs a client with the capability {names}.", requiredCapabilities=required)
 
     def code_in(self, era: Era) -> int:
-        # The code is a modern one, and legacy clients are told in-band.
+        # The code is a modern one, and legacy clients get it in the result.
         return self.code if era.enveloped else jsonrpc.INTERNAL_ERROR
 
 

@@ -214,13 +214,13 @@ def get_bus() -> Bus:
     return _local_bus() if _alone else _configured_bus()
 
 
-#: How many test clients there are: what changes is told to them in this process alone.
+#: How many test clients there are. While there is one, changes are published in this process alone.
 _alone = 0
 
 
 @contextlib.contextmanager
 def telling_nobody_else() -> Iterator[None]:
-    """Within, changes are told in this process alone and at once, whatever bus the settings name. For tests."""
+    """Publish changes in this process alone and at once within the block, whatever bus the settings name. For tests."""
     global _alone  # noqa: PLW0603
     with _alone_lock:
         _alone += 1

@@ -42,7 +42,7 @@ class RedisReceiver:
                 message = await pubsub.get_message(timeout=_QUIET_SECONDS)
                 if message is None:
                     if tried:
-                        raise SilentError(f"Redis has said nothing for {2 * _QUIET_SECONDS:.0f} s")
+                        raise SilentError(f"Redis has sent nothing for {2 * _QUIET_SECONDS:.0f} s")
                     await pubsub.ping()
                 tried = message is None
                 if message is not None and message["type"] == "subscribe":

@@ -56,7 +56,7 @@ class TaskStarted(BaseException):
 
 @dataclass(slots=True)
 class Told:
-    """What the client was told during its request, over all the runs of the handler."""
+    """The progress and log lines that were sent during a request, over all the runs of its handler."""
 
     progress: float = -math.inf
     logged: int = 0

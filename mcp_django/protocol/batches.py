@@ -51,7 +51,7 @@ class Batch:
                 receive(message)
 
     def add(self, answer: bytes, request_id: RequestId | None = None) -> None:
-        """Take one answer in; one that would make the whole too large is left out, and said to be."""
+        """Add one answer. An error takes the place of an answer that would make the whole too large."""
         if self._size + len(answer) > self._limit:
             left_out = LimitExceeded(
                 "The request was done, but its answer is left out: the answers of the batch are larger than "

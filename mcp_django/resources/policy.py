@@ -329,7 +329,7 @@ class Rights:
 
 @lru_cache(maxsize=10_000)
 def _column_of(field: AnyField, named: bool) -> Column | None:
-    """A field as a column, as the model alone has it: without what a foreign key points to, and whoever asks."""
+    """A field as a column, as the model alone has it: without what a foreign key points to, for every principal."""
     kind = kind_of(field, named=named)
     return None if kind is None else Column(field.name, field, kind)
 

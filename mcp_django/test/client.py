@@ -1,4 +1,4 @@
-"""The client: what it asks of the server, what it answers, and what it is told."""
+"""The client: its requests, its answers to questions, and the notifications that it gets."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class MCPClient:
                 case _:
                     return result
 
-    # Being told.
+    # Notifications.
 
     def subscribe(self, *uris: str) -> list[str]:
         """Watch resources. Returns those that are watched: those that the user may not see are left out."""
@@ -176,7 +176,7 @@ class MCPClient:
                 self._connection.send(notification_message("notifications/cancelled", given_up))
 
     def watch_lists(self) -> None:
-        """Be told when the lists of tools, prompts and resources change, as every legacy session is."""
+        """Get notifications when the lists of tools, prompts and resources change, as every legacy session does."""
         self._open()
         if self._is_modern:
             self._listen(dict.fromkeys(("toolsListChanged", "promptsListChanged", "resourcesListChanged"), True))
@@ -195,7 +195,7 @@ class MCPClient:
         return message.get("params") or {}
 
     def updates(self) -> list[str]:
-        """The URIs of the resources that have changed so far, in the order in which they were told."""
+        """The URIs of the resources that have changed so far, in the order of their notifications."""
         for message in self._connection.receive_all():
             self._take_in(message)
         found = []

@@ -45,7 +45,7 @@ class ToolResult:
 
     @property
     def errors(self) -> list[FieldError]:
-        """What is wrong with single arguments, where the tool said so."""
+        """The errors of single arguments, where the tool names them."""
         return refusal(self.text)[1] if self.is_error else []
 
 

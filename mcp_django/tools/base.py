@@ -51,7 +51,7 @@ class BaseTool(ABC):
     enabled_by_default = True
     #: See ``TaskMode``. A tool that sets it calls ``exchange.as_task()``.
     task: TaskMode = False
-    #: What the agent is told when the tool fails with an error whose text was not written for agents.
+    #: What the agent reads when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."
 
     @cached_property

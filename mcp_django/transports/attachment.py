@@ -40,7 +40,7 @@ class Attachment:
         self._on_loop(lambda: self._add(listener))
 
     def remember_lists(self, listener: Listener) -> None:
-        """Note what the lists are that the listener is told of, and tell of what they become; in the call context.
+        """Remember the lists of the listener, so that it is notified when they change; in the call context.
 
         Only what no other listener of equal rights has there already is read.
         """

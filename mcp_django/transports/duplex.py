@@ -37,7 +37,7 @@ _FINISH_SECONDS = 1.0
 class DuplexConnection:
     """Both directions of one connection. ``write`` sends a message, ``close`` ends the connection.
 
-    ``crash`` ends it because of an error of our own, where that is said in another way.
+    ``crash`` ends it because of an error of our own, where the transport has another way to say so.
     No answer is longer than ``message_limit`` bytes.
     """
 
@@ -238,7 +238,7 @@ class DuplexConnection:
     # How it ends.
 
     async def finish(self) -> None:
-        """Let the open listens be told that they end."""
+        """Complete the open listens."""
         await close_writers(self._listens.values(), _FINISH_SECONDS)
 
     async def drain(self, seconds: float) -> None:
@@ -272,5 +272,5 @@ class DuplexConnection:
 
     def crash(self, error: BaseException) -> None:
         """End the connection: a listen that has ended unsaid would be waited for."""
-        logger.error("A connection ends, since a message could not be told", exc_info=error)
+        logger.error("A connection ends, since a message could not be written", exc_info=error)
         self._crash()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ListenerWriter:
-    """Writes what one listener of a connection is told, after an ``acknowledgement``.
+    """Writes the notifications of one listener of a connection, after an ``acknowledgement``.
 
     Where the server ends it, its ``completion`` follows.
     """
@@ -80,7 +80,7 @@ class ListenerWriter:
         self._over()
 
     def close(self) -> asyncio.Future[None]:
-        """End the listener; done when all that it was told is written."""
+        """End the listener; done when all of its notifications are written."""
         self._end = self._end or asyncio.get_running_loop().create_future()
         self.listener.close()
         return self._end

@@ -33,7 +33,7 @@ class MessageBuffer:
     _lock: Lock = field(default_factory=Lock)
     _waiting: deque[bytes] = field(default_factory=deque)
     _bytes: int = 0
-    #: How many log messages were left out, and the level of the last: the client wants to be told of that level.
+    #: How many log messages were left out, and the level of the last one, which the client asked for.
     _left_out: int = 0
     _level: str = ""
     _closed: bool = False
@@ -46,7 +46,7 @@ class MessageBuffer:
                 return
             self.used = True
             if len(self._waiting) >= _MAX_WAITING or self._bytes + len(body) > get_conf().page_bytes:
-                # Progress is only ever replaced by later progress; what a log lacks is said.
+                # Later progress replaces earlier progress. A line of the log says how many others are missing.
                 if message["method"] == "notifications/message":
                     self._left_out += 1
                     self._level = message["params"]["level"]

@@ -144,7 +144,7 @@ def test_a_broker_that_answers_no_more_is_given_up(
             await events.aclose()
 
     try:
-        with pytest.raises(RedisError, match=r"^Redis has said nothing for 0 s$"):
+        with pytest.raises(RedisError, match=r"^Redis has sent nothing for 0 s$"):
             serving_loop.run(hear())
     finally:
         redis.send(signal.SIGCONT)

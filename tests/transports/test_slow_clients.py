@@ -208,7 +208,7 @@ def test_a_listen_that_fails_ends_its_socket_and_is_not_waited_for(
     flights[0].save()
 
     assert socket.wait_closed() == 1011
-    assert [record.message for record in caplog.records] == ["A connection ends, since a message could not be told"]
+    assert [record.message for record in caplog.records] == ["A connection ends, since a message could not be written"]
     assert hub().is_empty
 
 

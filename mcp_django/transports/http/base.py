@@ -110,7 +110,7 @@ class View(ABC):
             response.headers["Vary"] = "Origin"
         return response
 
-    # What is said to a request that is refused.
+    # How a request is refused.
 
     @property
     def request_id(self) -> jsonrpc.RequestId | None:

@@ -208,7 +208,7 @@ class EndpointView(View, InFlight):
     # The message.
 
     def _read(self, body: bytes) -> None:
-        """Parse the body; its faults are told after the caller is known."""
+        """Parse the body. Its faults are reported only after the caller is known."""
         try:
             value = jsonrpc.decode(body)
             if isinstance(value, list):

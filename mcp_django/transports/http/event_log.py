@@ -43,7 +43,7 @@ class EventLog:
         self._number = 1
         self._size = 0
 
-    # For whoever writes to the client.
+    # Called by the writer of the stream.
 
     @property
     def is_over(self) -> bool:
@@ -129,8 +129,8 @@ class EventLog:
             self._more.set()
 
     async def _make_room(self) -> None:
-        """A client that can come back is not waited for without end: it may have done so, for nobody is told of every
-        connection that is lost."""
+        """Wait for a client that reads slowly, but not for ever: it may have come back on another connection, because a
+        server does not notice every connection that is lost."""
         while self.is_attached and self._unread > get_conf().page_bytes and not self._is_hurried:
             self._taken.clear()
             try:

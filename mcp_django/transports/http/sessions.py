@@ -147,7 +147,7 @@ def _attach(site: MCPSite, attachment: Attachment, listener: Listener) -> None:
     # Read only now, when no change of it can be missed any more.
     watched = subscriptions(listener, session_uris(listener.session_key) or {})
     attachment.watch(listener, watched)
-    # Resources that went while no stream was open are told of when they are there again.
+    # Resources that vanished while no stream was open are reported when they are there again.
     _, unknown = unseen(listener, watched)
     attachment.look_later(listener, unknown)
     attachment.arrange(listener.session_key or "")

@@ -194,7 +194,7 @@ class SSEStream(EventStream):
         finally:
             self._hub.waiters.unexpect(control, arrived)
 
-    # What the client is told.
+    # What is sent to the client.
 
     async def _write(self, body: bytes) -> None:
         while len(self._ready) >= _MAX_READY_BYTES:

@@ -155,7 +155,7 @@ class StreamingCall:
             _leave_alone(working)
             return self._view.refuse(self._ending)
         response = working.result()
-        # A refusal with a status of its own is one whatever was said before.
+        # A refusal with a status of its own stays one, whatever was sent before.
         refused = response.status != HTTPStatus.OK
         is_plain = refused or response.stream is not None or not self._buffer.used
         return response if is_plain and response.pending is None else None

@@ -1,4 +1,4 @@
-"""The event streams of the endpoint: what a listener is told, a call with its messages, and the rest of a call."""
+"""The event streams of the endpoint: the notifications of a listener, a call with its messages, the rest of a call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: Written where nothing is to be told for a while, so that no proxy takes the connection for dead.
+#: Written while there is nothing to send, so that no proxy takes the connection for dead.
 _KEEPALIVE = b":\n\n"
 
 

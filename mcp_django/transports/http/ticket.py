@@ -1,4 +1,4 @@
-"""``POST /mcp/ticket``: a ticket for a socket, for whoever has an access token and can set no header there."""
+"""``POST /mcp/ticket``: a ticket for a socket, for clients that have an access token and can set no header there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp_django.transports.http.messages import HTTPResponse
 
 
 class TicketView(View):
-    """Answers ``{"ticket": ..., "expires_in": seconds}``. What is wrong is said as at the endpoint."""
+    """Answers ``{"ticket": ..., "expires_in": seconds}``. Errors are those of the endpoint."""
 
     def handle(self, principal: Principal) -> HTTPResponse:
         issued = {"ticket": tickets.issue(principal), "expires_in": tickets.SECONDS}

@@ -29,7 +29,7 @@ _ASK_SECONDS = 0.02
 
 
 class Wire:
-    """One connection, as whoever writes to it sees it. Without a ``send`` somebody else writes."""
+    """One connection, as its writer sees it. Without a ``send``, the server writes."""
 
     __slots__ = ("_is_twisted", "_paused", "_send", "_transport", "_wrote_at", "writing_since")
 

@@ -81,7 +81,8 @@ class PipeReader:
 class PipeWriter:
     """Writes to a descriptor, one thing after the other. ``broken`` is called once nobody reads it any more.
 
-    Whoever writes waits for room before, and for nothing after: when a client has read an answer, its request is over.
+    A writer waits for room before it writes, and for nothing after: once a client has read an answer, its request is
+    over.
     """
 
     def __init__(self, descriptor: int, broken: Callable[[], object]) -> None:

@@ -72,7 +72,7 @@ class StdioServer:
             await self._writer.close(_CLOSE_SECONDS)
 
     def close(self, *, going_away: bool = False) -> None:
-        """End the conversation, after its listens have been told."""
+        """End the connection, after its listens are completed."""
         self.refused = self.refused or not going_away
         self._ending.set()
 

@@ -61,7 +61,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         self._task = asyncio.current_task()
         self._is_receiving = False
         self._has_spoken = False
-        #: Whether its client does not read, on a server that cannot be told to let it go.
+        #: Whether its client does not read, on a server that offers no way to drop it.
         self._is_given_up = False
         await receive()  # websocket.connect
         self.request = admission.request_of(scope)
@@ -109,7 +109,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             self._connection.leave()
 
     def close(self, *, going_away: bool = False) -> None:
-        """End the socket, after its listens have been told."""
+        """End the socket, after its listens are completed."""
         self._end(_GOING_AWAY if going_away else _POLICY)
 
     def _end(self, code: int) -> None:
@@ -154,7 +154,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
                     self._has_spoken = True
                     self._heard_at = time.monotonic()
                     self._code = await self._take(received) or self._code
-                    # Who sends without a pause holds nobody up, and quick requests are answered meanwhile.
+                    # A client that sends without a pause holds up no other, and quick requests are answered meanwhile.
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             # Ours, unless the server has its own reason to end this task.
