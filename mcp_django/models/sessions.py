@@ -68,7 +68,7 @@ class WatchedResource(models.Model):
     uri = models.TextField()
     #: SHA-256 of the URI: a text cannot be unique on every database.
     uri_hash = models.CharField(max_length=64)
-    #: For a live query, the SHA-256 of its answer at the time of subscribing; empty after a notification of another one.
+    #: For a live query, the SHA-256 of its answer when it was subscribed to; empty once another one was notified.
     digest = models.CharField(max_length=64, default="")
 
     class Meta:
