@@ -137,14 +137,6 @@ class Talk:
         [content] = result.content
         return [bool(result.isError), content.text]
 
-    async def whole(self, result: Any) -> list[Any]:
-        """Whether it is an error, in how many parts it came, and a digest of their text."""
-        first, *others = result.content
-        # Before 2025-06-18 a link is a text.
-        uris = [str(getattr(link, "uri", None) or link.text.rpartition(" ")[2]) for link in others[1:]]
-        texts = [first.text, *[await self.read(uri) for uri in uris]]
-        return [bool(result.isError), len(texts), hashlib.sha256("".join(texts).encode()).hexdigest()]
-
     async def close_when_counted(self, ticket: int) -> list[Any]:
         await self.host.counted.wait()
         return await self.call("desk_ticket_close", ids=[ticket])
@@ -239,7 +231,9 @@ async def see_large(job: dict[str, Any], talk: Talk) -> dict[str, Any]:
             result = await talk.told_call(tool, **arguments)
         else:
             result = await talk.session.call_tool(tool, arguments)
-        seen[name] = await talk.whole(result)
+        [content] = result.content
+        # Whether it is an error, and a digest of its text.
+        seen[name] = [bool(result.isError), hashlib.sha256(content.text.encode()).hexdigest()]
     return seen
 
 

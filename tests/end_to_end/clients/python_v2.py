@@ -90,12 +90,6 @@ class Talk:
         await self.host.counted.wait()
         return await self.call("desk_ticket_close", ids=[ticket])
 
-    async def whole(self, result: Any) -> list[Any]:
-        """Whether it is an error, in how many parts it came, and a digest of their text."""
-        first, *others = result.content
-        texts = [first.text, *[await self.read(link.uri) for link in others[1:]]]
-        return [bool(result.is_error), len(texts), hashlib.sha256("".join(texts).encode()).hexdigest()]
-
     async def read(self, uri: str) -> str:
         [contents] = (await self.client.read_resource(uri)).contents
         return contents.text
@@ -203,7 +197,10 @@ async def see_large(job: dict[str, Any], talk: Talk) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     for name, (tool, arguments) in job["calls"].items():
         callback = talk.host.on_progress if arguments.get("steps") else None
-        seen[name] = await talk.whole(await talk.client.call_tool(tool, arguments, progress_callback=callback))
+        result = await talk.client.call_tool(tool, arguments, progress_callback=callback)
+        [content] = result.content
+        # Whether it is an error, and a digest of its text.
+        seen[name] = [bool(result.is_error), hashlib.sha256(content.text.encode()).hexdigest()]
     return seen
 
 

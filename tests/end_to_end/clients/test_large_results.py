@@ -16,6 +16,11 @@ SIZE = 5_000_000
 LINES = 100_000
 LETTER = sha256(b"abcdefghij" * (SIZE // 10)).hexdigest()
 LEDGER = sha256(json.dumps({"lines": ["abcdefghij"] * LINES}, separators=(",", ":")).encode()).hexdigest()
+REFUSAL = sha256(
+    b"The tool has done its work, but its result is larger than the 900000 bytes that a message of this connection may "
+    b"have, and is not shown. Do not repeat a call that changes anything. To see the result, ask for less, or call "
+    b"over HTTP and without a progress token."
+).hexdigest()
 CALLS = {
     "plain": ["letter", {"size": SIZE}],
     "streamed": ["letter", {"size": SIZE, "steps": 2}],
@@ -41,20 +46,19 @@ def receiving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Conversation
 
 
 @pytest.mark.parametrize("real_client", RECEIVING, ids=str)
-def test_a_result_of_5_mb_comes_whole_or_in_parts_that_make_the_whole(
+def test_a_result_of_5_mb_comes_whole_or_as_an_error_that_says_how_to_ask_for_less(
     real_client: RealClient, receiving: Conversations
 ) -> None:
     report = report_of(real_client, receiving)
 
-    whole = {"plain": [False, 1, LETTER], "structured": [False, 1, LEDGER]}
-    whole_streams = {"streamed": [False, 1, LETTER], "structured and streamed": [False, 1, LEDGER]}
-    # What lacks the structured content that the tool promises must be an error, or clients refuse it.
-    cut = {"plain": [False, 7, LETTER], "structured": [True, 2, LEDGER]}
-    cut_streams = {"streamed": [False, 7, LETTER], "structured and streamed": [True, 2, LEDGER]}
+    whole = {"plain": [False, LETTER], "structured": [False, LEDGER]}
+    whole_streams = {"streamed": [False, LETTER], "structured and streamed": [False, LEDGER]}
+    refused = {name: [True, REFUSAL] for name in whole}
+    refused_streams = {name: [True, REFUSAL] for name in whole_streams}
     expected = {
         "stdio": {**whole, **whole_streams},
-        "http": {**whole, **cut_streams},
-        "sse": {**cut, **cut_streams},
-        "websocket": {**cut, **cut_streams},
+        "http": {**whole, **refused_streams},
+        "sse": {**refused, **refused_streams},
+        "websocket": {**refused, **refused_streams},
     }
     assert report == expected[real_client.transport]
