@@ -17,7 +17,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 from django.utils import translation
 
-from mcp_django.access.overrides import Override
+from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
@@ -109,7 +109,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     context = no_database() if user is None else site.call_context(request)
     with translation.override(settings.LANGUAGE_CODE), _failures() as failed, context:
         rights = Rights.of(site, request)
-        all_on = dict.fromkeys(site.tools, Override(enabled=True)) if user is None else None
+        all_on = dict.fromkeys(site.tools, overrides.ON) if user is None else None
         listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, request)
         written = prompts.available(exchange, {} if user is None else None)

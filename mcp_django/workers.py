@@ -21,6 +21,7 @@ from threading import Lock
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
+from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -192,7 +193,9 @@ class Workers:
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    reset_queries()
+    if settings.DEBUG:
+        # Otherwise Django logs no queries.
+        reset_queries()
     for connection in connections.all(initialized_only=True):
         _close_if_stale(connection)
         forget_failure(connection)

@@ -33,6 +33,10 @@ class Override:
     groups: frozenset[int] = frozenset()
 
 
+#: What holds where no administrator has decided anything. Each call asks, and making an Override is slow.
+ON, OFF = Override(enabled=True), Override(enabled=False)
+
+
 class Overrides:
     """The rows of a subclass of AdminOverride, read at most once in TOKEN_CACHE_SECONDS."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
@@ -102,19 +102,22 @@ def close_caches() -> None:
     _close_caches()
 
 
-@contextmanager
-def executed_by(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) -> Iterator[None]:
-    """Install an execute wrapper for the block, whatever wrappers are added meanwhile.
+def add_execute_wrapper(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) -> None:
+    """Install an execute wrapper until ``remove_execute_wrapper``, whatever wrappers are added meanwhile.
 
     Private: ``BaseDatabaseWrapper.execute_wrappers``. Seen with: Django 5.2, 6.0, 6.1. Public way:
     ``execute_wrapper()``, which removes the last wrapper at its end. A receiver of ``connection_created`` may have
     added another one by then.
     """
     connection.execute_wrappers.append(wrapper)
-    try:
-        yield
-    finally:
-        connection.execute_wrappers.remove(wrapper)
+
+
+def remove_execute_wrapper(connection: BaseDatabaseWrapper, wrapper: Callable[..., Any]) -> None:
+    """Remove what ``add_execute_wrapper`` installed.
+
+    Private: ``BaseDatabaseWrapper.execute_wrappers``. Seen with: Django 5.2, 6.0, 6.1. Public way: see above.
+    """
+    connection.execute_wrappers.remove(wrapper)
 
 
 # The driver.

@@ -17,7 +17,7 @@ from typing import Any
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from mcp_django.compat.connections import connect_again, executed_by
+from mcp_django.compat.connections import add_execute_wrapper, connect_again, remove_execute_wrapper
 from mcp_django.db.outages import forget_failure
 
 logger = logging.getLogger("mcp_django")
@@ -52,15 +52,16 @@ class Interruptible:
         mine = list(connections.all())
         with self._lock:
             self._connections = mine
+        for connection in mine:
+            forget_failure(connection)
+            add_execute_wrapper(connection, self._execute)
         token = _answering.set(self)
         try:
-            with contextlib.ExitStack() as wrapped:
-                for connection in mine:
-                    forget_failure(connection)
-                    wrapped.enter_context(executed_by(connection, self._execute))
-                yield
+            yield
         finally:
             _answering.reset(token)
+            for connection in mine:
+                remove_execute_wrapper(connection, self._execute)
             with self._lock:
                 self._connections, self._is_left = [], True
                 waiting = self._waiting

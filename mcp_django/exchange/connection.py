@@ -38,11 +38,10 @@ class LegacySession(Protocol):
 class RequestHeaders(Protocol):
     """The HTTP headers of a request, by lower-case name."""
 
-    @property
-    def repeated(self) -> Collection[str]:
-        """The names of the headers that were sent more than once."""
-
     def get(self, name: str) -> str | None: ...
+
+    def is_repeated(self, name: str) -> bool:
+        """Whether the header was sent more than once."""
 
     def decoded(self, name: str) -> str | None:
         """The value that a header stands for, which may be encoded; None where it is absent or malformed."""

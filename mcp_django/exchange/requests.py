@@ -100,7 +100,9 @@ class MCPRequest(BareRequest):
 
     def attributes(self) -> dict[str, Any]:
         """The attributes that the project's middleware and hooks have set."""
-        return {key: value for key, value in vars(self).items() if key not in _OWN and not key.startswith("_")}
+        own = vars(self)
+        # Mostly none is left: the difference of two sets is the fastest way to see it.
+        return {name: own[name] for name in own.keys() - _OWN if not name.startswith("_")}
 
 
 def from_view(request: HttpRequest) -> MCPRequest:

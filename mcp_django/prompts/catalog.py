@@ -92,7 +92,7 @@ def find(exchange: Exchange, name: str) -> AvailablePrompt | None:
 
 
 def _available(name: str, rows: Mapping[str, Override], exchange: Exchange) -> AvailablePrompt | None:
-    override = rows.get(name) or Override(enabled=True)
+    override = rows.get(name) or overrides.ON
     # A prompt that the project declares keeps its name, whatever an administrator wrote under it before.
     declared = exchange.site.prompts.get(name)
     hook = None if declared is None else declared.is_available

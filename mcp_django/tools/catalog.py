@@ -117,7 +117,7 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
 
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
-    override = rows.get(tool.name) or Override(tool.enabled_by_default)
+    override = rows.get(tool.name) or (overrides.ON if tool.enabled_by_default else overrides.OFF)
     decision = decide(exchange.request, tool.scope, override, tool.is_available, f"tool {tool.name}")
     if decision is not ALLOWED:
         return None

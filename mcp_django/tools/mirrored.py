@@ -113,7 +113,7 @@ def find_mismatch(headers: RequestHeaders, mirrored: Iterable[Mirrored], argumen
 def _difference(headers: RequestHeaders, name: str, value: Any) -> str:
     if headers.get(name) is None:
         return "is missing" if isinstance(value, str | bool | int | float) else ""
-    if name in headers.repeated:
+    if headers.is_repeated(name):
         return "stands twice"
     if value is None:
         return "stands for what is not given"

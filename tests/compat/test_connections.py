@@ -13,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.transaction import atomic
 
 from mcp_django.compat.connections import (
+    add_execute_wrapper,
     before_commit,
     clear_failure,
     close_at,
@@ -21,7 +22,6 @@ from mcp_django.compat.connections import (
     connection_parameters,
     driver_cursor,
     driver_errors,
-    executed_by,
     has_failed,
     has_uuid_type,
     in_test_transaction,
@@ -31,6 +31,7 @@ from mcp_django.compat.connections import (
     on_commit_functions,
     on_commit_place,
     quoted,
+    remove_execute_wrapper,
     savepoint_branch,
     sorts_nulls_last,
 )
@@ -162,7 +163,7 @@ def test_close_caches_closes_those_of_this_thread(monkeypatch: pytest.MonkeyPatc
     assert closed == ["default"]
 
 
-def test_executed_by_a_wrapper_whatever_is_added_meanwhile(connection: BaseDatabaseWrapper) -> None:
+def test_execute_wrapper_is_removed_whatever_was_added_meanwhile(connection: BaseDatabaseWrapper) -> None:
     """Receivers of ``connection_created`` add wrappers in this way, at the first query."""
     by: list[str] = []
 
@@ -175,10 +176,11 @@ def test_executed_by_a_wrapper_whatever_is_added_meanwhile(connection: BaseDatab
         return execute(*args)
 
     connection.ensure_connection()
-    with executed_by(connection, ours):
-        _ask(connection, "SELECT 1")
-        connection.execute_wrappers.append(theirs)
-        _ask(connection, "SELECT 2")
+    add_execute_wrapper(connection, ours)
+    _ask(connection, "SELECT 1")
+    connection.execute_wrappers.append(theirs)
+    _ask(connection, "SELECT 2")
+    remove_execute_wrapper(connection, ours)
     _ask(connection, "SELECT 3")
 
     assert sorted(by) == ["ours", "ours", "theirs", "theirs"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from mcp_django.protocol.errors import HeaderMismatch
@@ -48,14 +48,6 @@ class Headers:
     meta: Mapping[str, Any]
     raw: Iterable[tuple[bytes, bytes]] = ()
 
-    @cached_property
-    def repeated(self) -> Collection[str]:
-        """The names of those that were sent more than once, as far as that can be seen."""
-        names = [name.lower() for name, _ in self.raw]
-        if len(set(names)) == len(names):
-            return ()
-        return frozenset(name.decode("latin-1") for name in names if names.count(name) > 1)
-
     def get(self, name: str) -> str | None:
         value = self.meta.get(_meta_key(name))
         return None if value is None else value.strip(" \t")
@@ -64,6 +56,13 @@ class Headers:
         """The value that a header stands for, and None where it is absent or malformed."""
         value = self.get(name)
         return None if value is None else decode(value)
+
+    def is_repeated(self, name: str) -> bool:
+        """Whether the header was sent more than once, as far as that can be seen. META joins the values by a comma."""
+        if "," not in self.meta.get(_meta_key(name), ""):
+            return False
+        raw_name = name.encode("latin-1")
+        return sum(sent.lower() == raw_name for sent, _ in self.raw) > 1
 
     def accepts(self, media_type: str) -> bool:
         """Whether Accept lets ``media_type`` through (RFC 9110 §12.5.1); a missing Accept lets everything."""
@@ -111,7 +110,7 @@ def _compare(headers: Headers, name: str, title: str, expected: str, *, encoded:
     value = headers.get(name)
     if value is None:
         raise HeaderMismatch(f"The header {title} is missing.", header=title)
-    if name in headers.repeated:
+    if headers.is_repeated(name):
         raise HeaderMismatch(f"The header {title} stands twice.", header=title)
     if (decode(value) if encoded else value) != expected:
         raise HeaderMismatch(f"The header {title} differs from the body.", header=title)
