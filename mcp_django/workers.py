@@ -67,15 +67,17 @@ class _Job:
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
-            self._loop.call_soon_threadsafe(self._settle, result, error)
+            self._loop.call_soon_threadsafe(settle, self.future, result, error)
 
-    def _settle(self, result: Any, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+
+def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    """Set the result of a call, or its error, unless nobody awaits it any more. On the loop."""
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class Workers:

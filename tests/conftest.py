@@ -4,8 +4,9 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis
@@ -16,6 +17,8 @@ from mcp_django import sites
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.push import hub as hubs
+from mcp_django.push import sweep
+from mcp_django.push.hub import Hub
 from mcp_django.workers import close_workers
 from tests.support import schemas
 from tests.support.declared import Declared
@@ -202,6 +205,26 @@ async def _close(hub: Any) -> None:
     tasks = list(hub._tasks)
     hub.close()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def swept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Waits until the hub has compared all that is open with the database, twice, after what the test did."""
+    finished = threading.Semaphore(0)
+    compare = sweep.compare
+
+    async def compare_and_count(hub: Hub, turn: int) -> None:
+        await compare(hub, turn)
+        finished.release()
+
+    def wait() -> None:
+        while finished.acquire(blocking=False):
+            pass
+        # The first one may have begun before.
+        assert all(finished.acquire(timeout=30) for _ in range(3))
+
+    monkeypatch.setattr(sweep, "compare", compare_and_count)
+    return wait
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ _alone = 0
 
 
 @contextlib.contextmanager
-def telling_nobody_else() -> Iterator[None]:
+def publishing_here_only() -> Iterator[None]:
     """Publish changes in this process alone and at once within the block, whatever bus the settings name. For tests."""
     global _alone  # noqa: PLW0603
     with _alone_lock:

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionResource:
-    """A resource at one URI. A function of the request returns its contents: text, bytes, or any JSON value."""
+@dataclass(frozen=True)
+class DeclaredByFunction:
+    """What a resource and a resource template have in common. Raises ImproperlyConfigured for wrong annotations."""
 
+    #: The URI, or the template.
     uri: str
     name: str
     function: Callable[..., Any]
@@ -34,23 +35,37 @@ class FunctionResource:
     permission: str = ""
     #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        try:
+            write_annotations(**self.annotations, last_modified=None)
+        except (TypeError, ValueError) as error:
+            raise ImproperlyConfigured(f"{self.uri}: annotations={dict(self.annotations)!r}: {error}") from None
+
+    def is_available(self, request: MCPRequest) -> bool:
+        return has_permission(request, self.permission)
+
+    def describe_as(self, key: str) -> JSON:
+        """The members that both have. ``key`` is what the URI is called."""
+        described: JSON = {key: self.uri, "name": self.name, "mimeType": self.mime_type}
+        if self.title:
+            described["title"] = self.title
+        if self.description:
+            described["description"] = self.description
+        return described
+
+
+@dataclass(frozen=True)
+class FunctionResource(DeclaredByFunction):
+    """A resource at one URI. A function of the request returns its contents: text, bytes, or any JSON value."""
+
     #: A function of the request that returns the time of the last change, or None if that is not known.
     last_modified: Callable[..., datetime | None] | None = None
     #: The number of bytes of the contents, if it never changes.
     size: int | None = None
 
-    def __post_init__(self) -> None:
-        check_annotations(self.uri, self.annotations)
-
-    def is_available(self, request: MCPRequest) -> bool:
-        return has_permission(request, self.permission)
-
     def describe(self, request: MCPRequest, *, dated: bool = True) -> JSON:
-        described: JSON = {"uri": self.uri, "name": self.name, "mimeType": self.mime_type}
-        if self.title:
-            described["title"] = self.title
-        if self.description:
-            described["description"] = self.description
+        described = self.describe_as("uri")
         if self.size is not None:
             described["size"] = self.size
         function = self.last_modified if dated else None
@@ -66,14 +81,6 @@ class FunctionResource:
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
         """The contents."""
         return contents(uri, self.mime_type, run_function(self.function, request))
-
-
-def check_annotations(uri: str, annotations: Mapping[str, Any]) -> None:
-    """Raises ImproperlyConfigured for annotations that the protocol does not allow."""
-    try:
-        write_annotations(**annotations, last_modified=None)
-    except (TypeError, ValueError) as error:
-        raise ImproperlyConfigured(f"{uri}: annotations={dict(annotations)!r}: {error}") from None
 
 
 def contents(uri: str, mime_type: str, value: Any) -> JSON:

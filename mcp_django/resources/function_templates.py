@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
 
-from mcp_django.access.permissions import has_permission
 from mcp_django.completion import CompletionFunction
 from mcp_django.content import write_annotations
-from mcp_django.resources.function import check_annotations, contents
+from mcp_django.resources.function import DeclaredByFunction, contents
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
 
@@ -35,7 +34,7 @@ _ALWAYS_ENCODED = frozenset("/?#{}")
 
 
 @dataclass(frozen=True)
-class FunctionTemplate:
+class FunctionTemplate(DeclaredByFunction):
     """A resource template. A function of the request and the variables returns the contents: ``f(request, id)``.
 
     A value is decoded once. It is never ``.``, ``..`` or empty, and holds no null characters. In a ``file:`` URI it
@@ -43,17 +42,6 @@ class FunctionTemplate:
     function.
     """
 
-    #: The template.
-    uri: str
-    name: str
-    function: Callable[..., Any]
-    title: str = ""
-    description: str = ""
-    mime_type: str = "text/plain"
-    #: The permission that the principal's user must have, as ``app.codename``. Empty: every principal.
-    permission: str = ""
-    #: ``audience`` and ``priority``, as clients get them.
-    annotations: Mapping[str, Any] = field(default_factory=dict)
     complete: Mapping[str, CompletionFunction] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,7 +60,7 @@ class FunctionTemplate:
                 raise ImproperlyConfigured(
                     f"{self.uri}: between two variables must stand a character that no value holds, as / or , does."
                 )
-        check_annotations(self.uri, self.annotations)
+        super().__post_init__()
         self._check_function()
 
     def _check_function(self) -> None:
@@ -126,15 +114,8 @@ class FunctionTemplate:
         """Whether both match the same URIs: they differ in the names of their variables alone."""
         return self._literals == other._literals
 
-    def is_available(self, request: MCPRequest) -> bool:
-        return has_permission(request, self.permission)
-
     def describe(self) -> JSON:
-        described: JSON = {"uriTemplate": self.uri, "name": self.name, "mimeType": self.mime_type}
-        if self.title:
-            described["title"] = self.title
-        if self.description:
-            described["description"] = self.description
+        described = self.describe_as("uriTemplate")
         if self.annotations:
             described["annotations"] = write_annotations(**self.annotations)
         return described

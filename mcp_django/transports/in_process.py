@@ -21,7 +21,7 @@ from django.test import TestCase
 
 from mcp_django.compat.connections import in_test_transaction
 from mcp_django.events import transaction
-from mcp_django.events.bus import telling_nobody_else
+from mcp_django.events.bus import publishing_here_only
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.jsonrpc import decode, encode
@@ -29,7 +29,7 @@ from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.types import JSON
-from mcp_django.workers import Workers, working_with
+from mcp_django.workers import Workers, settle, working_with
 
 T = TypeVar("T")
 
@@ -60,15 +60,7 @@ class Call:
             error = RuntimeError("StopIteration in a handler")  # No future can hold it.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
             error = raised
-        self._loop.call_soon_threadsafe(self._settle, result, error)
-
-    def _settle(self, result: Any, error: Exception | None) -> None:
-        if self.future.done():
-            return
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(error)
+        self._loop.call_soon_threadsafe(settle, self.future, result, error)
 
 
 class WaitingThread(Workers):
@@ -169,7 +161,7 @@ class InProcess:
 
     def _serve(self, began: Future[None]) -> None:
         try:
-            with working_with(self._workers), telling_nobody_else():
+            with working_with(self._workers), publishing_here_only():
                 asyncio.run(self._converse(began))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
             if began.done():

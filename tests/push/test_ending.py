@@ -213,7 +213,7 @@ def test_what_a_session_watches_since_nobody_said_so_is_found_by_the_sweep(
 
 @ON_HTTP
 def test_a_stream_that_is_opened_again_after_its_record_went_is_not_told_of_it_at_every_sweep(
-    admin: Peer, flights: list[Flight]
+    admin: Peer, flights: list[Flight], swept: Callable[[], None]
 ) -> None:
     from demo_project.flights.models import Airline
 
@@ -223,8 +223,7 @@ def test_a_stream_that_is_opened_again_after_its_record_went_is_not_told_of_it_a
 
     again = admin.watch(LEGACY[-1], [])
 
-    # For two sweeps and more.
-    again.assert_silent(0.6)
+    swept()
     assert_nothing_but(again, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 

@@ -42,6 +42,12 @@ def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> Any:
         request.mcp.log("info", "waited")
         return "done"
 
+    def polled(request: Any) -> str:
+        """Lets its client go while it works."""
+        request.mcp.close_stream(retry_ms=250)
+        gate.wait(request)
+        return "done"
+
     def count(request: Any, steps: int = 5) -> str:
         """Counts."""
         for number in range(steps):
@@ -61,7 +67,7 @@ def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> Any:
         gate.left.set()
         return "stopped"
 
-    for function in (slow, count, greet, until_cancelled):
+    for function in (slow, polled, count, greet, until_cancelled):
         declared.tool(function, read_only=True)
         switch_on(function.__name__)
     made = peers(token_of(users.admin))

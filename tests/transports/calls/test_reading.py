@@ -7,7 +7,6 @@ import gc
 import json
 import sys
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from mcp_django.transports.http.messages import HTTPResponse
 from mcp_django.transports.http.routes import Route
 from tests.end_to_end.servers import wait_for
 from tests.support.asgi import ASGICall
-from tests.support.data import switch_on, token_of
+from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.http import ASGIPeer
 from tests.support.peers import MODERN, Message, Peers, Socket, SocketPeer
@@ -137,31 +136,16 @@ def test_a_client_that_does_not_read_has_no_more_time_than_others(peer: ASGIPeer
 
 
 @over_http
-def test_a_request_has_its_time_once_whether_it_says_something_or_not(
-    peer: ASGIPeer, declared: Declared, settings: Any
-) -> None:
-    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 4.0}
+def test_what_a_request_says_gives_it_no_more_time(peer: ASGIPeer, gate: Gate, settings: Any) -> None:
+    """The tool says something every moment. If its time began anew with that, it would never end."""
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 2.0}
     peer.session("2025-11-25")
-    ended = []
 
-    def late(request: Any) -> str:
-        """Says something late, and goes on."""
-        begun = time.monotonic()
-        time.sleep(2.5)
-        request.mcp.log("info", "late")
-        while not request.mcp.cancelled and time.monotonic() < begun + 30:
-            time.sleep(0.01)
-        ended.append(time.monotonic() - begun)
-        return "done"
-
-    declared.tool(late, read_only=True)
-    switch_on("late")
-
-    said = call(peer, "late", "2025-11-25")
+    said = call(peer, "until_cancelled", "2025-11-25")
 
     assert said.answer["error"]["data"]["reason"] == "REQUEST_TIMED_OUT"
-    wait_for(lambda: ended, "the end of the tool")
-    assert ended[0] < 6.4  # It would have been 6.5 from what it said on.
+    assert gate.left.wait(30)
+    assert gate.cancelled
 
 
 # What is not an answer.

@@ -28,12 +28,12 @@ MCP endpoint  {http}
 WebSocket     {websocket}
               The same server for clients that prefer a socket.
 Admin         {admin}
-              Change a flight here and watch a client be told; tools and tokens are kept here too.
+              Tools, tokens and flights. A client that watches a flight is notified when you change it.
                 admin  / admin   may do everything
                 ops    / ops     sees the flights from JFK only, and may change them
                 viewer / viewer  may look at flights, airports and airlines
 Token         {token}
-              What a client shows to act as admin, with the scopes read and actions.
+              The password of a client. It acts as admin, with the scopes read and actions.
 
 Try it: list the tools.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -10,52 +9,16 @@ import pytest
 from django.utils import timezone
 
 from mcp_django.models import CallStream, Session, StreamEvent
-from tests.support.data import switch_on, token_of
-from tests.support.declared import Declared
+from tests.support.data import token_of
 from tests.support.http import ASGIPeer
 from tests.support.peers import MODERN, Peers
 from tests.support.talking import in_session
-from tests.transports.calling import NAME, Gate, begin, events_until, message, resume
+from tests.transports.calling import Gate, begin, events_until, message, resume
+from tests.transports.calls.conftest import HTTP_ASGI
 
-HTTP_ASGI = ("http-view-asgi", "http-asgi")
 RESUMING = ("2025-03-26", "2025-06-18", "2025-11-25")
 
 pytestmark = [pytest.mark.every_database, pytest.mark.parametrize("transport", HTTP_ASGI)]
-
-
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.opened.set()
-
-
-@pytest.fixture
-def peer(declared: Declared, users: Any, peers: Peers, gate: Gate) -> ASGIPeer:
-    def slow(request: Any) -> str:
-        """Says something, waits, says something else."""
-        request.mcp.log("info", "begun")
-        gate.wait(request)
-        request.mcp.log("info", "waited")
-        return "done"
-
-    def polled(request: Any) -> str:
-        """Lets its client go while it works."""
-        request.mcp.close_stream(retry_ms=250)
-        gate.wait(request)
-        return "done"
-
-    def greet(request: Any) -> str:
-        """Asks for a name."""
-        return f"Hello, {request.mcp.elicit('Your name?', NAME).content['name']}."
-
-    for function in (slow, polled, greet):
-        declared.tool(function, read_only=True)
-        switch_on(function.__name__)
-    made = peers(token_of(users.admin))
-    made.capabilities = {"elicitation": {}}
-    assert isinstance(made, ASGIPeer)
-    return made
 
 
 @pytest.mark.parametrize("revision", RESUMING)
