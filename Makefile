@@ -66,7 +66,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-* .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

@@ -72,7 +72,8 @@ def listening(server: Served, tokens: Sequence[str], *, listens: bool = True) ->
 def measure(principals: Principals, sizes: Sequence[int], rounds: int) -> list[Goal]:
     """Print a table of each contestant at each size; returns the goals of DESIGN's table of costs."""
     asgi_server.pin_load()
-    print("\n## Fan-out\n\n| sockets | who tells them | last socket | to the loop | processor |\n|---|---|---|---|---|")
+    print("\n## Fan-out\n\n| sockets | who notifies them | last socket | to the loop | processor |")
+    print("|---|---|---|---|---|")
     goals = []
     for size in sizes:
         medians: dict[str, float] = {}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import model_ngettext
 from django.contrib.admin.widgets import AdminTextareaWidget
 from django.core.exceptions import ValidationError
 from django.db import models
@@ -204,7 +203,8 @@ class OverrideAdmin(OverrideAdminBase):
             if enabled
             else ngettext("%(count)d %(what)s was switched off.", "%(count)d %(what)s were switched off.", count)
         )
-        self.message_user(request, text % {"count": count, "what": model_ngettext(self.opts, count)})
+        what = self.opts.verbose_name if count == 1 else self.opts.verbose_name_plural
+        self.message_user(request, text % {"count": count, "what": what})
 
 
 @admin.register(Tool)

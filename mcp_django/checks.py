@@ -201,7 +201,7 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
-    yield from _check_doors(site)
+    yield from _check_middleware(site)
     yield from _check_tasks(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
     for model_mcp in site.models.values():
@@ -216,7 +216,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
                 )
 
 
-def _check_doors(site: MCPSite) -> Iterator[CheckMessage]:
+def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
     unknown = unknown_middleware()
     if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
         yield Warning(
@@ -298,7 +298,7 @@ def _check_record(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
     elif field is not None and model_mcp.opts.managed and not is_indexed(model_mcp.model, [f"-{field}"]):
         yield Warning(
-            f"No index of {model_mcp.label} begins with {field!r}: clients are not told when the collection last "
+            f"No index of {model_mcp.label} begins with {field!r}: clients cannot see when the collection last "
             "changed, since finding that out would read the whole table.",
             hint=f'Add models.Index(fields=["{field}"], name=...) to Meta.indexes.',
             id="mcp_django.W009",

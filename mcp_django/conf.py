@@ -34,7 +34,7 @@ class Conf:
     #: Origins beside the server's own that a browser may call from, as ``https://app.example.com``.
     ALLOWED_ORIGINS: tuple[str, ...] = ()
 
-    # What is exposed.
+    # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True
     #: Names of fields that say whose a row is, as ``tenant``. A check warns of models that have one and show every row.
@@ -75,7 +75,7 @@ class Conf:
     MAX_GROUPS: int = 200
     MIN_GROUP_ROWS: int = 1
 
-    # What one caller may have.
+    # Limits of one caller.
     MAX_IN_FLIGHT: int = 32
     MAX_SUBSCRIPTIONS: int = 200
     #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A whole team

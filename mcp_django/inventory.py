@@ -113,7 +113,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
         listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, request)
         written = prompts.available(exchange, {} if user is None else None)
-        taken = {
+        built = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
             "scopes": [scope for scope in SCOPES if has_scope(principal, scope)],
@@ -125,7 +125,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
             "tool_list": {"tools": len(listed), "bytes": len(encode([described for _, described in listed]))},
             "left_out": _left_out(site, rights),
         }
-    return {**taken, "failed": sorted(failed)}
+    return {**built, "failed": sorted(failed)}
 
 
 def lock(inventory: JSON) -> JSON:
@@ -321,7 +321,7 @@ def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     return "its primary key cannot be read" if allowed else "has_view_permission says no"
 
 
-# How the inventory is taken.
+# Building the inventory.
 
 
 @contextmanager

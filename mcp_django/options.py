@@ -69,7 +69,7 @@ class ModelMCP:
     #: Whether subscribers are notified of changed rows. Watching turns fast deletes of this model into row deletes.
     watch: bool = True
     #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.
-    tell_unseen_deletes: bool = False
+    notify_unseen_deletes: bool = False
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
 
@@ -221,7 +221,7 @@ def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
         names = names_in_fieldsets(fieldsets)
         excluded = set(admin.get_exclude(request) or ())
     else:
-        # What get_form would find, without building a form class for every request.
+        # The fields that get_form would find, without building a form class for every request.
         names = [field.name for field in admin.opts.concrete_fields if field.editable and not field.primary_key]
         names += [name for name in admin.get_readonly_fields(request) if isinstance(name, str)]
         excluded = {*(admin.get_exclude(request) or ()), *excluded_by_form(admin.form)}

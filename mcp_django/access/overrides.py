@@ -55,7 +55,7 @@ class Overrides:
     def of(self, exchange: Exchange, *, fresh: bool = False) -> Mapping[str, Override]:
         """The overrides of the exchange's site by name.
 
-        Without push, this process does not hear what other processes changed, so it always reads the database.
+        Without push, this process gets no events from other processes, so it always reads the database.
         """
         site, seconds = exchange.site, get_conf().TOKEN_CACHE_SECONDS
         fresh = fresh or not seconds or not exchange.connection.push

@@ -29,7 +29,7 @@ def issue(principal: Principal) -> str:
     if principal.token_id is None:
         if not principal.user.is_authenticated:
             raise Unauthenticated("A ticket needs a token: send Authorization: Bearer <token>.", CHALLENGE)
-        raise Forbidden("A ticket stands for an access token of this site, and these credentials are none.")
+        raise Forbidden("Only an access token of this site can get a ticket, and these credentials are another kind.")
     now = timezone.now()
     Ticket.objects.filter(expires_at__lte=now).delete()
     plain = secrets.token_urlsafe(32)

@@ -1,4 +1,4 @@
 """How our own queries are put to a database: with a limit of time, read-only, and so that they can be stopped.
 
-Imports the protocol's errors and the settings. It knows no model of ours and nobody who asks.
+It imports protocol for its errors, compat and conf. It knows no model of ours and no principal.
 """

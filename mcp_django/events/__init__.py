@@ -1,5 +1,4 @@
 """Carries what a transaction changed to every process: change sets, controls, the publisher, and the buses.
 
-It may import content, conf and types, and nothing else of ours. It knows no principal: ``push`` decides who is
-notified.
+It imports compat, conf and types. It knows no principal: the hub decides which clients are notified.
 """

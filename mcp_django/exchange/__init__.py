@@ -1,4 +1,4 @@
 """One request being answered: who asks, the Django request that hooks are given, and the means to reach the client.
 
-Imports the protocol, the database room and what stands below them. What a site offers it asks of the site it is given.
+It imports db, protocol and the rooms below them. It asks the site that it is given what the server offers.
 """

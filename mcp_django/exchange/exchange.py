@@ -44,8 +44,8 @@ LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert"
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 _CANNOT_ASK = (
-    "This needs an answer of the client's user, and the connection cannot carry the question: it takes a session over "
-    "an ASGI server, with Accept: text/event-stream, and no batch."
+    "This needs an answer of the client's user, and this connection cannot ask. Use a session over an ASGI server, "
+    "with Accept: text/event-stream and without a batch."
 )
 _NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the extension {TASKS_EXTENSION} of 2026-07-28)."
 
@@ -55,7 +55,7 @@ class TaskStarted(BaseException):
 
 
 @dataclass(slots=True)
-class Told:
+class Sent:
     """The progress and log lines that were sent during a request, over all the runs of its handler."""
 
     progress: float = -math.inf
@@ -85,7 +85,7 @@ class Exchange:
     #: What was answered in earlier rounds, and how many there were.
     answers: Answers = field(default_factory=Answers)
     round: int = 0
-    _told: Told = field(default_factory=Told)
+    _sent: Sent = field(default_factory=Sent)
 
     @property
     def era(self) -> Era:
@@ -110,9 +110,9 @@ class Exchange:
         """Tell the client how far the work is, if it asked for that. Progress that does not grow is not sent."""
         token = self.params.get("_meta", {}).get("progressToken")
         # A token has the form of a request id. A longer one would come back with each notification.
-        if not is_request_id(token) or not math.isfinite(progress) or progress <= self._told.progress:
+        if not is_request_id(token) or not math.isfinite(progress) or progress <= self._sent.progress:
             return
-        self._told.progress = progress
+        self._sent.progress = progress
         params: JSON = {"progressToken": token, "progress": progress}
         if total is not None and math.isfinite(total):
             params["total"] = total
@@ -128,10 +128,10 @@ class Exchange:
         threshold = self._log_level()
         if LOG_LEVELS.index(level) < (len(LOG_LEVELS) if threshold is None else LOG_LEVELS.index(threshold)):
             return
-        self._told.repeated += 1
-        if self._told.repeated <= self._told.logged:
+        self._sent.repeated += 1
+        if self._sent.repeated <= self._sent.logged:
             return
-        self._told.logged = self._told.repeated
+        self._sent.logged = self._sent.repeated
         params: JSON = {"level": level, "data": data}
         if logger:
             params["logger"] = logger
@@ -250,7 +250,7 @@ class Exchange:
     def begin_again(self) -> None:
         """Prepare another run of the handler from the top, with the answers that there are now."""
         self.round += 1
-        self._told.repeated = 0
+        self._sent.repeated = 0
         self.answers.begin()
         self.cancellation.begin_again()
         self.request = self.request.copy().for_principal(self.principal)

@@ -56,24 +56,24 @@ def _core(schema: Any) -> CoreSchema:
     """
     if not isinstance(schema, dict):
         raise LookupError
-    said = schema.keys() - _REMARKS
+    keywords = schema.keys() - _REMARKS
     match schema.get("type"):
-        case None if said == {"anyOf"}:
+        case None if keywords == {"anyOf"}:
             return core_schema.union_schema([_core(item) for item in schema["anyOf"]])
-        case "string" if said == {"type", "enum"} and all(isinstance(item, str) for item in schema["enum"]):
+        case "string" if keywords == {"type", "enum"} and all(isinstance(item, str) for item in schema["enum"]):
             return core_schema.literal_schema(schema["enum"])
-        case "string" if said <= {"type", "maxLength"}:
+        case "string" if keywords <= {"type", "maxLength"}:
             return core_schema.str_schema(strict=True, max_length=schema.get("maxLength"))
-        case "integer" if said <= {"type", "minimum", "maximum"}:
+        case "integer" if keywords <= {"type", "minimum", "maximum"}:
             return core_schema.int_schema(strict=True, ge=schema.get("minimum"), le=schema.get("maximum"))
-        case "boolean" if said == {"type"}:
+        case "boolean" if keywords == {"type"}:
             return core_schema.bool_schema(strict=True)
-        case "array" if said <= {"type", "items", "minItems", "maxItems"}:
+        case "array" if keywords <= {"type", "items", "minItems", "maxItems"}:
             lengths = {"min_length": schema.get("minItems"), "max_length": schema["maxItems"]}
             return core_schema.list_schema(_core(schema["items"]), strict=True, **lengths)
-        case "object" if said <= {"type", "maxProperties"}:
+        case "object" if keywords <= {"type", "maxProperties"}:
             return core_schema.dict_schema(strict=True, max_length=schema.get("maxProperties"))
-        case "object" if said <= {"type", "properties", "required", "additionalProperties"}:
+        case "object" if keywords <= {"type", "properties", "required", "additionalProperties"}:
             required = frozenset(schema.get("required", ()))
             if schema["additionalProperties"] is False and required <= schema["properties"].keys():
                 fields = {

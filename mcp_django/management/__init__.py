@@ -1,0 +1,1 @@
+"""The management commands of the project's developer. They import transports and the rooms below it."""

@@ -1,7 +1,6 @@
 """The models, one module for each subject.
 
-Imports conf, and for validators the names of scopes, the rules for names and the compiler of prompt templates. Nothing
-here authenticates anybody or knows how a message looks.
+It imports conf, and for validators exchange (the scopes), protocol (the rules for names) and prompt_templates.
 """
 
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool

@@ -1,7 +1,6 @@
 """Decides which clients are notified of a change: the hub of a process, its listeners, and the checks of their rights.
 
-It may import sites and everything below: sessions, tools, tasks, resources, access, models and events. It writes to no
-socket: the transports do.
+It imports sites and the rooms below it. The hub writes to no socket: the transport of each listener does.
 """
 
 from mcp_django.events.publisher import flush

@@ -16,7 +16,7 @@ _KEYS_PER_QUERY = 1_000
 
 
 class Sight:
-    """The visible rows of a principal: each question is put to the database once, for all of its subscriptions."""
+    """The visible rows of a principal: the database gets each query once, for all of its subscriptions."""
 
     def __init__(
         self, rights: Rights, subscriptions: Iterable[Subscription], visible_to_others: Visible | None = None

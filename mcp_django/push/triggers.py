@@ -250,7 +250,7 @@ def _create_if_table(triggers: Triggers) -> str:
 
 
 @dataclass(frozen=True)
-class State:
+class TriggerState:
     """How the triggers in a database differ from those that are wanted."""
 
     #: Whether the function that all triggers call exists, and is of this version.
@@ -273,7 +273,7 @@ class State:
         ]
 
 
-def state(connection: BaseDatabaseWrapper) -> State:
+def state(connection: BaseDatabaseWrapper) -> TriggerState:
     """Look at the triggers of the database."""
     there, tables = _installed(connection)
     stale, impossible = [], []
@@ -288,7 +288,9 @@ def state(connection: BaseDatabaseWrapper) -> State:
             elif there.pop(row[0], None) != _as_stored(triggers):
                 stale.append(replace(triggers, table=row[1]))
     left_over = sorted(tables[table] for table in there)
-    return State(body is not None, body == (_BODY,), stale, [Triggers(table, ()) for table in left_over], impossible)
+    return TriggerState(
+        body is not None, body == (_BODY,), stale, [Triggers(table, ()) for table in left_over], impossible
+    )
 
 
 def installed(connection: BaseDatabaseWrapper) -> list[Triggers]:

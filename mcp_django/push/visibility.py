@@ -210,5 +210,5 @@ def _collection_is_concerned(
     visible = sight.touched(model, change, alias)
     gone = subscription.follow(change.written | change.deleted, visible)
     if gone is None:
-        gone = model.model_mcp.tell_unseen_deletes and bool(change.deleted)
+        gone = model.model_mcp.notify_unseen_deletes and bool(change.deleted)
     return bool(visible) or gone

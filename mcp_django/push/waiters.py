@@ -12,7 +12,7 @@ from typing import Protocol
 
 from mcp_django.events.controls import Control, ControlKind
 from mcp_django.exchange.running import RUNNING
-from mcp_django.sessions import mailbox, questions, streams
+from mcp_django.sessions import mailbox, stored_questions, streams
 from mcp_django.workers import get_workers
 
 #: Sweeps between two renewals of the leases of stored streams.
@@ -107,7 +107,7 @@ class Waiters:
 def _arrived(controls: Collection[Control]) -> list[Control]:
     """Those of the controls that are due by what the database holds. For stored streams see ``streams.with_news``."""
     asked = {control.key for control in controls if control.kind is ControlKind.QUESTION}
-    answered = questions.answered(asked) if asked else ()
+    answered = stored_questions.answered(asked) if asked else ()
     mailed = [control for control in controls if control.kind in (ControlKind.MAIL, ControlKind.CANCEL)]
     return [
         *(Control(ControlKind.QUESTION, question_id) for question_id in answered),

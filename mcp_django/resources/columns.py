@@ -116,7 +116,7 @@ class Column:
         if self.via:
             return self._condition_on_related(lookup, value)
         if self.kind.linked and lookup == "isnull":
-            # What is empty has no link, and reads as null too.
+            # An empty value has no link, and is read as null too.
             empty = Q((f"{self.attname}__isnull", True)) | Q((self.attname, self.kind.empty))
             return empty if value else ~empty
         if self.related is None or not self.hides_key:
@@ -131,7 +131,7 @@ class Column:
         return self.points_to(Q((f"{self.target}__{lookup}", value)))
 
     def points_to(self, condition: Q) -> Q:
-        """For a foreign key: that a visible row which it points to meets the condition."""
+        """Of a foreign key: a condition that it points to a visible row which meets ``condition``."""
         if self.related is None:
             raise TypeError(f"{self.name} points to nothing")
         found = self.related.rows().filter(condition)
@@ -147,7 +147,7 @@ class Column:
     def _condition_on_related(self, lookup: str, value: Any) -> Q:
         step, rest = self.via[0], replace(self, via=self.via[1:])
         if lookup == "isnull" and value:
-            # What a missing or hidden row holds is null.
+            # A field of a missing or hidden row is null.
             return ~step.points_to(rest.condition("isnull", False))
         return step.points_to(rest.condition(lookup, value))
 
@@ -182,7 +182,7 @@ class Relation:
         return attname
 
     def exists(self, condition: Q) -> Q:
-        """That a visible related row meets the condition."""
+        """A condition that a visible related row meets ``condition``."""
         return Q(Exists(self._joined(OuterRef(self.owner_attname), condition)))
 
     def count(self) -> Any:

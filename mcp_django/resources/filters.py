@@ -59,7 +59,7 @@ def filter_condition(rights: ModelRights, conditions: JSON) -> Q:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """The place of a condition: its model, the names that are allowed there, and the depth that is left."""
+    """The position of a condition: its model, the names that are allowed there, and the depth that is left."""
 
     rights: ModelRights
     #: The paths that may be named from here, if the model of the query restricts them. None: each model's own.
@@ -75,7 +75,7 @@ class _Position:
         return replace(self, depth=self.depth + 1)
 
     def beyond(self, name: str, related: ModelRights) -> _Position:
-        """The place at the other end of a relation."""
+        """The position at the other end of a relation."""
         if self.granted is None:
             return _Position(related, related.filter_names, self.reach - 1, self.depth)
         granted = frozenset(path.removeprefix(f"{name}__") for path in self.granted if path.startswith(f"{name}__"))
@@ -114,53 +114,53 @@ class _FilterReader:
         self.conditions = 0
         self.relations = 0
 
-    def read(self, conditions: Any, where: str, place: _Position) -> Q:
-        if place.depth > MAX_DEPTH:
+    def read(self, conditions: Any, where: str, position: _Position) -> Q:
+        if position.depth > MAX_DEPTH:
             raise InvalidQuery.one(where, f"nested more than {MAX_DEPTH} deep.")
         if not isinstance(conditions, dict):
             return self._wrong(where, 'must be an object, as {"name__icontains": "x"}', conditions)
-        if place.depth and not conditions:
+        if position.depth and not conditions:
             # If it meant "every row", a slip inside ``any`` or ``not`` would turn the result into its opposite.
             return self._wrong(where, "must not be empty", conditions)
         condition = Q()
         for name, value in conditions.items():
             self._count(where)
-            condition &= self._condition_or_group(name, value, f"{where}.{name[:100]}", place)
+            condition &= self._condition_or_group(name, value, f"{where}.{name[:100]}", position)
         return condition
 
-    def _condition_or_group(self, name: str, value: Any, where: str, place: _Position) -> Q:
+    def _condition_or_group(self, name: str, value: Any, where: str, position: _Position) -> Q:
         if name == "not":
-            return ~self.read(value, where, place.inside())
+            return ~self.read(value, where, position.inside())
         if name in ("any", "all"):
             if not isinstance(value, list) or not value:
                 return self._wrong(where, "must be a list of filters", value)
             condition = Q()
             for index, item in enumerate(value):
-                part = self.read(item, f"{where}.{index}", place.inside())
+                part = self.read(item, f"{where}.{index}", position.inside())
                 condition = (condition | part if index else part) if name == "any" else condition & part
             return condition
-        return self._condition(name, value, where, place)
+        return self._condition(name, value, where, position)
 
-    def _condition(self, name: str, value: Any, where: str, place: _Position) -> Q:
+    def _condition(self, name: str, value: Any, where: str, position: _Position) -> Q:
         head, rest = split_path(name)
-        related = place.related(head)
-        column = place.column(head)
+        related = position.related(head)
+        column = position.column(head)
         if related is not None:
             model, meets = related
             if isinstance(value, dict) and not rest:
-                return meets(self.read(value, where, self._follow(head, model, where, place.inside())))
+                return meets(self.read(value, where, self._follow(head, model, where, position.inside())))
             beyond = rest.partition("__")[0]
             if beyond in model.columns or beyond in model.relations or beyond == "pk":
-                inner = self._follow(head, model, where, place)
-                is_null = self._asks_for_null(rest, value, model) if head not in place.rights.relations else ""
+                inner = self._follow(head, model, where, position)
+                is_null = self._asks_for_null(rest, value, model) if head not in position.rights.relations else ""
                 if is_null:
-                    # What a missing or hidden row holds is null, as it reads.
+                    # A field of a missing or hidden row is null, as when it is read.
                     return ~meets(self._condition(is_null, False, where, inner))
                 return meets(self._condition(rest, value, where, inner))
-            if head in place.rights.relations and place.grants(head):
-                return self._relation(head, rest, value, where, place)
+            if head in position.rights.relations and position.grants(head):
+                return self._relation(head, rest, value, where, position)
         if column is None:
-            return self._wrong(where, unknown_name("field", head or name, place.names()), value)
+            return self._wrong(where, unknown_name("field", head or name, position.names()), value)
         lookup = rest or "exact"
         if value is None and lookup == "exact":
             lookup, value = "isnull", True
@@ -177,10 +177,10 @@ class _FilterReader:
             return self._wrong(where, f"{error.messages[0].rstrip('.')}.", value)
         return column.condition(lookup, read)
 
-    def _relation(self, name: str, lookup: str, value: Any, where: str, place: _Position) -> Q:
+    def _relation(self, name: str, lookup: str, value: Any, where: str, position: _Position) -> Q:
         """Whether there are related rows, or how many."""
-        relation = place.rights.relations[name]
-        self._follow(name, relation.related, where, place)
+        relation = position.rights.relations[name]
+        self._follow(name, relation.related, where, position)
         counted = RelatedCount(name, relation)
         what, comparison = split_path(lookup)
         try:
@@ -198,16 +198,16 @@ class _FilterReader:
             return self._wrong(where, message, value)
         return self._wrong(where, unknown_name(f"lookup or field of {name}", lookup, allowed), value)
 
-    def _follow(self, name: str, model: ModelRights, where: str, place: _Position) -> _Position:
-        """The place at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
+    def _follow(self, name: str, model: ModelRights, where: str, position: _Position) -> _Position:
+        """The position at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
         self.relations += 1
-        if place.reach <= 0:
+        if position.reach <= 0:
             limit = get_conf().MAX_RELATION_DEPTH
             raise InvalidQuery.one(where, f"follows relations more than {limit} deep (MAX_RELATION_DEPTH).")
         if self.relations > columns.MAX_RELATIONS:
             message = f"more than {columns.MAX_RELATIONS} conditions on related rows."
             raise InvalidQuery.one(where, message)
-        return place.beyond(name, model)
+        return position.beyond(name, model)
 
     def _asks_for_null(self, path: str, value: Any, model: ModelRights) -> str:
         """The name of ``path`` with the lookup ``isnull``, where it asks for null by keys alone; else empty."""

@@ -10,7 +10,7 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from mcp_django.compat.selecting import values_list
+from mcp_django.compat.queries import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook

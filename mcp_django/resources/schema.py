@@ -29,7 +29,7 @@ def describe_model(rights: ModelRights) -> JSON:
     if rights.computed:
         described["computed"] = {name: _computed(computed) for name, computed in rights.computed.items()}
     if record := record_fields(rights):
-        # What get_record gives, in the place of the fields.
+        # The values that get_record gives, instead of the fields.
         described["record"] = record
     if rights.relations:
         described["relations"] = {name: relation.related.label for name, relation in rights.relations.items()}

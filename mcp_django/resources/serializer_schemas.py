@@ -41,7 +41,7 @@ class _Writer:
             "properties": {name: self._property(field) for name, field in serializer.fields.items()},
         }
         if not is_own(serializer, "to_representation"):
-            # What nobody can know before may be missing from the row, and DRF then leaves it out.
+            # A value that is known only at run time may be missing from the row, and DRF then leaves it out.
             schema["required"] = [name for name, field in serializer.fields.items() if self._is_given(field)]
             schema["additionalProperties"] = False
         return schema

@@ -41,7 +41,7 @@ _ISO_8601 = "iso-8601"
 _MAX_LOOKS = 10
 
 _COLLECTIONS = (list, tuple, set, frozenset)
-#: Beside which there are iterators, raw queries and whatever else holds rows.
+#: Other values that hold rows are iterators and raw queries, among others.
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
@@ -80,7 +80,7 @@ class RecordSerializer:
             raise TypeError(f"{type(self.serializer).__name__} gives {type(given).__name__}, and a record is an object")
         return {str(name): write_value(value) for name, value in given.items() if not fields or name in fields}
 
-    # What is left of a serializer.
+    # Restricting a serializer.
 
     def _restrict(self, serializer: AnySerializer, rights: ModelRights | None) -> None:
         """Take out what may not be read, and let the rest read through the rights."""
@@ -94,7 +94,7 @@ class RecordSerializer:
                 self.leads[field] = lead
                 self._guard(field, lead, rights)
         if taken and is_own(serializer, "to_representation"):
-            # What was taken out stays out, also where the project's code puts it in again.
+            # A field that was taken out stays out, even if the project's code puts it in again.
             vars(serializer)["to_representation"] = partial(_without, taken, serializer.to_representation)
 
     def _may_show(self, field: Field, lead: Lead, rights: ModelRights | None) -> bool:
@@ -200,7 +200,7 @@ class RecordSerializer:
         if rights.scoped:
             queryset = queryset.filter(pk__in=rights.rows().using(queryset.db).values("pk"))
         if isinstance(field, serializers.ListSerializer) and is_own(field, "to_representation"):
-            return queryset  # Which it may narrow as a view's serializer would.
+            return queryset  # The serializer may narrow it, as in a view.
         first = queryset[:looks]
         return self._listed(first if isinstance(first, list) else fetch(first), field)
 
@@ -290,12 +290,12 @@ def _link(rights: ModelRights, column: Column, instance: Any) -> str | None:
 
 
 def _is_hidden(field: Field, lead: Lead, rights: ModelRights | None) -> bool:
-    """Whether its name is excluded, or what it makes of a row beside fields is called a secret that nobody named."""
+    """Whether its name is excluded, or looks like a secret that ``fields`` does not name."""
     name = str(field.field_name)
     if rights is not None and name in rights.excluded:
         return True
     if lead.known and _source(field):
-        return False  # Which the rights have let through.
+        return False  # The rights have allowed it already.
     names = [item for item in (name, *_source(field)) if is_secret_name(item)]
     return any(rights is None or not rights.model_mcp.declares(item) for item in names)
 

@@ -1,5 +1,4 @@
 """What legacy clients leave in the database: sessions, stored streams, open questions, and a mailbox between processes.
 
-It may import tools, tasks, resources, access, models, exchange and everything below. It knows no site and no
-transport.
+It imports models, exchange, db, protocol, events, conf and types. It loads no site: it is handed one for its name.
 """

@@ -20,7 +20,7 @@ class TaskAnswers(Answers):
     """Answers that came before the task was created, and answers to the task's own questions.
 
     If a later run finds that an answer does not fit its question, the question is asked again and the task does not
-    fail: the client was told that its answer was accepted, and the work so far should not be lost.
+    fail: the client has seen its answer accepted, and the work so far should not be lost.
     """
 
     def __init__(self, task: Task, rows: Iterable[TaskQuestion]) -> None:

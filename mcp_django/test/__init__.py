@@ -1,7 +1,8 @@
 """Tests for what a project exposes: MCPClient asks its server within the test's own thread and transaction.
 
 No server is started and no token is needed. Each message goes the way that it goes on a socket: it is written, read,
-checked against its schema, answered by the method table, and written again. May import every other package.
+checked against its schema, answered by the method table, and written again. It imports transports and
+the rooms below it.
 """
 
 from mcp_django.test.client import MCPClient

@@ -93,10 +93,10 @@ class MCPClient:
         self.close()
 
     def close(self) -> None:
-        """End the connection. A client that nobody has any more is closed by itself."""
+        """End the connection. A client that nothing refers to any more is closed by itself."""
         self._end()
 
-    # What there is.
+    # Lists.
 
     def list_tools(self) -> list[JSON]:
         """The tools, of all pages."""
@@ -203,7 +203,7 @@ class MCPClient:
             found.append(update["params"]["uri"])
         return found
 
-    # How it goes.
+    # Connection.
 
     def _open(self) -> None:
         """Open the session of a legacy revision."""
@@ -278,7 +278,7 @@ class MCPClient:
             self._unread.remove(found)
         return found
 
-    # What is watched.
+    # Subscriptions.
 
     def _subscribe_to(self, uri: str) -> bool:
         try:
@@ -335,7 +335,7 @@ def _principal(user: AbstractBaseUser | AnonymousUser | None, scopes: Iterable[s
     if user is None or user.pk is None:
         allowed: Collection[str] = get_conf().ANONYMOUS_SCOPES
         if scopes is not None and frozenset(scopes) != frozenset(allowed):
-            raise ValueError('Without a user there are the scopes of MCP["ANONYMOUS_SCOPES"].')
+            raise ValueError('Without a user, the scopes come from MCP["ANONYMOUS_SCOPES"].')
         return Principal(AnonymousUser(), frozenset(allowed))
     wanted = known_scopes.SCOPES if scopes is None else known_scopes.parse(scopes)
     return Principal(user, frozenset(wanted), source=Source.COMMAND)

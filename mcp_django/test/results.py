@@ -89,7 +89,7 @@ def result_of(message: JSON) -> JSON:
 def refusal(text: str) -> tuple[str, list[FieldError]]:
     """The text of a refused call, and what it says of single arguments."""
     try:
-        said = from_json(text)
-        return said["error"], said["errors"]
+        refused = from_json(text)
+        return refused["error"], refused["errors"]
     except (ValueError, TypeError, KeyError):
         return text, []

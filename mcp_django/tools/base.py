@@ -35,7 +35,7 @@ class Annotations:
 
 
 #: Whether a call of a tool may become a task. True: before the tool's first line, where the client knows tasks.
-#: "required": as True, and without tasks the call is refused. "later": when the tool calls ``exchange.as_task()``.
+#: "required": as True, and without tasks the call is refused. "later": when the tool calls ``request.mcp.as_task()``.
 TaskMode = bool | Literal["later", "required"]
 
 
@@ -49,7 +49,7 @@ class BaseTool(ABC):
     mirrored: tuple[Mirrored, ...] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
-    #: See ``TaskMode``. A tool that sets it calls ``exchange.as_task()``.
+    #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
     task: TaskMode = False
     #: What the agent reads when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."

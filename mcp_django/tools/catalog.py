@@ -100,7 +100,7 @@ def exists(exchange: Exchange, name: str) -> bool:
 
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
-    """Run the tool. The agent is told that it failed, but only ToolError carries a text that was written for agents."""
+    """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
     try:
         return tool.run(exchange, arguments)
     except ToolError as error:

@@ -97,10 +97,10 @@ def _problem(name: Any, node: JSON) -> str:
 
 
 def find_mismatch(headers: RequestHeaders, mirrored: Iterable[Mirrored], arguments: Any) -> HeaderMismatch | None:
-    """Where an ``Mcp-Param-*`` header does not say what the argument says that it repeats.
+    """The error of the first ``Mcp-Param-*`` header that differs from its argument.
 
-    An argument that is null or absent has no header, nor has one that no header could say. A header that no argument
-    names is ignored.
+    An argument that is null or absent has no header, nor has one whose value no header can hold. A header that no
+    argument names is ignored.
     """
     for argument in mirrored:
         title, value = argument.header, argument.value_in(arguments)
@@ -114,9 +114,9 @@ def _difference(headers: RequestHeaders, name: str, value: Any) -> str:
     if headers.get(name) is None:
         return "is missing" if isinstance(value, str | bool | int | float) else ""
     if headers.is_repeated(name):
-        return "stands twice"
+        return "was sent twice"
     if value is None:
-        return "stands for what is not given"
+        return "was sent, but the argument is missing"
     if isinstance(value, int) and abs(value) > MAX_INTEGER:
         # A gateway that reads it as a float reads another number.
         return f"cannot say an integer beyond ±{MAX_INTEGER}"

@@ -13,7 +13,7 @@ from mcp_django.exchange.answers import given_by
 from mcp_django.protocol.jsonrpc import Response, cancelled_message, encode, request_message
 from mcp_django.push.waiters import Waiters
 from mcp_django.server.dispatch import PendingQuestions
-from mcp_django.sessions import questions
+from mcp_django.sessions import stored_questions
 from mcp_django.types import JSON
 from mcp_django.workers import run_patiently
 
@@ -84,7 +84,7 @@ class StoredQuestions:
         self._waiters = waiters
 
     async def open(self, keys: Collection[str]) -> Mapping[str, str]:
-        return await run_patiently(questions.open_questions, self._session_key, keys)
+        return await run_patiently(stored_questions.open_questions, self._session_key, keys)
 
     def expect(self, question_id: str) -> asyncio.Event:
         return self._waiters.expect(Control(ControlKind.QUESTION, question_id))
@@ -93,7 +93,7 @@ class StoredQuestions:
         self._waiters.unexpect(Control(ControlKind.QUESTION, question_id), answered)
 
     async def take_responses(self, question_ids: Collection[str]) -> Mapping[str, JSON]:
-        return await run_patiently(questions.take_responses, question_ids)
+        return await run_patiently(stored_questions.take_responses, question_ids)
 
 
 class ConnectionQuestions:

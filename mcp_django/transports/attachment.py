@@ -54,7 +54,7 @@ class Attachment:
         self._on_loop(lambda: self._watch(listener, subscriptions))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
-        """Find out what there is of subscriptions that could not be looked at in time."""
+        """Look at subscriptions again that could not be looked at in time."""
         if unknown:
             self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
@@ -76,7 +76,7 @@ class Attachment:
     # On the loop.
 
     def leave(self, *, but: Listener | None = None) -> None:
-        """The request is over: nothing of it stays in the hub, ``but`` the listener of the stream that it opened."""
+        """Take the request's listeners out of the hub, except ``but``, that of a stream that it opened."""
         self._gone = True
         for listener in self._listeners:
             if listener is not but:

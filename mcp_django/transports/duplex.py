@@ -78,7 +78,7 @@ class DuplexConnection:
         session = self.session
         return bool(self._in_flight or self._listens or (session is not None and session.listener.subscriptions))
 
-    # What comes.
+    # Incoming messages.
 
     async def take(self, value: Any) -> None:
         """Take in one decoded frame. Raises Malformed."""
@@ -171,7 +171,7 @@ class DuplexConnection:
         if reply is not None:
             batch.add(reply.body, message.id)
 
-    # What is answered.
+    # Answers.
 
     async def _answer(self, request: DuplexRequest) -> None:
         try:
@@ -219,7 +219,7 @@ class DuplexConnection:
             await self.write(jsonrpc.encode(listen.completion(message_id)))
 
     def share(self, listener: Listener) -> None:
-        """Let the listener hold what the connection holds, and not the request that made it with all that it found."""
+        """Let the listener use the connection's request, so that the one that opened it can be freed."""
         listener.request = self.request
         if listener.principal.rights == self.principal.rights:
             listener.principal = self.principal
@@ -235,7 +235,7 @@ class DuplexConnection:
         attachment.remember_lists(listener)
         self.session = DuplexSession(revision, client, listener, attachment)
 
-    # How it ends.
+    # Its end.
 
     async def finish(self) -> None:
         """Complete the open listens."""
@@ -271,6 +271,6 @@ class DuplexConnection:
             self.crash(error)
 
     def crash(self, error: BaseException) -> None:
-        """End the connection: a listen that has ended unsaid would be waited for."""
+        """End the connection. Otherwise the client would wait for a listen that has already ended."""
         logger.error("A connection ends, since a message could not be written", exc_info=error)
         self._crash()

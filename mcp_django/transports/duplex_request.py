@@ -70,7 +70,7 @@ class DuplexRequest(InFlight):
         self.cancel()
         self.leave_hub()
 
-    # How it is answered.
+    # Answering.
 
     async def reply(self) -> Reply | None:
         """The reply, behind everything that goes before it; None where the client is to get none."""

@@ -76,7 +76,7 @@ class InFlight(Connection):
         asyncio.get_running_loop().run_in_executor(None, self.cancellation.queries.interrupt)
 
     def leave_hub(self, *, but: Listener | None = None) -> None:
-        """The request is over: nothing of it stays in the hub, except the listener of a stream that it opened."""
+        """The request is over: take its listeners out of the hub, except that of a stream that it opened."""
         self._is_over = True
         if self._attachment is not None:
             self._attachment.leave(but=but)

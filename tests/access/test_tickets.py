@@ -143,7 +143,7 @@ def test_credentials_of_the_project_get_no_ticket(users: Users, peers: Peers, se
 
     answer = ask(desk(peers, None), Authorization="Project admin")
 
-    message = "A ticket stands for an access token of this site, and these credentials are none."
+    message = "Only an access token of this site can get a ticket, and these credentials are another kind."
     assert (answer.status, answer.json) == (403, error(-32600, "FORBIDDEN", message))
 
 

@@ -32,7 +32,7 @@ def test_w009_a_moment_without_an_index(declared: Declared) -> None:
 
     assert of("W009") == [
         Warning(
-            "No index of shop.mailbox begins with 'read_at': clients are not told when the collection last "
+            "No index of shop.mailbox begins with 'read_at': clients cannot see when the collection last "
             "changed, since finding that out would read the whole table.",
             hint='Add models.Index(fields=["read_at"], name=...) to Meta.indexes.',
             id="mcp_django.W009",

@@ -46,10 +46,6 @@ _UNDOCUMENTED_MODULES = (
     "django.db.models.sql", "django.forms.utils", "django.template.base", "django.template.defaulttags",
     "django.template.smartif", "django.urls.resolvers", "hypercorn", "multiprocessing.util", "uvicorn",
 )  # fmt: skip
-#: Private parts that may be used elsewhere, as "module: name", with the reason.
-_ALLOWED = {
-    "admin: django.contrib.admin.utils": "words for a message on our own admin page",
-}
 
 
 def _is_private(name: str) -> bool:
@@ -117,7 +113,7 @@ def test_no_other_room_asks_for_private_parts_of_others() -> None:
         for name in _private_uses(tree, everywhere) | _private_imports(tree)
     }
 
-    assert found == _ALLOWED.keys()
+    assert found == set()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from django.db import connection, models
 from django.db.models import F, Q
 
 from demo_project.flights.models import Flight
-from mcp_django.compat.selecting import values_list
+from mcp_django.compat.queries import values_list
 from mcp_django.resources import rows
 from tests.shop.models import Book, Product
 from tests.support.asking import rights_on

@@ -144,7 +144,7 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
 def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     [block] = [block for block in blocks("docs/inventory.md", "sh") if "mcp_inventory" in block]
     commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
-    [shown] = [block for block in blocks("docs/inventory.md", "text") if "reaches is not what" in block]
+    [shown] = [block for block in blocks("docs/inventory.md", "text") if "is out of date" in block]
     declarations = shop.folder / "shop/mcp.py"
     before = declarations.read_text()
 

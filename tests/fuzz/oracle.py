@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tests.fuzz.doors import Got, Sending
+from tests.fuzz.entry_points import Got, Sending
 from tests.fuzz.reading import Sent, member, read
 from tests.support import schemas
 from tests.support.base import LEGACY, MODERN

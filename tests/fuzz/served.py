@@ -16,7 +16,18 @@ from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource, digest
 from tests.conftest import HTTP
 from tests.fuzz import footprint, oracle
-from tests.fuzz.doors import ASGIDoor, Door, Frames, Got, Lines, Sending, WSGIDoor, authorization, discover, ping
+from tests.fuzz.entry_points import (
+    ASGIEntry,
+    Entry,
+    Frames,
+    Got,
+    Lines,
+    Sending,
+    WSGIEntry,
+    authorization,
+    discover,
+    ping,
+)
 from tests.fuzz.limits import LIMITS
 from tests.fuzz.seeds import CAPABILITIES, World
 from tests.support.base import LEGACY, MODERN
@@ -32,7 +43,7 @@ class Served:
     loop: LoopThread
     log: pytest.LogCaptureFixture
     application: Any = None
-    door: Door = field(init=False)
+    entry: Entry = field(init=False)
     before: footprint.Footprint = field(init=False)
     #: What every client is answered while nothing is wrong.
     healthy: list[Any] = field(init=False)
@@ -41,7 +52,7 @@ class Served:
 
     def __post_init__(self) -> None:
         is_wsgi = self.transport == "http-view-wsgi"
-        self.door = WSGIDoor() if is_wsgi else ASGIDoor(self.application, self.loop)
+        self.entry = WSGIEntry() if is_wsgi else ASGIEntry(self.application, self.loop)
         self.healthy = self._probe()
         assert all("result" in message for message in self.healthy), self.healthy
         self.before = footprint.settled(self.loop)
@@ -61,7 +72,7 @@ class Served:
         return answers
 
     def _ask(self, sending: Sending) -> Any:
-        got = self.door.send(sending)
+        got = self.entry.send(sending)
         assert got is not None and got.status == 200, got
         return json.loads(got.body)
 
@@ -76,7 +87,7 @@ class Served:
 
     def send(self, sending: Sending) -> Got | None:
         """Send and judge one HTTP request."""
-        got = self.door.send(sending)
+        got = self.entry.send(sending)
         if got is not None:
             oracle.check_http(sending, got, self.sessions)
         return got
@@ -97,7 +108,7 @@ class Served:
         }
         sending = ping(self.world.tokens["admin"])
         sending.body = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": given}).encode()
-        got = self.door.send(sending)
+        got = self.entry.send(sending)
         assert got is not None and got.status == 200, got
         return got.headers["mcp-session-id"]
 
@@ -106,7 +117,7 @@ class Served:
         assert self._probe() == self.healthy
         before, now = self.before, footprint.settle(self.before, self.loop)
         if now != before:
-            # What an example has left behind is not laid at the door of those after it.
+            # What an example has left behind does not count against those after it.
             self.before = footprint.settled(self.loop)
         assert now == before, (before, now, footprint.tasks(self.loop))
         self.assert_log_is_clean()

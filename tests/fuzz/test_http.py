@@ -1,4 +1,4 @@
-"""Bad input over HTTP, through every door: bodies, headers, methods, and bytes that are nothing at all."""
+"""Bad input over HTTP, through every entry point: bodies, headers, methods, and bytes that are nothing at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import HTTP, PUSHING
 from tests.fuzz import oracle
-from tests.fuzz.doors import ASGIDoor, Header, Sending, authorization
+from tests.fuzz.entry_points import ASGIEntry, Header, Sending, authorization
 from tests.fuzz.jsontext import encode, write
 from tests.fuzz.mutations import STRINGS, wild
 from tests.fuzz.profile import fuzz
@@ -185,8 +185,8 @@ def test_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None
 @pytest.mark.parametrize("transport", [name for name in HTTP if name in PUSHING])
 def test_requests_that_come_all_at_once_and_clients_that_leave_do_no_harm(served: Served) -> None:
     world = served.world
-    door = served.door
-    assert isinstance(door, ASGIDoor)
+    entry = served.entry
+    assert isinstance(entry, ASGIEntry)
 
     @st.composite
     def sendings(draw: Draw) -> Sending:
@@ -203,7 +203,7 @@ def test_requests_that_come_all_at_once_and_clients_that_leave_do_no_harm(served
         served.open_sessions()
         sent = data.draw(st.lists(sendings(), min_size=2, max_size=10))
 
-        answers = door.send_all(sent)
+        answers = entry.send_all(sent)
 
         for sending, got in zip(sent, answers, strict=True):
             if got is not None:

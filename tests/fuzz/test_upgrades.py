@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import oracle
-from tests.fuzz.doors import Frames, authorization
+from tests.fuzz.entry_points import Frames, authorization
 from tests.fuzz.profile import fuzz
 from tests.fuzz.reading import Sent
 from tests.fuzz.served import Served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,9 +83,39 @@ def test_the_protocol_is_spoken_without_django_being_set_up() -> None:
 def test_a_package_says_what_it_is(package: Path) -> None:
     docstring = ast.get_docstring(ast.parse(package.read_text()))
 
-    if package.read_text():
-        assert docstring is not None
-        assert docstring.partition("\n")[0].endswith(".")
+    assert docstring is not None
+    assert docstring.partition("\n")[0].endswith(".")
+
+
+@pytest.mark.parametrize("room", [path.parent.name for path in _packages() if path.parent.parent == ROOT])
+def test_a_room_says_truly_what_it_imports(room: str) -> None:
+    rooms = {path.stem for path in ROOT.iterdir()}
+    imported = set().union(*map(_imported, (ROOT / room).rglob("*.py"))) & rooms - {room}
+    docstring = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text())) or ""
+    [sentence] = re.findall(r"\b(?:It|They) imports?\b[^.]*\.", docstring)
+
+    beyond, _, excepted = sentence.partition(" except ")
+    named = set(re.findall(r"[a-z_]+", beyond)) & rooms
+
+    assert named <= imported
+    assert "rooms below" in sentence or imported == named
+    assert not set(re.findall(r"[a-z_]+", excepted)) & imported
+
+
+def _imported(file: Path) -> set[str]:
+    """Our rooms that a file imports at run time."""
+    tree = ast.parse(file.read_text())
+    checked = (
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    )
+    left_out = {id(node) for block in checked for line in block.body for node in ast.walk(line)}
+    return {
+        room
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in left_out
+        if node.module.split(".")[0] == "mcp_django"
+        for room in (node.module.split(".")[1:2] or [name.name for name in node.names])
+    }
 
 
 def test_modules_that_only_a_text_names_are_listed() -> None:

@@ -29,8 +29,8 @@ from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, DuplexPeer, Peer, Peers
 
-ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
-ON_THE_DOOR_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_ASGI_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 
 UA, AIRLINES = "db://flights/airline/UA", "db://flights/airline"
 NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
@@ -46,7 +46,7 @@ def listener_of(user: Any, **attributes: Any) -> Listener:
 # Who may speak on the bus: on PostgreSQL, whoever may connect to the database.
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize(
     "forged",
     [
@@ -117,7 +117,7 @@ def long_uri(letter: str) -> str:
     return f"db://flights/flight?search={letter * 160}"
 
 
-@ON_THE_DOOR_AND_A_SOCKET
+@ON_ASGI_AND_A_SOCKET
 def test_watching_by_long_uris_on_many_streams(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
@@ -151,7 +151,7 @@ def test_watching_by_long_uris_in_a_session(
     assert list(hub()._watched_bytes.values()) == [len(b + c)]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +173,7 @@ def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
         stream.next()
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
     admin: Peer, flights: Any, hub: Callable[[], Hub]
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, DuplexWatching, HTTPWatching, Peer, Peers, Watching
 
 ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def let_expire(users: Users) -> None:
@@ -154,7 +154,7 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
     assert set(over) == {listeners["ops"], listeners["admin"]}
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
     admin: Peer, users: Users, flights: list[Flight], peers: Peers
 ) -> None:
@@ -227,7 +227,7 @@ def test_a_stream_that_is_opened_again_after_its_record_went_is_not_told_of_it_a
     assert_nothing_but(again, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_sweep_asks_no_more_queries_for_many_streams_than_for_one(
     admin: Peer, users: Users, flights: Any, peers: Peers, hub: Callable[[], Hub]
 ) -> None:

@@ -29,7 +29,7 @@ from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPWatching, Peer, Peers
 
 ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 
 
@@ -71,7 +71,7 @@ def test_a_stream_whose_client_leaves_before_its_first_chunk_leaves_nothing_behi
     assert listeners(hub()) == []
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_listener_that_is_never_read_does_not_grow(
     admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread
 ) -> None:
@@ -212,7 +212,7 @@ def keys_of(hub: Hub) -> list[frozenset[str] | None]:
     return [listener.subscriptions["db://flights/flight"].keys for listener in listeners(hub)]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flight, hub: Callable[[], Hub]) -> None:
     watching = [watch(ops, MODERN, "db://flights/flight", listen_id=listen_id) for listen_id in ("one", "two")]
     before = keys_of(hub())
@@ -228,7 +228,7 @@ def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flig
     assert after[0] == before[0] | {str(ewr.pk)}
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are_others(
     ops: Peer, jfk: Flight, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
@@ -281,7 +281,7 @@ def test_rows_that_could_not_be_looked_at_are_not_known(
     assert subscription.follow({"1"}, set()) is None
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_listen_to_nothing_stays_open(admin: Peer, hub: Callable[[], Hub], swept: Callable[[], None]) -> None:
     watching = listen(admin, {"resourceSubscriptions": ["db://flights/nothing"]})
     assert watching.next() == acknowledged("sub-1")

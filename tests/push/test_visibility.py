@@ -219,10 +219,10 @@ def test_a_delete_is_not_told_where_nobody_can_say_whether_the_row_was_visible(
     assert_nothing_but(watching, QUIET, touch)
 
 
-def test_tell_unseen_deletes_tells_such_a_delete(
+def test_notify_unseen_deletes_notifies_of_such_a_delete(
     few_keys: None, ops: Peer, ewr: Flight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(site.models["flights.flight"], "tell_unseen_deletes", True)
+    monkeypatch.setattr(site.models["flights.flight"], "notify_unseen_deletes", True)
     watching = watch(ops, MODERN, FLIGHTS)
 
     ewr.delete()

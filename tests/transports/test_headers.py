@@ -144,7 +144,7 @@ def test_a_second_header_cannot_say_something_else_to_a_gateway(admin: ASGIPeer,
 
     answer = admin.loop.run(admin._exchange(scope, body("tools/call", params)))
 
-    assert (answer.status, answer.json) == mismatch(title, "stands twice")
+    assert (answer.status, answer.json) == mismatch(title, "was sent twice")
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])

@@ -235,7 +235,7 @@ def test_a_property_of_an_argument_is_repeated_too(admin: HTTPPeer, tool: None) 
 @pytest.mark.parametrize("transport", HTTP)
 def test_what_is_absent_or_null_has_no_header(admin: HTTPPeer, tool: None) -> None:
     header = {"Mcp-Param-Region": "us-west1"}
-    absent = refused("Mcp-Param-Region", "stands for what is not given", "region")
+    absent = refused("Mcp-Param-Region", "was sent, but the argument is missing", "region")
 
     assert outcome(call(admin, {})) == " 0 False 10 True"
     assert call(admin, {}, header) == absent
@@ -302,7 +302,7 @@ def test_a_second_header_says_something_else_to_a_gateway(
 
     answer = admin.loop.run(admin._exchange(scope, body(params)))
 
-    assert (answer.status, answer.json) == refused("Mcp-Param-Region", "stands twice", "region")
+    assert (answer.status, answer.json) == refused("Mcp-Param-Region", "was sent twice", "region")
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])

@@ -1,0 +1,1 @@
+"""One module for each command, named as the command is."""

@@ -51,24 +51,24 @@ class Command(BaseCommand):
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
         wanted = parse_scopes(default if options["scopes"] is None else options["scopes"])
-        taken = inventory.build(site, user, wanted)
+        built = inventory.build(site, user, wanted)
         if options["json"]:
-            self.stdout.write(_dump(taken), ending="")
+            self.stdout.write(_dump(built), ending="")
         elif path is None:
-            self.stdout.write("\n".join(_lines(taken, _overrides(site) if user is None else {})))
+            self.stdout.write("\n".join(_lines(built, _overrides(site) if user is None else {})))
         elif options["check"]:
-            self._check(path, taken)
+            self._check(path, built)
         else:
             try:
-                path.write_text(_dump(inventory.lock(taken)), encoding="utf-8")
+                path.write_text(_dump(inventory.lock(built)), encoding="utf-8")
             except OSError as error:
                 raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
-            self.stdout.write(f"{path} holds what {_whom(taken)} reaches.")
+            self.stdout.write(f"{path} holds what {_whom(built)} reaches.")
 
-    def _check(self, path: Path, taken: JSON) -> None:
+    def _check(self, path: Path, built: JSON) -> None:
         """Raise CommandError with the changes, and with the command that accepts them."""
-        accept = f"manage.py mcp_inventory {_options(taken)} --lock {shlex.quote(str(path))}"
-        before, after = _read(path, accept), inventory.lock(taken)
+        accept = f"manage.py mcp_inventory {_options(built)} --lock {shlex.quote(str(path))}"
+        before, after = _read(path, accept), inventory.lock(built)
         if _options(before) != _options(after):
             raise CommandError(f"{path} holds what {_whom(before)} reaches: check it with {_options(before)}.")
         if before == after:
@@ -77,7 +77,7 @@ class Command(BaseCommand):
         lines = inventory.changes(before, after) or ["~ the file: written by another version of mcp_django"]
         changed = "\n".join(lines)
         raise CommandError(
-            f"What {_whom(after)} reaches is not what {path} says:\n\n{changed}\n\n"
+            f"{path} is out of date. What {_whom(after)} can reach has changed:\n\n{changed}\n\n"
             f"If all of it is meant, accept it and commit the file:\n{accept}"
         )
 
@@ -101,15 +101,15 @@ def _read(path: Path, accept: str) -> JSON:
     return dict(lock)
 
 
-def _whom(taken: JSON) -> str:
-    user = "a superuser" if taken["user"] is None else f"the user {taken['user']}"
-    return f"{user} with the scopes {', '.join(taken['scopes'])}"
+def _whom(built: JSON) -> str:
+    user = "a superuser" if built["user"] is None else f"the user {built['user']}"
+    return f"{user} with the scopes {', '.join(built['scopes'])}"
 
 
-def _options(taken: JSON) -> str:
+def _options(built: JSON) -> str:
     """The options of the command that gives an inventory of the same principal and site."""
-    user = [] if taken["user"] is None else ["--user", str(taken["user"])]
-    return shlex.join(["--site", str(taken["site"]), *user, "--scopes", ",".join(taken["scopes"])])
+    user = [] if built["user"] is None else ["--user", str(built["user"])]
+    return shlex.join(["--site", str(built["site"]), *user, "--scopes", ",".join(built["scopes"])])
 
 
 def _overrides(site: MCPSite) -> Mapping[str, str]:
@@ -127,19 +127,19 @@ def _overrides(site: MCPSite) -> Mapping[str, str]:
 # For people.
 
 
-def _lines(taken: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
-    yield f"What {_whom(taken)} reaches on the site {taken['site']}."
-    if taken["user"] is None:
+def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
+    yield f"What {_whom(built)} reaches on the site {built['site']}."
+    if built["user"] is None:
         yield "The project declares this, whatever the database holds. --user NAME prints what that user reaches now."
-    yield from _section("Models", (_model_lines(label, model) for label, model in taken["models"].items()))
-    cost = f", {taken['tool_list']['bytes']:,} bytes in each list of tools"
-    tools = taken["tools"].items()
-    yield from _section("Tools", ([_tool_line(name, tool, taken["user"], overrides)] for name, tool in tools), cost)
+    yield from _section("Models", (_model_lines(label, model) for label, model in built["models"].items()))
+    cost = f", {built['tool_list']['bytes']:,} bytes in each list of tools"
+    tools = built["tools"].items()
+    yield from _section("Tools", ([_tool_line(name, tool, built["user"], overrides)] for name, tool in tools), cost)
     for title in ("resources", "templates", "prompts"):
         named = {"templates": "Resource templates"}.get(title, title.capitalize())
-        yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in taken[title].items()))
-    yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(taken["left_out"].items())))
-    yield from _section("Failed when asked", ([line] for line in taken["failed"]))
+        yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in built[title].items()))
+    yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(built["left_out"].items())))
+    yield from _section("Failed when asked", ([line] for line in built["failed"]))
 
 
 def _section(title: str, entries: Iterable[Iterable[str]], more: str = "") -> Iterator[str]:

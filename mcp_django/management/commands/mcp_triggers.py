@@ -37,7 +37,7 @@ class Command(BaseCommand):
         except ImproperlyConfigured as error:
             raise CommandError(str(error)) from None
         if databases is None:
-            raise CommandError("No process would hear triggers: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
+            raise CommandError("Triggers would have no receiver: name a PostgreSQL database in MCP['PUSH_DATABASE'].")
         alias = options["database"] or databases[0]
         if alias not in connections or connections[alias].vendor != "postgresql":
             raise CommandError(f"--database: {alias!r} is no PostgreSQL database of DATABASES.")

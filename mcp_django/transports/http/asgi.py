@@ -33,7 +33,7 @@ class HTTPApplication:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # From the first request on, this process hears at once of tokens that another one revokes.
+            # From the first request on, this process learns at once which tokens another one revokes.
             get_hub()
             self._loop = loop
         try:

@@ -57,7 +57,7 @@ class View(ABC):
         #: Names the caller before it is authenticated, to bound how many requests of one caller may wait.
         self.principal_key = words[-1] if words else "anonymous"
 
-    # How a request goes.
+    # The way of a request.
 
     def respond(self) -> HTTPResponse:
         """The response, in the thread of the caller. Never raises: errors of our own are logged."""
@@ -91,7 +91,7 @@ class View(ABC):
             return self._preflight()
         if self.http.method not in self.methods:
             raise self.not_allowed(self.hint)
-        # Without push this is a WSGI process, which hears nothing of changes in other processes.
+        # Without push this is a WSGI process, which gets no events from other processes.
         fresh = self.reads_token_again or not self.push
         principal = self.principal or authenticate(self.request, fresh=fresh)
         self.request.for_principal(principal)
@@ -110,7 +110,7 @@ class View(ABC):
             response.headers["Vary"] = "Origin"
         return response
 
-    # How a request is refused.
+    # Refusals.
 
     @property
     def request_id(self) -> jsonrpc.RequestId | None:

@@ -65,14 +65,14 @@ class EndpointView(View, InFlight):
             self._read(body)
         super().__post_init__()
 
-    # How a request goes.
+    # The way of a request.
 
     async def respond_on_loop(self) -> HTTPResponse:
         """The response to a request. When the caller is cancelled, so is the request where its era says so."""
         self.loop = asyncio.get_running_loop()
         response: HTTPResponse | None = None
         try:
-            # What a legacy client has asked for is done, whether it waits for the answer or not.
+            # The request of a legacy client is done even if the client no longer waits for the answer.
             response = await StreamingCall(self).respond() if self._needs_worker() else self.respond()
         except Overloaded as error:
             response = self.refuse(error)
@@ -142,7 +142,7 @@ class EndpointView(View, InFlight):
         self.cancellation.expire()
         self.cancellation.queries.interrupt()
 
-    # What is known of the message.
+    # The message, as far as it was read.
 
     @property
     def request_id(self) -> jsonrpc.RequestId | None:

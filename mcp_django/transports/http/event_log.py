@@ -113,7 +113,7 @@ class EventLog:
             self.is_attached = False
             self._more.set()
 
-    # How it is done.
+    # Storing and writing.
 
     async def _write(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
         first = self._number

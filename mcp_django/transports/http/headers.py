@@ -111,7 +111,7 @@ def _compare(headers: Headers, name: str, title: str, expected: str, *, encoded:
     if value is None:
         raise HeaderMismatch(f"The header {title} is missing.", header=title)
     if headers.is_repeated(name):
-        raise HeaderMismatch(f"The header {title} stands twice.", header=title)
+        raise HeaderMismatch(f"The header {title} was sent twice.", header=title)
     if (decode(value) if encoded else value) != expected:
         raise HeaderMismatch(f"The header {title} differs from the body.", header=title)
 

@@ -16,8 +16,8 @@ from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.server.dispatch import respond
 from mcp_django.sessions import streams
-from mcp_django.sessions.questions import answer_question
 from mcp_django.sessions.store import StoredSession
+from mcp_django.sessions.stored_questions import answer_question
 from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http import headers as mcp_headers

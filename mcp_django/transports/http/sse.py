@@ -146,9 +146,9 @@ class SSEStream(EventStream):
         self._more.set()
 
     def abandon(self) -> None:
-        """Nothing is held before it is read, but for a lease that ends by itself."""
+        """Do nothing: before it is read, a stream holds only a lease, which ends by itself."""
 
-    # What the client says.
+    # Messages of the client.
 
     def post(self, value: Any) -> None:
         """Take in a message, from a worker. Raises Overloaded, and SessionNotFound where the stream has ended."""
@@ -194,7 +194,7 @@ class SSEStream(EventStream):
         finally:
             self._hub.waiters.unexpect(control, arrived)
 
-    # What is sent to the client.
+    # Messages to the client.
 
     async def _write(self, body: bytes) -> None:
         while len(self._ready) >= _MAX_READY_BYTES:

@@ -54,7 +54,7 @@ class StreamingCall:
         self._cancellation = view.cancellation
         self._buffer = view.buffer
         self._loop = asyncio.get_running_loop()
-        #: Done when something has happened: the run is over, or has something to say, or the call has to end.
+        #: Done when the run is over, a message waits, or the call has to end.
         self._news: asyncio.Future[None] = self._loop.create_future()
         #: Why the call has to end before its answer is there.
         self._ending: MCPError | None = None
@@ -74,7 +74,7 @@ class StreamingCall:
             raise
         response = self._plain_response(working)
         if response is not None:
-            # As ``close`` does, of a buffer that holds nothing that would still be sent.
+            # The buffer is empty: dropping its reader closes it.
             self._buffer.on_put = no_reader
             return response
         task = self._loop.create_task(self._run(working))
@@ -128,7 +128,7 @@ class StreamingCall:
         if self._asking:
             self._end(_server_ends())
 
-    # How it goes.
+    # The run of the handler.
 
     def _start(self, run: Callable[[], asyncio.Future[HTTPResponse]]) -> asyncio.Future[HTTPResponse]:
         """Begin a run of the handler. It may take REQUEST_SECONDS, whether somebody waits for it or not."""

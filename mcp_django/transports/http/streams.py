@@ -158,4 +158,4 @@ class RestStream(EventStream):
         self._woken.set()
 
     def abandon(self) -> None:
-        """Nothing is held before it is read."""
+        """Do nothing: a stream holds nothing before it is read."""

@@ -76,9 +76,9 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
 
     async def view(request: HttpRequest) -> HttpResponseBase:
         if _uses_pool():
-            # The worker that answers needs one of the pool's too: all would wait for each other.
+            # The worker needs a pooled connection too. If each request kept one, they would all wait for each other.
             await _close_connections()
-        # From the first request on, this process hears at once of tokens that another one revokes.
+        # From the first request on, this process learns at once which tokens another one revokes.
         get_hub()
         answer = await route.view(site, _request(request), push=True).respond_on_loop()
         if answer.stream is None:

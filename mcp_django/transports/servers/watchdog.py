@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 from mcp_django.conf import get_conf
 from mcp_django.transports.servers.wire import Wire
 
-#: How often is looked at most and at least.
+#: The shortest and the longest pause between two looks.
 _LEAST_SECONDS, _MOST_SECONDS = 0.05, 5.0
-#: So many times within the shortest limit that is set.
+#: The number of looks within the shortest limit of the settings.
 _LOOKS = 4
 
 

@@ -18,7 +18,7 @@ _CHUNK_BYTES = 65_536
 
 
 class Lines:
-    """Cuts a stream of bytes into lines; of one that is longer than ``limit`` nothing is kept."""
+    """Cuts a stream of bytes into lines. Lines that are longer than ``limit`` are dropped."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -39,7 +39,7 @@ class Lines:
                 yield None
 
     def end(self) -> Iterator[bytes | None]:
-        """The line that ends here, if there is one to tell of."""
+        """The line that ends here, unless it is empty or was reported as too long."""
         line = bytes(self._begun).removesuffix(b"\r")
         self._begun.clear()
         if self._skipping:

@@ -95,7 +95,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         self._connection = DuplexConnection(
             self.site, self.principal, self.request, self._write, self.close, crash=partial(self._end, _INTERNAL_ERROR)
         )
-        self._heard_at = time.monotonic()
+        self._received_at = time.monotonic()
         watchdog = get_watchdog()
         watchdog.add(self)
         hub.join(self)
@@ -113,7 +113,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         self._end(_GOING_AWAY if going_away else _POLICY)
 
     def _end(self, code: int) -> None:
-        """Let the reader end the socket. Once it has taken in a frame, unless it waits for the next one."""
+        """Let the reader end the socket: at once if it waits for a frame, otherwise after the present one."""
         if self._code is None:
             self._code = code
             if self._is_receiving and self._task is not None:
@@ -129,10 +129,10 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             return
         conf = get_conf()
         if self._connection.is_busy:
-            self._heard_at = now
-        elif not self._has_spoken and conf.REQUEST_SECONDS and now - self._heard_at > conf.REQUEST_SECONDS:
+            self._received_at = now
+        elif not self._has_spoken and conf.REQUEST_SECONDS and now - self._received_at > conf.REQUEST_SECONDS:
             self._end(_POLICY)
-        elif conf.SOCKET_IDLE_SECONDS and now - self._heard_at > conf.SOCKET_IDLE_SECONDS:
+        elif conf.SOCKET_IDLE_SECONDS and now - self._received_at > conf.SOCKET_IDLE_SECONDS:
             self._end(_NORMAL)
 
     # Frames.
@@ -152,7 +152,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
                     return None
                 if received["type"] == "websocket.receive":
                     self._has_spoken = True
-                    self._heard_at = time.monotonic()
+                    self._received_at = time.monotonic()
                     self._code = await self._take(received) or self._code
                     # A client that sends without a pause holds up no other, and quick requests are answered meanwhile.
                     await asyncio.sleep(0)
@@ -189,7 +189,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         return _POLICY if self._faults >= _MAX_FAULTS else None
 
     async def _write(self, body: bytes) -> None:
-        """Send a frame. To a client that is gone nothing is sent: the reader hears of it too, and ends the socket."""
+        """Send a frame, unless the client is gone: the reader finds that out too, and ends the socket."""
         # Not ``async with``, which costs twice as much: a change may go to thousands of sockets.
         await self._write_lock.acquire()
         try:
@@ -201,7 +201,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             self._write_lock.release()
 
     async def _finish(self, code: int) -> None:
-        """End the listens as the specification says, then the socket; without its client, if that does not read."""
+        """Complete the listens, then close the socket. If its client does not read, drop the connection."""
         self._wire.resume_reading()
         if not self._is_given_up:
             await self._connection.finish()

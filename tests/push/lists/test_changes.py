@@ -17,8 +17,8 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import acknowledged, list_changed, listen, switch_a_tool, updated, watch
 from tests.push.lists.conftest import (
     EACH_ERA,
+    ON_ASGI,
     ON_EACH,
-    ON_THE_DOOR,
     UA,
     Hubs,
     assert_told,
@@ -85,7 +85,7 @@ def delete_a_permission(users: Users) -> None:
 MODELS_AND_WHAT_NAMES_THEM = {"tools", "resources"}
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize(
     ("change", "names"),
     [
@@ -145,7 +145,7 @@ def test_the_scopes_of_a_token_change_its_lists(ops: Peer, users: Users, flights
     assert set(before) - set(ops.tools(revision)) == {"flights_flight_mark_cancelled"}
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize("way", ["the list", "an action"])
 def test_what_an_administrator_does_to_many_rows_at_once_is_told(
     viewer: Peer, users: Users, flights: Any, way: str
@@ -166,7 +166,7 @@ def test_what_an_administrator_does_to_many_rows_at_once_is_told(
     assert "get_record" not in viewer.tools()
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_title_is_told_to_those_whose_revision_has_titles(peers: Peers, users: Users, flights: Any) -> None:
     token = token_of(users.viewer)
     old, new = (watch_lists(peers(token), revision, UA) for revision in (LEGACY[0], LEGACY[-1]))
@@ -189,7 +189,7 @@ def test_each_list_is_told_to_who_asked_for_it(viewer: Peer, users: Users, fligh
     assert_told(watching, {"resources"}, MODERN)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize("name", LISTS)
 def test_who_is_told_of_no_list_costs_nothing(
     viewer: Peer, users: Users, flights: Any, hub: Hubs, looks: list[Any], name: str
@@ -207,7 +207,7 @@ def test_who_is_told_of_no_list_costs_nothing(
     assert hub().lists._audiences == {}
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize(
     "change",
     [
@@ -229,7 +229,7 @@ def test_what_leaves_the_lists_as_they_were_is_not_told(
     assert_told(watching, {"tools"}, MODERN)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_new_contents_of_a_resource_do_not_change_the_list(
     viewer: Peer, users: Users, flights: Any, declared: Declared
 ) -> None:
@@ -246,7 +246,7 @@ def test_new_contents_of_a_resource_do_not_change_the_list(
     assert listed(viewer)["resources"] != before["resources"]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_after_a_gap_the_lists_are_compared_and_nothing_is_told_that_did_not_change(
     viewer: Peer, users: Users, flights: Any, hub: Hubs, looks: list[Any]
 ) -> None:

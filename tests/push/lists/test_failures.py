@@ -22,9 +22,9 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated
 from tests.push.lists.conftest import (
     EACH_ERA,
+    ON_ASGI,
+    ON_ASGI_AND_A_SOCKET,
     ON_EACH,
-    ON_THE_DOOR,
-    ON_THE_DOOR_AND_A_SOCKET,
     UA,
     Hubs,
     assert_told,
@@ -39,7 +39,7 @@ from tests.support.peers import LEGACY, MODERN, Peer, Peers
 Meanwhile = dict[str, Callable[[], None]]
 
 
-@ON_THE_DOOR_AND_A_SOCKET
+@ON_ASGI_AND_A_SOCKET
 def test_what_was_changed_without_a_signal_is_found_by_the_sweep(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,7 +89,7 @@ def test_a_change_that_is_compared_while_the_first_look_goes_on_is_not_taken_bac
     assert_told(watching, {"tools"}, revision)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_change_right_before_the_first_look_is_in_the_list(
     viewer: Peer, users: Users, flights: Any, meanwhile: Meanwhile
 ) -> None:
@@ -114,7 +114,7 @@ def in_a_thread(work: Callable[[], None]) -> None:
     thread.join(60)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
     assert_told(watching, {"tools"}, MODERN)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_change_is_told_once_the_database_is_there_again(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,7 +142,7 @@ def test_a_change_is_told_once_the_database_is_there_again(
     assert_told(watching, {"tools"}, MODERN)
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -177,7 +177,7 @@ def test_a_context_that_fails_for_one_principal_silences_no_other(
     assert said in caplog.text
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_list_that_cannot_be_given_any_more_has_changed(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, is_away: bool
@@ -228,7 +228,7 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
     assert caplog.text == ""
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @EACH_ERA
 @pytest.mark.parametrize("hook", [Leaving, LeavingInContext])
 def test_a_database_that_goes_away_while_lists_are_compared_changes_none(

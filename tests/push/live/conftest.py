@@ -22,7 +22,7 @@ from tests.support.peers import LEGACY, MODERN, Watching
 
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 
-ON_THE_DOOR = pytest.mark.parametrize("transport", ["http-asgi"])
+ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
 
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 

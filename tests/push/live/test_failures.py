@@ -18,7 +18,7 @@ from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_EACH, ON_THE_DOOR, QUIET, Told, change
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_ASGI, ON_EACH, QUIET, Told, change
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import MODERN, Peer, Peers
@@ -26,7 +26,7 @@ from tests.support.peers import MODERN, Peer, Peers
 pytestmark = pytest.mark.every_database
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @EACH_ERA
 def test_a_change_while_it_is_subscribed_to_is_told(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, revision: str
@@ -48,7 +48,7 @@ def test_a_change_while_it_is_subscribed_to_is_told(
     assert told(watching) == []
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_query_that_is_too_slow_is_asked_again_and_its_clients_are_told_to_look_in_the_end(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_query_that_is_too_slow_is_asked_again_and_its_clients_are_told_to_loo
     assert told(watching) == []
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -92,7 +92,7 @@ def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     assert told(watching) == []
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_query_that_the_database_fails_is_asked_again(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -111,7 +111,7 @@ def test_a_query_that_the_database_fails_is_asked_again(
     assert not failures
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_hook_that_fails_tells_nobody(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -156,7 +156,7 @@ class ReadsFromTheReplica:
         return "default" if model is Tag else None
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.django_db(transaction=True, databases=["default", "other"])
 def test_a_replica_that_lags_hides_no_change(admin: Peer, flights: Any, settings: LazySettings, told: Told) -> None:
     settings.DATABASE_ROUTERS = [ReadsFromTheReplica()]

@@ -79,7 +79,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     was = json.loads(path.read_text())["tool_list"]["bytes"]
     now = inventory.build(site)["tool_list"]["bytes"]
     head, changed, tail = told.split("\n\n")
-    assert head == f"What a superuser with the scopes read, actions reaches is not what {path} says:"
+    assert head == f"{path} is out of date. What a superuser with the scopes read, actions can reach has changed:"
     lines = changed.splitlines()
     assert [line for line in lines if "flights.flight" not in line and "relation" not in line] == [
         "- model flights.airline: carrier, name",
@@ -134,7 +134,9 @@ def test_a_lock_of_a_user_is_held_against_that_user(viewer: User, tmp_path: Path
     of_another = refused("--lock", path, "--check")
 
     assert same == f"{path} is up to date.\n"
-    assert changed.startswith(f"What the user vera with the scopes read reaches is not what {path} says:\n\n- model ")
+    assert changed.startswith(
+        f"{path} is out of date. What the user vera with the scopes read can reach has changed:\n\n- model "
+    )
     assert f"manage.py mcp_inventory --site mcp --user vera --scopes read --lock {path}" in changed
     assert of_another == (
         f"{path} holds what the user vera with the scopes read reaches: check it with "

@@ -12,7 +12,7 @@ from django.utils import timezone
 from mcp_django.events.controls import Control, ControlKind
 from mcp_django.models import CallStream, PostedMessage, StreamEvent
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.sessions import mailbox, questions, streams
+from mcp_django.sessions import mailbox, stored_questions, streams
 from tests.end_to_end.servers import wait_for
 from tests.support.http import ASGIPeer
 from tests.support.talking import accept, call, talk
@@ -88,7 +88,7 @@ def test_a_database_that_is_away_while_a_client_is_asked(
     def fail(*args: Any) -> Any:
         raise OSError("the database is away")
 
-    monkeypatch.setattr(questions, function, fail)
+    monkeypatch.setattr(stored_questions, function, fail)
 
     said = call(peer, "greet", "2025-11-25", accept(name="Ada"))
 

@@ -1,4 +1,4 @@
-"""The doors as a server process calls them: any bytes as headers and body, in pieces, cut off in the middle."""
+"""The entry points as a server process calls them: any bytes as headers and body, in pieces, cut off in the middle."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Got:
         return found
 
 
-class Door(ABC):
+class Entry(ABC):
     """One way into the server over HTTP."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Door(ABC):
         """The answer; None where the client did not wait for it. Raises what the application raises."""
 
 
-class WSGIDoor(Door):
+class WSGIEntry(Entry):
     """Django's WSGI handler, called as a server calls it."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _length(announced: str) -> int:
         return 0
 
 
-class ASGIDoor(Door):
+class ASGIEntry(Entry):
     """An ASGI application, called in the loop of a thread."""
 
     def __init__(self, application: Any, loop: LoopThread) -> None:

@@ -12,7 +12,7 @@ from django.db import transaction
 from demo_project.flights.models import Airline, Airport, Disruption, Flight
 from mcp_django import ModelMCP, site
 from tests.push.conftest import acknowledged, listen, updated, watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_EACH, ON_THE_DOOR, QUIET, Told, change, move
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_ASGI, ON_EACH, QUIET, Told, change, move
 from tests.shop.models import Product, Tag
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
@@ -46,7 +46,7 @@ def test_a_query_is_told_of_when_its_answer_changes_and_only_then(
     assert told(watching) == [JFK]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_an_aggregate_is_told_of_when_one_of_its_measures_changes(
     admin: Peer, flights: Any, revision: str, told: Told
@@ -61,7 +61,7 @@ def test_an_aggregate_is_told_of_when_one_of_its_measures_changes(
     assert told(watching) == [COUNTED]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_notification_carries_the_uri_as_it_was_written(admin: Peer, flights: Any) -> None:
     uri = "db://FLIGHTS/flight?origin=%4AFK&limit=1"
     watching = watch(admin, MODERN, uri)
@@ -71,7 +71,7 @@ def test_a_notification_carries_the_uri_as_it_was_written(admin: Peer, flights: 
     assert watching.next() == updated(uri, "sub-1")
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_page_is_told_of_its_rows_its_total_and_whether_there_are_more(admin: Peer, flights: Any, told: Told) -> None:
     page, total, other = (
         f"db://flights/flight?order_by=departs_at&fields=id&{more}"
@@ -102,7 +102,7 @@ def test_a_change_that_was_rolled_back_is_not_told(admin: Peer, flights: Any, re
     assert told(watching) == []
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_collection_without_a_query_is_told_of_every_change(admin: Peer, flights: Any, told: Told) -> None:
     watching = watch(admin, MODERN, "db://flights/flight", JFK, QUIET)
 
@@ -114,7 +114,7 @@ def test_a_collection_without_a_query_is_told_of_every_change(admin: Peer, fligh
 # Related rows.
 
 
-@ON_THE_DOOR
+@ON_ASGI
 @pytest.mark.parametrize(("query", "rename", "other"), [
     ("carrier__name=United&fields=id", (Airline, "UA", {"name": "U"}), (Airline, "AA", {"name": "A"})),
     ("fields=id,origin__name&number=1000", (Airport, "JFK", {"name": "J"}), (Airport, "EWR", {"name": "E"})),
@@ -139,7 +139,7 @@ def test_a_change_of_a_related_row_is_told_where_it_changes_the_answer(
         assert told(watching) == ([uri] if model is rename[0] and values == rename[2] and key == rename[1] else [])
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_what_the_rows_of_a_model_depend_on_is_followed_too(
     admin: Peer, flights: Any, declared: Declared, told: Told
 ) -> None:
@@ -158,7 +158,7 @@ def test_what_the_rows_of_a_model_depend_on_is_followed_too(
     assert told(watching) == [uri]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_many_to_many_relation_is_followed(admin: Peer, flights: Any, declared: Declared, told: Told) -> None:
     declared.model(Product, fields=["name", "tags"])
     tag, product = Tag.objects.create(name="old"), Product.objects.create(name="lamp")
@@ -171,7 +171,7 @@ def test_a_many_to_many_relation_is_followed(admin: Peer, flights: Any, declared
     assert told(watching) == [count, by_tag]
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_a_query_through_a_model_that_is_not_watched_is_not_acknowledged(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,7 +215,7 @@ def write(random: random.Random) -> None:
                 Disruption.objects.create(flight=flight, kind=random.choice(["crew", "weather"]))
 
 
-@ON_THE_DOOR
+@ON_ASGI
 def test_each_is_told_if_and_only_if_it_would_read_another_answer_now(
     peers: Peers, users: Users, flights: Any, each_told: Callable[..., list[list[str]]]
 ) -> None:
