@@ -246,6 +246,14 @@ def _transports_of(test: pytest.Item) -> tuple[str, ...]:
 
 
 @pytest.fixture
+def transactional_db(transactional_db: None) -> Iterator[None]:
+    """The rows are put back only after the threads of the test have ended, or one of them might write once more."""
+    yield
+    _close_hubs()
+    close_workers()
+
+
+@pytest.fixture
 def peers(transport: str, transactional_db: None, serving_loop: LoopThread) -> Iterator[Peers]:
     """Makes peers of the transport: ``peers(token)``."""
     made = Peers(transport, serving_loop)
