@@ -23,7 +23,7 @@ from tests.support.data import token_of
 from tests.support.peers import MODERN, Message
 from tests.support.tasks import TASKS, text_of
 
-pytestmark = [pytest.mark.every_database, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 class Processes:
@@ -149,6 +149,7 @@ def told(stream: Any, **expected: Any) -> Message:
 Connect = Callable[[str], ServedPeer]
 
 
+@pytest.mark.every_database
 @WITH_AND_WITHOUT_A_BROKER
 def test_a_worker_in_another_process(processes: Processes, connect: Connect) -> None:
     processes.worker()
@@ -204,6 +205,7 @@ def test_a_task_that_no_worker_has_seen_survives_everybody(processes: Processes,
     assert text_of(tasks.wait(connect(origin), created, "completed", "failed")) == "a is there"
 
 
+@pytest.mark.every_database
 def test_a_task_whose_worker_is_killed_has_failed(processes: Processes, connect: Connect) -> None:
     worker = processes.worker()
     _, origin = processes.server()
@@ -235,6 +237,7 @@ def test_a_worker_that_must_end_finishes_its_task(processes: Processes, connect:
     assert worker.wait(30) == 0
 
 
+@pytest.mark.every_database
 def test_cancelling_reaches_the_worker(processes: Processes, connect: Connect) -> None:
     processes.worker()
     _, origin = processes.server()
