@@ -1,4 +1,4 @@
-"""The exceptions that a project raises and catches, and what each of them tells the client. Imports nothing of ours.
+"""The exceptions that a project raises and catches, and what each of them tells the client. Imports error_codes alone.
 
 Raise ToolError for what the agent may do better, MCPError for what it cannot. MissingCapability is raised where a
 client cannot be asked. Django's PermissionDenied, ObjectDoesNotExist and ValidationError refuse as well. The text of
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from mcp_types import jsonrpc
+from mcp_django import error_codes
 
 if TYPE_CHECKING:
     from mcp_django.protocol.revisions import Era
@@ -64,7 +64,7 @@ class MCPError(Exception):
     subclass may have another ``code`` and ``reason``.
     """
 
-    code: int = jsonrpc.INTERNAL_ERROR
+    code: int = error_codes.INTERNAL_ERROR
     reason: str = "INTERNAL_ERROR"
     #: The HTTP status where it does not follow from the code and the era.
     http_status: HTTPStatus | None = None
@@ -99,7 +99,7 @@ class MissingCapability(MCPError):
     ``{"elicitation": {}}``.
     """
 
-    code = jsonrpc.MISSING_REQUIRED_CLIENT_CAPABILITY
+    code = error_codes.MISSING_REQUIRED_CLIENT_CAPABILITY
     reason = "MISSING_CLIENT_CAPABILITY"
 
     def __init__(self, required: JSON, message: str = "") -> None:
@@ -108,7 +108,7 @@ class MissingCapability(MCPError):
 
     def code_in(self, era: Era) -> int:
         # The code is a modern one, and legacy clients get it in the result.
-        return self.code if era.enveloped else jsonrpc.INTERNAL_ERROR
+        return self.code if era.enveloped else error_codes.INTERNAL_ERROR
 
 
 def _capability_names(required: JSON, prefix: str = "") -> list[str]:

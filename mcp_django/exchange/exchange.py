@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_types import LOG_LEVEL_META_KEY
-
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.answers import Answers
 from mcp_django.exchange.cancellation import Cancellation
@@ -25,7 +23,7 @@ from mcp_django.exchange.questions import (
     URLElicitation,
     declares,
 )
-from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.envelope import LOG_LEVEL_META_KEY, Client
 from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import RequestId, is_request_id, notification_message
 from mcp_django.protocol.projection import progress_params, question_params

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from mcp_types import CreateMessageResult, CreateMessageResultWithTools, ElicitResult, ListRootsResult
 from pydantic import BaseModel
 
 from mcp_django.json_schema.schema import Schema
@@ -147,6 +146,8 @@ class Elicitation(Question):
         return {"message": self.message, "requestedSchema": self.requested_schema}
 
     def parse(self, answer: JSON) -> Elicited:
+        from mcp_types import ElicitResult
+
         given = ElicitResult.model_validate(answer)
         if given.action != "accept":
             return Elicited(given.action)
@@ -183,6 +184,8 @@ class URLElicitation(Question):
         return {"mode": "url", "message": self.message, "url": self.url}
 
     def parse(self, answer: JSON) -> Elicited:
+        from mcp_types import ElicitResult
+
         return Elicited(ElicitResult.model_validate(answer).action)
 
 
@@ -217,6 +220,8 @@ class Sampling(Question):
         return {"messages": list(messages), "maxTokens": self.max_tokens, **prompt, **self.options}
 
     def parse(self, answer: JSON) -> Sampled:
+        from mcp_types import CreateMessageResult, CreateMessageResultWithTools
+
         shape = CreateMessageResultWithTools if "tools" in self.options else CreateMessageResult
         shape.model_validate(answer)
         return Sampled(answer["role"], answer["content"], answer["model"], answer.get("stopReason"))
@@ -236,6 +241,8 @@ class Roots(Question):
         return {}
 
     def parse(self, answer: JSON) -> list[Root]:
+        from mcp_types import ListRootsResult
+
         roots = ListRootsResult.model_validate(answer).roots
         return [Root(str(root.uri), root.name or "") for root in roots]
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, PROTOCOL_VERSION_META_KEY
-
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
 from mcp_django.protocol.revisions import MODERN_REVISIONS
 from mcp_django.types import JSON
+
+# The reserved keys of ``_meta`` (2026-07-28 basic#meta): the first four of a request, the last of a result.
+PROTOCOL_VERSION_META_KEY = "io.modelcontextprotocol/protocolVersion"
+CLIENT_INFO_META_KEY = "io.modelcontextprotocol/clientInfo"
+CLIENT_CAPABILITIES_META_KEY = "io.modelcontextprotocol/clientCapabilities"
+LOG_LEVEL_META_KEY = "io.modelcontextprotocol/logLevel"
+SERVER_INFO_META_KEY = "io.modelcontextprotocol/serverInfo"
 
 
 def claims_modern(params: JSON) -> bool:

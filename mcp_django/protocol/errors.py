@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
-from mcp_types import jsonrpc
 from pydantic import ValidationError
 
+from mcp_django import error_codes
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, MCPError, field_error
 from mcp_django.protocol.revisions import MODERN_REVISIONS, Era
 
@@ -21,17 +21,17 @@ _MAX_LISTED = 1_000
 
 
 class ParseError(MCPError):
-    code = jsonrpc.PARSE_ERROR
+    code = error_codes.PARSE_ERROR
     reason = "PARSE_ERROR"
 
 
 class InvalidRequest(MCPError):
-    code = jsonrpc.INVALID_REQUEST
+    code = error_codes.INVALID_REQUEST
     reason = "INVALID_REQUEST"
 
 
 class MethodNotFound(MCPError):
-    code = jsonrpc.METHOD_NOT_FOUND
+    code = error_codes.METHOD_NOT_FOUND
     reason = "METHOD_NOT_FOUND"
 
     def __init__(self, method: str, hint: str = "", **data: Any) -> None:
@@ -39,7 +39,7 @@ class MethodNotFound(MCPError):
 
 
 class InvalidParams(MCPError):
-    code = jsonrpc.INVALID_PARAMS
+    code = error_codes.INVALID_PARAMS
     reason = "INVALID_PARAMS"
 
     def __init__(self, message: str, errors: Sequence[FieldError] = (), **data: Any) -> None:
@@ -138,7 +138,7 @@ class ResourceNotFound(MCPError):
 
 
 class HeaderMismatch(MCPError):
-    code = jsonrpc.HEADER_MISMATCH
+    code = error_codes.HEADER_MISMATCH
     reason = "HEADER_MISMATCH"
 
 
@@ -179,7 +179,7 @@ class WorkerLost(MCPError):
 
 
 class UnsupportedVersion(MCPError):
-    code = jsonrpc.UNSUPPORTED_PROTOCOL_VERSION
+    code = error_codes.UNSUPPORTED_PROTOCOL_VERSION
     reason = "UNSUPPORTED_PROTOCOL_VERSION"
 
     def __init__(self, requested: str) -> None:
@@ -301,7 +301,7 @@ class PushUnavailable(MethodNotFound):
 class Unauthenticated(MCPError):
     """The request has no valid credentials. ``challenge`` is the value of WWW-Authenticate."""
 
-    code = jsonrpc.INVALID_REQUEST
+    code = error_codes.INVALID_REQUEST
     reason = "UNAUTHENTICATED"
     http_status = HTTPStatus.UNAUTHORIZED
 
@@ -311,6 +311,6 @@ class Unauthenticated(MCPError):
 
 
 class Forbidden(MCPError):
-    code = jsonrpc.INVALID_REQUEST
+    code = error_codes.INVALID_REQUEST
     reason = "FORBIDDEN"
     http_status = HTTPStatus.FORBIDDEN

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
 
-from mcp_types.jsonrpc import (
+from mcp_django.error_codes import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -16,11 +16,12 @@ from mcp_types.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_PROTOCOL_VERSION,
 )
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, KNOWN_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-REVISIONS = KNOWN_PROTOCOL_VERSIONS
-LEGACY_REVISIONS = HANDSHAKE_PROTOCOL_VERSIONS
-MODERN_REVISIONS = MODERN_PROTOCOL_VERSIONS
+#: Those that begin with the handshake of ``initialize``, the oldest first.
+LEGACY_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+#: Those whose requests each name their revision in ``_meta``.
+MODERN_REVISIONS = ("2026-07-28",)
+REVISIONS = (*LEGACY_REVISIONS, *MODERN_REVISIONS)
 NEWEST_LEGACY = LEGACY_REVISIONS[-1]
 NEWEST = REVISIONS[-1]
 #: The revision of a legacy request without a session and without a version header (2025-11-25 basic/transports).

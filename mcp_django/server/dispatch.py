@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-from mcp_types import SERVER_INFO_META_KEY
-from mcp_types.methods import validate_client_request
 from pydantic import ValidationError
 
 from mcp_django.conf import get_conf
@@ -18,6 +16,7 @@ from mcp_django.exchange import questions
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
+from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     InternalError,
     InvalidParams,
@@ -210,6 +209,8 @@ def shape(exchange: Exchange, method: Method, result: JSON) -> JSON:
 def _validate(exchange: Exchange, method: Method) -> None:
     try:
         if method.params is None:
+            from mcp_types.methods import validate_client_request
+
             validate_client_request(exchange.method, exchange.revision, exchange.params)
         else:
             method.params.model_validate(exchange.params)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from django.contrib.auth.models import AnonymousUser
 from django.http.request import HttpHeaders
-from mcp_types import CLIENT_CAPABILITIES_META_KEY, CLIENT_INFO_META_KEY, LOG_LEVEL_META_KEY, PROTOCOL_VERSION_META_KEY
 
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
@@ -20,6 +19,12 @@ from mcp_django.exceptions import ToolError
 from mcp_django.exchange import scopes as known_scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings
+from mcp_django.protocol.envelope import (
+    CLIENT_CAPABILITIES_META_KEY,
+    CLIENT_INFO_META_KEY,
+    LOG_LEVEL_META_KEY,
+    PROTOCOL_VERSION_META_KEY,
+)
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
 from mcp_django.sites import MCPSite
