@@ -7,6 +7,7 @@ import socket
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -49,6 +50,8 @@ ONE = "http-asgi"
 HTTP_AND_DUPLEX = (ONE, "websocket")
 #: Folders of tests that start processes or take their time, the slowest first.
 SLOW_FOLDERS = ("faults", "end_to_end", "fuzz", "tasks", "transports", "push")
+#: The marker of what is run once more on each database server; it stands in the test's own file.
+OF_DATABASES = "every_database"
 PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
 
 
@@ -78,6 +81,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A run of what depends on the database loads no other file: loading all takes as long as many tests."""
+    if config.getoption("markexpr") != OF_DATABASES or not collection_path.match("test_*.py"):
+        return None
+    return OF_DATABASES not in collection_path.read_text() or None
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,9 +12,10 @@ from tests.faults.services import postgresql_programs, redis_program
 from tests.faults.stage import POSTGRESQL, REDIS, Size
 
 SHORT = Size(subscribers=9, seconds=1, pause=3, pairs=2, users=1, watched=12, churn=0)
-#: With as few restarts of the servers as may be; ``make faults`` tries everything over each bus.
+#: One of each kind; ``make faults`` tries everything over each bus.
 TRIALS = [
-    *((name, REDIS) for name in ("unreading", "pause", "server", "broker", "database")),
+    ("server", REDIS),
+    ("broker", REDIS),
     ("database", POSTGRESQL),
 ]
 

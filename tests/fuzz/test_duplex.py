@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("transport", DUPLEX)]
 def test_any_frame_is_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
-    @fuzz(140)
+    @fuzz(80)
     @given(st.data())
     def run(data: st.DataObject) -> None:
         revision = data.draw(st.sampled_from([None, *LEGACY, MODERN]))
@@ -44,7 +44,7 @@ def test_any_frame_is_answered_as_the_protocol_has_it(served: Served) -> None:
 def test_frames_that_come_all_at_once_leave_nothing_behind(served: Served) -> None:
     world = served.world
 
-    @fuzz(50)
+    @fuzz(30)
     @given(st.data())
     def run(data: st.DataObject) -> None:
         revision = data.draw(st.sampled_from([*LEGACY, MODERN, MODERN]))

@@ -130,7 +130,7 @@ def is_djangos(transport: str, headers: list[Header]) -> bool:
 def test_any_message_is_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
-    @fuzz(140)
+    @fuzz(80)
     @given(st.data())
     def run(data: st.DataObject) -> None:
         served.open_sessions()
@@ -153,7 +153,7 @@ def test_any_message_is_answered_as_the_protocol_has_it(served: Served) -> None:
 def test_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
-    @fuzz(140)
+    @fuzz(80)
     @given(st.data())
     def run(data: st.DataObject) -> None:
         served.open_sessions()
@@ -215,7 +215,7 @@ def test_requests_that_come_all_at_once_and_clients_that_leave_do_no_harm(served
 
 @pytest.mark.parametrize("transport", HTTP)
 def test_any_bytes_are_answered_as_the_protocol_has_it(served: Served) -> None:
-    @fuzz(60)
+    @fuzz(40)
     @given(
         st.one_of(
             st.binary(max_size=200),

@@ -25,7 +25,7 @@ from tests.support.declared import Declared
 
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
-checked = settings(max_examples=60)
+checked = settings(max_examples=30)
 
 # A few rows, some of them hidden, as Python has them.
 
