@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from django.core.asgi import get_asgi_application as get_django_asgi_application
@@ -42,6 +43,8 @@ class MCPApplication:
         from mcp_django.middleware_policy import skips_middleware
         from mcp_django.transports.websocket import MCPConsumer
 
+        # Loaded now, so that the first message does not wait for it.
+        import_module("mcp_types.methods")
         self._django = django_application
         self._site = site
         self._bypasses_django = skips_middleware()
