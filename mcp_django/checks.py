@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
+from sysconfig import get_path
 from typing import Any
 
 import django
@@ -209,11 +211,11 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
         for tool in declared_actions(model_mcp):
             declared = f"action {model_mcp.label}.{tool.action_name}"
             if names.setdefault(tool.name, declared) != declared:
-                yield Error(
-                    f"The {declared} has the same tool name as the {names[tool.name]}: {tool.name}.",
-                    hint="Rename one of them.",
-                    id="mcp_django.E003",
-                )
+                text = f"The {declared} has the same tool name as the {names[tool.name]}: {tool.name}."
+                if names[tool.name].startswith("action "):
+                    yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
+                else:
+                    yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
 
 
 def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
@@ -244,11 +246,11 @@ def _check_tasks(site: MCPSite) -> Iterator[CheckMessage]:
 
 def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     if isinstance(model_mcp.opts.pk, models.CompositePrimaryKey):
-        yield Error(
-            f"{model_mcp.label} has a composite primary key, which has no URI yet.",
-            hint="Leave it out: unregister it, or set MCP['EXPOSE_ADMIN'] = False and register the models to expose.",
-            id="mcp_django.E004",
-        )
+        text = f"{model_mcp.label} has a composite primary key, which has no URI yet"
+        if model_mcp.bridged:
+            yield _left_out(text, "There is no cure yet;")
+        else:
+            yield Error(f"{text}.", hint="Do not register it with mcp_django.", id="mcp_django.E004")
         return
     if not model_mcp.bridged and model_mcp.fields is None and model_mcp.model_admin is None:
         yield Error(
@@ -258,11 +260,17 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         )
     primary_key = model_mcp.opts.pk
     if kind_of(primary_key, named=model_mcp.names(primary_key)) is None or model_mcp.hides(primary_key):
-        yield Error(
-            f"The primary key of {model_mcp.label} cannot be read, so no agent can see the model.",
-            hint=f"Name {primary_key.name} in fields if agents may read it; otherwise leave the model out.",
-            id="mcp_django.E007",
-        )
+        text = f"The primary key of {model_mcp.label} cannot be read"
+        if model_mcp.bridged:
+            yield _left_out(
+                text, f"Register a ModelMCP that names {primary_key.name} in fields if agents may read it; otherwise"
+            )
+        else:
+            yield Error(
+                f"{text}, so no agent can see the model.",
+                hint=f"Name {primary_key.name} in fields if agents may read it; otherwise leave the model out.",
+                id="mcp_django.E007",
+            )
     yield from _check_record(model_mcp)
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
@@ -327,6 +335,15 @@ def _is_datetime(model: type[models.Model], name: str) -> bool:
     return _is_concrete(model, name) and isinstance(model._meta.get_field(name), models.DateTimeField)
 
 
+def _left_out(problem: str, cure: str) -> CheckMessage:
+    """The warning of a model of the admin that agents cannot see. It may be that of a package."""
+    return Warning(
+        f"{problem}, so agents do not see the model, which the admin shows.",
+        hint=f"{cure} add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS.",
+        id="mcp_django.W014",
+    )
+
+
 def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     for field in model_mcp.opts.concrete_fields:
         if is_secret_field(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
@@ -357,7 +374,7 @@ def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     ordering = own_columns(model, declared)
     # An order through another table has no index, and the indexes of a table that Django does not make are unknown.
     leads_away = any(isinstance(item, str) and "__" in item for item in declared)
-    if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering):
+    if leads_away or not model_mcp.opts.managed or is_indexed(model, ordering) or _is_of_package(model):
         return
     columns = ", ".join(f'"{name}"' for name in index_for(model, ordering))
     yield Warning(
@@ -368,6 +385,12 @@ def _check_ordering(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         "'mcp_django.W007' to SILENCED_SYSTEM_CHECKS.",
         id="mcp_django.W007",
     )
+
+
+def _is_of_package(model: type[models.Model]) -> bool:
+    """Whether the model's app is an installed package, whose indexes the project's developer cannot change."""
+    folder = Path(model._meta.app_config.path)
+    return any(folder.is_relative_to(get_path(name)) for name in ("purelib", "platlib"))
 
 
 def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 HARMLESS = frozenset(
     {
         "allauth.account.middleware.AccountMiddleware",
+        "allauth.usersessions.middleware.UserSessionsMiddleware",
+        "axes.middleware.AxesMiddleware",
         "corsheaders.middleware.CorsMiddleware",
         "csp.middleware.CSPMiddleware",
         "debug_toolbar.middleware.DebugToolbarMiddleware",
@@ -25,9 +27,12 @@ HARMLESS = frozenset(
         "django.contrib.redirects.middleware.RedirectFallbackMiddleware",
         "django.contrib.sessions.middleware.SessionMiddleware",
         "django.contrib.sites.middleware.CurrentSiteMiddleware",
+        "django.middleware.cache.FetchFromCacheMiddleware",
+        "django.middleware.cache.UpdateCacheMiddleware",
         "django.middleware.clickjacking.XFrameOptionsMiddleware",
         "django.middleware.common.BrokenLinkEmailsMiddleware",
         "django.middleware.common.CommonMiddleware",
+        "django.middleware.csp.ContentSecurityPolicyMiddleware",
         "django.middleware.csrf.CsrfViewMiddleware",
         "django.middleware.gzip.GZipMiddleware",
         "django.middleware.http.ConditionalGetMiddleware",
@@ -35,6 +40,10 @@ HARMLESS = frozenset(
         "django.middleware.security.SecurityMiddleware",
         "django_browser_reload.middleware.BrowserReloadMiddleware",
         "django_htmx.middleware.HtmxMiddleware",
+        "django_prometheus.middleware.PrometheusAfterMiddleware",
+        "django_prometheus.middleware.PrometheusBeforeMiddleware",
+        "oscar.apps.basket.middleware.BasketMiddleware",
+        "wagtail.contrib.redirects.middleware.RedirectMiddleware",
         "whitenoise.middleware.WhiteNoiseMiddleware",
     }
 )

@@ -10,12 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakSet
 
+from django.apps import apps
 from django.conf import settings
+from django.contrib.admin import AdminSite
 from django.contrib.admin.exceptions import AlreadyRegistered
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
 from django.dispatch import Signal
+from django.utils import translation
 
 from mcp_django import __version__
 from mcp_django.compat.admin import model_admins
@@ -37,7 +40,7 @@ from mcp_django.tools.function import FunctionTool
 from mcp_django.tools.query import FindRecords, GetRecord, QueryTool
 
 if TYPE_CHECKING:
-    from django.contrib.admin import AdminSite, ModelAdmin
+    from django.contrib.admin import ModelAdmin
     from django.http import HttpRequest
 
     from mcp_django.exchange.principals import Principal
@@ -231,7 +234,18 @@ class MCPSite:
         """The protocol's Implementation: the server's name, version and title."""
         conf = get_conf()
         implementation = {"name": conf.SERVER_NAME, "version": conf.SERVER_VERSION or __version__}
-        return {**implementation, "title": self.title} if self.title else implementation
+        return {**implementation, "title": self._title} if self._title else implementation
+
+    @cached_property
+    def _title(self) -> str:
+        """The declared title, or else the header of the admin where it is not Django's own."""
+        if self.title or not apps.is_installed("django.contrib.admin"):
+            return self.title
+        # Where projects set the header.
+        import_module(settings.ROOT_URLCONF)
+        header = self.admin_site.site_header
+        with translation.override(settings.LANGUAGE_CODE):
+            return "" if header is AdminSite.site_header else str(header)
 
     def can_run_task(self, principal: Principal) -> bool:
         """Whether a call of the principal can continue as a task."""

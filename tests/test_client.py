@@ -100,7 +100,9 @@ def test_an_error_of_the_protocol_has_code_message_data_and_reason(root: User, r
 
     assert (raised.value.code, raised.value.reason) == (-32602, "TOOL_NOT_FOUND")
     assert raised.value.data["errors"][0]["field"] == "name"
-    assert str(raised.value) == "Unknown tool: no_such_tool. (-32602 TOOL_NOT_FOUND)"
+    assert str(raised.value) == (
+        "Unknown tool: no_such_tool. name: not a tool; tools/list names the tools (-32602 TOOL_NOT_FOUND)"
+    )
 
 
 def test_the_user_and_the_scopes_decide_what_there_is(db: None, declared: Declared) -> None:

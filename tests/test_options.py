@@ -13,8 +13,8 @@ from django.http import HttpRequest
 from demo_project.flights.models import Airline, Flight
 from mcp_django import ModelMCP, site
 from tests.shop.models import Product, Unwatched
-from tests.support.asking import DirectPeer, columns, described, errors_of, keys
-from tests.support.data import make_flights, make_staff
+from tests.support.asking import DirectPeer, columns, described, errors_of, keys, text_of
+from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
@@ -190,3 +190,24 @@ def test_options_given_to_register_extend_the_class(declared: Declared) -> None:
     model_mcp = site.models["flights.flight"]
     assert isinstance(model_mcp, Base)
     assert model_mcp.description == "base" and model_mcp.fields == ["number"]
+
+
+def test_a_get_queryset_that_gives_a_manager_works_as_in_the_admin(root: DirectPeer, declared: Declared) -> None:
+    class OfManager(Admin):
+        list_display = ["number"]
+        actions = ["count"]
+
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return Flight.objects
+
+        @admin.action(permissions=["view"])
+        def count(self, request: HttpRequest, queryset: Any) -> None:
+            self.message_user(request, str(queryset.count()))
+
+    declared.admin(Flight, OfManager)
+    switch_on("flights_flight_count")
+
+    assert keys(root) == [1, 2, 3, 4]
+    assert text_of(root.call("flights_flight_count", ids=[1, 2])) == "2"
+    measured = root.call("aggregate_records", model="flights.flight")
+    assert measured["structuredContent"]["rows"] == [[4]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,8 @@ from mcp_django.json_schema.validation import TooMuchWork, accepter_of, find_err
 from mcp_django.types import JSON
 
 _MAX_ERRORS = 20
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_BLANK: tuple[Any, ...] = (None, "", [])
 
 
 class Schema:
@@ -41,3 +44,45 @@ class Schema:
             field_error(".".join(str(part) for part in error.absolute_path), error.message[:500], error.instance)
             for error in found
         ]
+
+    # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
+    # know texts alone, so that a number arrives as its digits.
+
+    def without_blanks(self, arguments: JSON) -> JSON:
+        """The arguments without optional ones that are null, "" or [], and with each integer in the type of the schema.
+
+        For an object whose properties each have a plain ``type`` and give no meaning to a blank.
+        """
+        required, properties = self.schema.get("required", ()), self.schema["properties"]
+        return {
+            name: _in_type(properties.get(name, {}), value)
+            for name, value in arguments.items()
+            if name in required or name not in properties or value not in _BLANK
+        }
+
+    def without_nulls(self, arguments: JSON) -> JSON:
+        """The arguments without optional ones that are null where the schema of an object allows no null."""
+        if None not in arguments.values():
+            return arguments
+        required, properties = self.schema.get("required", ()), self.schema.get("properties", {})
+        return {
+            name: value
+            for name, value in arguments.items()
+            if value is not None or name in required or name not in properties or self._takes_null(properties[name])
+        }
+
+    def _takes_null(self, part: Any) -> bool:
+        definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
+        return not Schema({**definitions, "allOf": [part]}).errors(None)
+
+
+def _in_type(schema: JSON, value: Any) -> Any:
+    """An integer as digits where a text is wanted, and digits as an integer where one is wanted."""
+    kind = schema.get("type")
+    if kind == "string" and isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if kind == "integer" and isinstance(value, str) and _INTEGER.fullmatch(value):
+        return int(value)
+    if kind == "array" and isinstance(value, list):
+        return [_in_type(schema.get("items", {}), item) for item in value]
+    return value

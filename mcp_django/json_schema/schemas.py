@@ -69,7 +69,8 @@ _VALUES = frozenset({"const", "default", "enum", "examples"})
 def flat(schema: JSON) -> JSON:
     """A schema of pydantic with each ``$ref`` replaced by its definition, because old clients do not know ``$defs``.
 
-    Titles are left out, because they only repeat the names. Raises ImproperlyConfigured for a type that contains
+    Titles are left out, because they only repeat the names, and so are discriminators, whose mapping names definitions.
+    Raises ImproperlyConfigured for a type that contains
     itself.
     """
     definitions = schema.get("$defs", {})
@@ -88,7 +89,7 @@ def flat(schema: JSON) -> JSON:
         for keyword, value in node.items():
             if keyword in _BY_NAME:
                 expanded[keyword] = {name: expand(item, inside) for name, item in value.items()}
-            elif keyword not in ("title", "$ref", "$defs"):
+            elif keyword not in ("title", "discriminator", "$ref", "$defs"):
                 expanded[keyword] = value if keyword in _VALUES else expand(value, inside)
         return expanded
 

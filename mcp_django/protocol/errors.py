@@ -43,6 +43,9 @@ class InvalidParams(MCPError):
     reason = "INVALID_PARAMS"
 
     def __init__(self, message: str, errors: Sequence[FieldError] = (), **data: Any) -> None:
+        # Some clients show the message alone.
+        if errors and errors[0]["message"] not in message:
+            message = f"{message} {errors[0]['field']}: {errors[0]['message']}"
         super().__init__(message, errors=list(errors), **data)
 
     @classmethod

@@ -1,8 +1,21 @@
-"""Names that every client accepts."""
+"""Names that every client accepts, and titles that people can tell apart."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+
+from mcp_django.types import JSON
 
 #: Every client accepts such a name for a tool and for a prompt.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+def distinct_titles(described: list[JSON]) -> list[JSON]:
+    """The items of a list, with the name behind each title that stands there more than once."""
+    titles = [item.get("title", item["name"]) for item in described]
+    counts = Counter(titles)
+    return [
+        item if counts[title] == 1 else {**item, "title": f"{title} ({item['name']})"}
+        for item, title in zip(described, titles, strict=True)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from mcp_django.compat.connections import quoted
 from mcp_django.events import changes
 from mcp_django.events.transaction import note
 from mcp_django.push.receivers import Target, key_of, watch
+
+logger = logging.getLogger("mcp_django")
 
 Row = TypeVar("Row", bound=models.Model)
 _Row_co = TypeVar("_Row_co", bound=models.Model, covariant=True)
@@ -42,7 +45,7 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         made: list[Row] = super().bulk_create(rows, *args, **kwargs)
         targets = self._targets()
         if targets and rows:
-            _note(targets, self.db, None if other_keys else _keys_of(targets, rows))
+            _note(targets, self.db, None if other_keys else _readable(lambda: _keys_of(targets, rows)))
         return made
 
     bulk_create.alters_data = True  # type: ignore[attr-defined]
@@ -54,7 +57,7 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         changed: int = _unwatched(silent).bulk_update(rows, fields, *args, **kwargs)
         targets = self._targets()
         if targets and changed:
-            _note(targets, silent.db, _keys_of(targets, rows))
+            _note(targets, silent.db, _readable(lambda: _keys_of(targets, rows)))
         return changed
 
     bulk_update.alters_data = True  # type: ignore[attr-defined]
@@ -110,8 +113,9 @@ class WatchedQuerySetMixin(queries.QuerySetHooks):
         if len(found) > limit:
             return work(self), None
         rows = self.using(self.db).filter(pk__in={row[0] for row in found})
-        keys = {attribute: {str(row[place]) for row in found} for place, attribute in enumerate(attributes, 1)}
-        return work(rows), keys
+        return work(rows), _readable(
+            lambda: {attribute: {str(row[place]) for row in found} for place, attribute in enumerate(attributes, 1)}
+        )
 
     def _locked(self) -> Any:
         """The rows in no order, as the following statement will see them in the database that it writes to."""
@@ -217,6 +221,15 @@ def _changes_key(model: type[models.Model], attributes: Collection[str | None], 
     """Whether an update of these values changes the keys of rows."""
     keys = [field for field in model._meta.concrete_fields if field.primary_key or field.attname in attributes]
     return bool({*(field.name for field in keys), *(field.attname for field in keys)}.intersection(values))
+
+
+def _readable(keys: Callable[[], Keys]) -> Keys:
+    """What ``keys`` returns. None where it fails: the project's rows are written, and it must not learn of that."""
+    try:
+        return keys()
+    except Exception:
+        logger.exception("The keys of changed rows cannot be read; their model counts as changed")
+        return None
 
 
 def _keys_of(targets: Iterable[Target], rows: Iterable[models.Model]) -> Keys:

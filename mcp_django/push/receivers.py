@@ -32,6 +32,8 @@ Model = type[models.Model]
 Target = tuple[str, str | None]
 _CONNECT_SECONDS = 5.0
 
+_NOT_NOTED = "A changed row of %s could not be noted; its model counts as changed"
+
 #: Values of on_delete that change no remaining row.
 _SETTING_NOTHING = (models.CASCADE, models.PROTECT, models.RESTRICT, models.DO_NOTHING)
 
@@ -120,27 +122,41 @@ class Watch:
         for through in self._throughs:
             m2m_changed.disconnect(self._many_changed, sender=through)
 
+    # None of the three may raise into the project's ``save``.
+
     def _saved(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
-        for label, attribute in self._targets.get(sender, ()):
-            note(using, label, written=None if attribute is None else (key_of(instance, attribute),))
+        try:
+            for label, attribute in self._targets.get(sender, ()):
+                note(using, label, written=None if attribute is None else (key_of(instance, attribute),))
+        except Exception:
+            logger.exception(_NOT_NOTED, sender._meta.label)
+            self._note_models(using, sender)
 
     def _deleted(self, sender: Model, instance: Any, using: str, **kwargs: Any) -> None:
-        for label, attribute in self._targets.get(sender, ()):
-            if attribute is None:
+        try:
+            for label, attribute in self._targets.get(sender, ()):
+                if attribute is None:
+                    note(using, label, written=None)
+                else:
+                    note(using, label, deleted=(key_of(instance, attribute),))
+            for label in self._let_go.get(sender, ()):
                 note(using, label, written=None)
-            else:
-                note(using, label, deleted=(key_of(instance, attribute),))
-        for label in self._let_go.get(sender, ()):
-            note(using, label, written=None)
+        except Exception:
+            logger.exception(_NOT_NOTED, sender._meta.label)
+            self._note_models(using, sender)
 
     def _many_changed(
         self, sender: Model, *, instance: Any, action: str, model: Model, pk_set: Any, using: str, **kwargs: Any
     ) -> None:
         if not action.startswith("post_"):
             return
-        self._note_rows(type(instance), {key_of(instance, "pk")}, using)
-        # The signal of a cleared relation does not name the rows that it held.
-        self._note_rows(model, None if pk_set is None else {str(key) for key in pk_set}, using)
+        try:
+            self._note_rows(type(instance), {key_of(instance, "pk")}, using)
+            # The signal of a cleared relation does not name the rows that it held.
+            self._note_rows(model, None if pk_set is None else {str(key) for key in pk_set}, using)
+        except Exception:
+            logger.exception(_NOT_NOTED, sender._meta.label)
+            self._note_models(using, type(instance), model)
 
     def _left_behind(self, sender: Model) -> set[str]:
         """The watched models with a relation to the sender that a delete changes: SET_NULL and the like.
@@ -157,6 +173,15 @@ class Watch:
             if not (by_manager and getattr(queryset_class, "reports_updates", False)):
                 labels.update(label for label, _ in self._targets.get(relation.related_model, ()))
         return labels
+
+    def _note_models(self, using: str, *senders: Model) -> None:
+        """Note a change of the whole models, where the change of a row could not be noted."""
+        try:
+            for sender in senders:
+                for label in {label for label, _ in self._targets.get(sender, ())} | self._let_go.get(sender, set()):
+                    note(using, label, written=None)
+        except Exception:
+            logger.exception("A change of %s is not pushed", senders[0]._meta.label)
 
     def _note_rows(self, model: Model, keys: set[str] | None, using: str) -> None:
         for label, _ in self._targets.get(model, ()):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.utils import translation
+from django.utils.text import capfirst
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
@@ -14,6 +15,7 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import distinct_titles
 from mcp_django.resources import annotating, files, function, queries, rows, uris
 from mcp_django.resources import templates as model_templates
 from mcp_django.resources.errors import InvalidQuery
@@ -42,7 +44,7 @@ def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
         collections = [_describe_collection(model, dated=dated) for model in rights.models()]
     declared = available(exchange.site, exchange.request)
     functions = [item for item in declared if isinstance(item, FunctionResource)]
-    return collections + [item.describe(exchange.request, dated=dated) for item in functions]
+    return distinct_titles([*collections, *(item.describe(exchange.request, dated=dated) for item in functions)])
 
 
 def templates(exchange: Exchange) -> list[JSON]:
@@ -65,7 +67,8 @@ def templates(exchange: Exchange) -> list[JSON]:
             }
         )
     declared = available(exchange.site, exchange.request)
-    return described + [template.describe() for template in declared if isinstance(template, FunctionTemplate)]
+    functions = [template.describe() for template in declared if isinstance(template, FunctionTemplate)]
+    return distinct_titles([*described, *functions])
 
 
 def read(exchange: Exchange, uri: str) -> JSON | None:
@@ -150,7 +153,7 @@ def _describe_collection(model: ModelRights, *, dated: bool) -> JSON:
     described: JSON = {
         "uri": uris.collection_uri(model.model),
         "name": model.label,
-        "title": str(meta.verbose_name_plural),
+        "title": str(capfirst(meta.verbose_name_plural)),
         "mimeType": MIME_TYPE,
     }
     if description := model.description:

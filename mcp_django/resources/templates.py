@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from django.utils.text import capfirst
+
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Column
 from mcp_django.resources.policy import ModelRights, Rights
@@ -78,7 +80,7 @@ def _record(model: ModelRights) -> JSON:
     return {
         "uriTemplate": f"{uris.collection_uri(model.model)}/{{{model.primary_key.name}}}",
         "name": model.label,
-        "title": str(meta.verbose_name),
+        "title": str(capfirst(meta.verbose_name)),
         "description": f"One {meta.verbose_name} by its {model.primary_key.name}.",
         "mimeType": MIME_TYPE,
     }
@@ -98,7 +100,7 @@ def _with_parameters(model: ModelRights, name: str, names: Iterable[str], descri
     return {
         "uriTemplate": f"{uris.collection_uri(model.model)}{{?{','.join(names)}}}",
         "name": f"{model.label} {name}",
-        "title": str(model.model._meta.verbose_name_plural),
+        "title": f"{capfirst(model.model._meta.verbose_name_plural)}: {name}",
         "description": description,
         "mimeType": MIME_TYPE,
     }

@@ -45,6 +45,9 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
     queryset: models.QuerySet[Any] = rights.ask_hook("get_queryset", _REFUSED)
     if queryset is _REFUSED:
         return rights.model._default_manager.none()
+    if isinstance(queryset, models.Manager):
+        # The admin only calls methods that both have, so a Manager does there.
+        queryset = queryset.all()
     if queries.is_sliced_or_combined(queryset):
         logger.error(
             "%s.get_queryset returns a sliced or combined queryset, which cannot be filtered; no row is shown",

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
-from asgiref.sync import async_to_sync
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.messages import get_messages
-from django.core.exceptions import DisallowedHost, PermissionDenied, ValidationError
-from django.db import models, router, transaction
-from django.http import HttpResponse, HttpResponseRedirect, QueryDict, StreamingHttpResponse
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import connections, models, router, transaction
+from django.http import QueryDict
 from django.http.response import HttpResponseBase
-from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, reverse
 
 from mcp_django.compat.requests import close_resources, freeze
-from mcp_django.conf import get_conf
+from mcp_django.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import rows
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import Rights
+from mcp_django.tools.action_responses import read_messages, read_response
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import text_block
 from mcp_django.types import JSON
@@ -42,7 +37,6 @@ _MAX_NAME = 64
 #: Rows of one call. No model writes more keys into a message.
 _MAX_IDS = 1_000
 _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
-_ATTACHMENT = re.compile(r'filename="?([^";]+)')
 
 
 def action(*, read_only: bool = False, destructive: bool = True, idempotent: bool = False) -> Callable[[F], F]:
@@ -100,7 +94,8 @@ class AdminActionTool(BaseTool):
         self.permissions: list[str] = list(getattr(function, "allowed_permissions", ("change",)))
         self._label = description
 
-    def get_description(self, request: MCPRequest | None) -> str:
+    def get_title(self) -> str:
+        """The label of the action in the admin, as ``Mark selected flights as cancelled``."""
         names = {
             "verbose_name": self.model_mcp.opts.verbose_name,
             "verbose_name_plural": self.model_mcp.opts.verbose_name_plural,
@@ -109,20 +104,21 @@ class AdminActionTool(BaseTool):
             label = str(self._label) % names
         except (ValueError, TypeError, KeyError):
             label = str(self._label)
-        return f"{label.rstrip('.')}. Acts on the {self.model_mcp.label} rows with the given ids."
+        return label.rstrip(".")
+
+    def get_description(self, request: MCPRequest | None) -> str:
+        return f"{self.get_title()}. Acts on the {self.model_mcp.label} rows with the given ids."
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         return self._schema.schema
 
     @property
     def _schema(self) -> Schema:
-        # One type in each schema, since some model interfaces drop a tool whose schema has two.
-        key: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
-        if isinstance(self.model_mcp.opts.pk, models.CharField):
-            key = {"type": "string"}
         ids = {
             "type": "array",
-            "items": key,
+            "title": "Ids",
+            # Integers are taken too. One type in each schema, since some model interfaces drop a tool with two.
+            "items": {"type": "string"},
             "minItems": 1,
             "maxItems": _MAX_IDS,
             "description": f"Primary keys of the {self.model_mcp.label} rows to act on. All or none are acted on.",
@@ -154,6 +150,7 @@ class AdminActionTool(BaseTool):
         return admin
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._schema.without_blanks(arguments)
         if errors := self._schema.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         admin, request = self._admin, exchange.request
@@ -162,22 +159,31 @@ class AdminActionTool(BaseTool):
         if function is None:
             raise ToolError("You may not do this. Nothing was changed.")
         request.POST = _posted(self.action_name, arguments["ids"])
+        alias = router.db_for_write(self.model_mcp.model)
+        written = WrittenRows(connections[alias], self.model_mcp.model)
         response: Any = None
         try:
             # An action that fails half-way must not leave half of its work behind.
-            with transaction.atomic(using=router.db_for_write(self.model_mcp.model)):
+            with transaction.atomic(using=alias), connections[alias].execute_wrapper(written):
                 response = function(admin, request, queryset)
-                content = self._content(request, response)
+                content = read_response(request, admin, response, self.name)
+                is_taken_back = transaction.get_rollback(using=alias)
         except (PermissionDenied, ValidationError) as error:
             detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
             raise ToolError(f"{detail} Nothing was changed.") from None
         finally:
             if isinstance(response, HttpResponseBase):
                 close_resources(response)
-        messages = [str(message.message) for message in get_messages(request)]
-        if messages:
-            content.insert(0, text_block("\n".join(messages)))
-        return {"content": content or [text_block("Done.")], "isError": False}
+        said, has_failed = read_messages(request)
+        if is_taken_back:
+            said.append("The action took its own changes back: nothing was changed.")
+        elif has_failed:
+            said.append(f"Nothing was rolled back: the action wrote {written.describe()}.")
+        if not said and all(block["type"] == "text" for block in content):
+            said.append("Done; the admin said nothing.")
+        if said:
+            content.insert(0, text_block("\n".join(said)))
+        return {"content": content, "isError": has_failed}
 
     def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
         """The rows to act on. Raises ToolError before anything is changed if one id is not among the rows."""
@@ -207,77 +213,6 @@ class AdminActionTool(BaseTool):
         return field_error(
             f"ids.{index}", f"no {self.model_mcp.label} with the primary key {str(received)[:100]}.", received
         )
-
-    def _content(self, request: MCPRequest, response: Any) -> list[JSON]:
-        """The action's response as content blocks. Raises ToolError for a page that a person must see."""
-        if response is None:
-            return []
-        if _is_page(response):
-            raise ToolError(
-                "A person must finish this action on a page of the admin. Nothing was changed. "
-                f"Open {self._changelist(request)} and run it there."
-            )
-        return [self._file(response)]
-
-    def _changelist(self, request: MCPRequest) -> str:
-        """The URL of the page where a person can run the action."""
-        opts = self.model_mcp.opts
-        try:
-            site_name = self.model_mcp.site.admin_site.name
-            path = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist", current_app=site_name)
-            return request.build_absolute_uri(path)
-        except (NoReverseMatch, DisallowedHost):
-            return "the admin"
-
-    def _file(self, response: HttpResponseBase) -> JSON:
-        """The body of a response as an embedded resource."""
-        limit = get_conf().MAX_RESULT_BYTES
-        body = bytearray()
-        for chunk in _chunks(response, limit):
-            body += chunk
-            if len(body) * 4 / 3 > limit:
-                raise ToolError(f"The file is larger than {limit} bytes (MAX_RESULT_BYTES). Pass fewer ids.")
-        mime_type = response.headers.get("Content-Type", "application/octet-stream").partition(";")[0]
-        match = _ATTACHMENT.search(response.headers.get("Content-Disposition", ""))
-        name = match[1] if match else "file"
-        resource: JSON = {"uri": f"file:///{self.name}/{quote(name, safe='')}", "mimeType": mime_type}
-        try:
-            text = body.decode()
-            if len(text.encode("unicode_escape")) > limit:
-                raise ToolError(f"The file is larger than {limit} bytes (MAX_RESULT_BYTES). Pass fewer ids.")
-            resource["text"] = text
-        except UnicodeDecodeError:
-            resource["blob"] = base64.b64encode(body).decode()
-        return {"type": "resource", "resource": resource}
-
-
-def _is_page(response: Any) -> bool:
-    """Whether the action answered with a page for a person, or with a redirect to one."""
-    if isinstance(response, TemplateResponse | HttpResponseRedirect) or not isinstance(response, HttpResponseBase):
-        return True
-    is_file = "Content-Disposition" in response.headers
-    return not is_file and response.headers.get("Content-Type", "").startswith("text/html")
-
-
-def _chunks(response: HttpResponseBase, limit: int) -> Iterable[bytes]:
-    """The body in pieces. An asynchronous body is read no further than one piece beyond the limit."""
-    if isinstance(response, HttpResponse):
-        return [response.content]
-    if not isinstance(response, StreamingHttpResponse):
-        return []
-    if not response.is_async:
-        return response.streaming_content  # type: ignore[return-value]
-
-    async def draw() -> list[bytes]:
-        drawn, size = [], 0
-        async for chunk in response.streaming_content:  # type: ignore[union-attr]
-            drawn.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                break
-        return drawn
-
-    return async_to_sync(draw)()
 
 
 def _posted(action_name: str, ids: list[Any]) -> Any:

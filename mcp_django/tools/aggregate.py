@@ -8,9 +8,17 @@ from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates
 from mcp_django.resources.policy import Rights
-from mcp_django.resources.searching import MAX_SEARCH_CHARS
-from mcp_django.tools.query import NAMES, QueryTool, table_schema
-from mcp_django.tools.results import FORMATS, table_result
+from mcp_django.tools.query import (
+    FILTER,
+    FORMAT,
+    NAMES,
+    SEARCH,
+    QueryTool,
+    arguments_schema,
+    limit_schema,
+    table_schema,
+)
+from mcp_django.tools.results import table_result
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -33,21 +41,25 @@ class AggregateRecords(QueryTool):
         properties: JSON = {
             "model": model,
             "group_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": "None: one row of totals."},
-            "measures": {**NAMES, "minItems": 1, "maxItems": aggregates.MAX_MEASURES, "default": ["count"]},
-            "filter": {"type": "object"},
-            "search": {"type": "string", "maxLength": MAX_SEARCH_CHARS},
+            "measures": {
+                **NAMES,
+                "minItems": 1,
+                "maxItems": aggregates.MAX_MEASURES,
+                "default": ["count"],
+                "description": 'What to compute, as ["count", "avg:distance"].',
+            },
+            "filter": FILTER,
+            "search": SEARCH,
             "having": {
                 "type": "object",
                 "maxProperties": aggregates.MAX_MEASURES,
                 "description": 'Which groups, as {"count__gte": 10, "avg:distance__lt": 500}.',
             },
             "order_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": 'As ["-count"].'},
-            "limit": {"type": "integer", "minimum": 1, "maximum": conf.MAX_GROUPS, "default": conf.MAX_GROUPS},
-            "format": {"type": "string", "enum": list(FORMATS), "default": "json"},
+            "limit": limit_schema(conf.MAX_GROUPS, conf.MAX_GROUPS),
+            "format": FORMAT,
         }
-        return Schema(
-            {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
-        )
+        return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return table_schema()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from django.utils.text import capfirst
+
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.types import JSON
 
@@ -58,6 +60,10 @@ class BaseTool(ABC):
     def scope(self) -> str:
         """The scope that a token needs for the tool."""
         return READ if self.annotations.read_only else ACTIONS
+
+    def get_title(self) -> str:
+        """The title that people read."""
+        return self.title or capfirst(self.name.replace("_", " "))
 
     @abstractmethod
     def get_description(self, request: MCPRequest | None) -> str:

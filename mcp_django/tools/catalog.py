@@ -17,6 +17,7 @@ from mcp_django.access.permissions import ALLOWED, decide, has_scope
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS
 from mcp_django.protocol.errors import TooSlow
+from mcp_django.protocol.names import distinct_titles
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result
@@ -45,12 +46,11 @@ class AvailableTool:
             tool = self.tool
             described: JSON = {
                 "name": tool.name,
+                "title": tool.get_title(),
                 "description": self.description or tool.get_description(request),
                 "inputSchema": tool.get_input_schema(request),
                 "annotations": tool.annotations.to_json(),
             }
-            if tool.title:
-                described["title"] = tool.title
             if (schema := tool.get_output_schema(request)) is not None:
                 described["outputSchema"] = schema
         return described
@@ -66,7 +66,7 @@ def available(exchange: Exchange, decided: Mapping[str, Override] | None = None)
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """The tools as tools/list has them. ``fresh`` reads the overrides anew."""
     rows = overrides.tools.of(exchange, fresh=fresh)
-    return [one.describe(exchange.request) for one in available(exchange, rows)]
+    return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
 
 
 def find(exchange: Exchange, name: str) -> BaseTool | None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources.columns import Column
+from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import describe_model
 from mcp_django.tools import catalog
 from mcp_django.tools.actions import AdminActionTool
-from mcp_django.tools.query import QueryTool
+from mcp_django.tools.query import MAX_LISTED_MODELS, QueryTool, arguments_schema
 from mcp_django.tools.results import structured_result
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -38,25 +41,38 @@ class DescribeModels(QueryTool):
     name = "describe_models"
     title = "Describe models"
     description = (
-        "List the models that you may read or, with a model named, its fields: types, choices, relations and the "
-        "lookups that a filter takes, with examples. Call it before you filter."
+        "List the models that you may read, or those of an app; with a model named, its fields: types, choices, "
+        "relations and the lookups that a filter takes, with examples. Call it before you filter."
     )
 
     def arguments(self, model: JSON) -> Schema:
-        return Schema({"type": "object", "properties": {"model": model}, "additionalProperties": False})
+        app: JSON = {"type": "string", "description": "List the models of this app alone."}
+        return arguments_schema({"model": model, "app": app})
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return {"type": "object", "properties": {"models": {"type": "object"}, "model": {"type": "string"}}}
+        of_objects = {name: {"type": "object"} for name in ("models", "apps")}
+        return {"type": "object", "properties": {**of_objects, "model": {"type": "string"}}}
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         if "model" not in arguments:
-            return structured_result({"models": {model.label: _line(model) for model in rights.models()}})
+            return structured_result(_listed(rights.models(), arguments.get("app")))
         model = self._model(rights, arguments["model"])
         described = describe_model(model)
         if actions := _actions(exchange, model):
             described["actions"] = actions
         described["examples"] = _examples(model)
         return structured_result(described)
+
+
+def _listed(models: Sequence[ModelRights], app: str | None) -> JSON:
+    """The models, those of one app, or only the apps where there are many models. Raises InvalidQuery."""
+    apps = Counter(model.model._meta.app_label for model in models)
+    if app is not None and app not in apps:
+        raise InvalidQuery.one("app", unknown_name("app", app, list(apps)), app)
+    if app is None and len(models) > MAX_LISTED_MODELS:
+        counted = {name: f"{count} model{'' if count == 1 else 's'}" for name, count in apps.items()}
+        return {"apps": counted, "notes": ["Call describe_models with an app for its models."]}
+    return {"models": {model.label: _line(model) for model in models if app in (None, model.model._meta.app_label)}}
 
 
 def _line(model: ModelRights) -> str:

@@ -84,6 +84,7 @@ class FunctionTool(BaseTool):
         return has_permission(request, self.permission)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._input.without_nulls(arguments)
         if errors := self._input.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:

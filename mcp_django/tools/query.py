@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.utils import translation
+from django.utils.text import capfirst
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
@@ -25,12 +27,34 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 
-#: One type in each schema, since some model interfaces drop a tool whose schema has two.
-_KEY: JSON = {"anyOf": [{"type": "string"}, {"type": "integer"}], "description": "Primary key of the record."}
+#: More models than this are not listed in the schema of each query tool.
+MAX_LISTED_MODELS = 40
 
 #: Names of fields, and paths to fields of related rows.
 NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
 FIELDS = "What to return; all plain fields if left out."
+
+
+#: The arguments that several query tools have.
+FILTER: JSON = {"type": "object", "description": 'Conditions, as {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'}
+SEARCH: JSON = {
+    "type": "string",
+    "maxLength": MAX_SEARCH_CHARS,
+    "description": "Words to find in the search fields.",
+}
+FORMAT: JSON = {"type": "string", "enum": list(FORMATS), "default": "json", "description": "How the text is written."}
+
+
+def limit_schema(most: int, default: int) -> JSON:
+    described = "The most rows that are returned."
+    return {"type": "integer", "minimum": 1, "maximum": most, "default": default, "description": described}
+
+
+def arguments_schema(properties: Mapping[str, JSON], *required: str) -> Schema:
+    """The schema of arguments. Each has its name as its title, for forms."""
+    titled = {name: {"title": capfirst(name.replace("_", " ")), **schema} for name, schema in properties.items()}
+    more = {"required": list(required)} if required else {}
+    return Schema({"type": "object", "properties": titled, **more, "additionalProperties": False})
 
 
 def table_schema(**extra: JSON) -> JSON:
@@ -60,6 +84,9 @@ class QueryTool(BaseTool):
     def get_input_schema(self, request: MCPRequest) -> JSON:
         # The names are listed for the agent to read. ``_model`` checks the name, and answers an error better.
         labels = [model.label for model in self._rights(request).models()]
+        if len(labels) > MAX_LISTED_MODELS:
+            described = f"One of {len(labels)} models, as app.model: describe_models lists them."
+            return self.arguments({"type": "string", "description": described}).schema
         return self.arguments({"type": "string", "enum": labels, "description": "The model."}).schema
 
     def arguments(self, model: JSON) -> Schema:
@@ -74,6 +101,7 @@ class QueryTool(BaseTool):
         return Rights.of(self.site, request)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
+        arguments = self._checked.without_blanks(arguments)
         if errors := self._checked.errors(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:
@@ -109,31 +137,24 @@ class FindRecords(QueryTool):
         conf = get_conf()
         properties: JSON = {
             "model": model,
-            "filter": {"type": "object", "description": 'As {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'},
-            "search": {
-                "type": "string",
-                "maxLength": MAX_SEARCH_CHARS,
-                "description": "Words to find in the search fields.",
-            },
+            "filter": FILTER,
+            "search": SEARCH,
             "order_by": {
                 **NAMES,
                 "maxItems": MAX_ORDERS,
                 "description": 'Fields, as ["-departs_at"] for the latest first.',
             },
             "fields": {**NAMES, "description": FIELDS},
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": conf.MAX_ROWS,
-                "default": min(rows.DEFAULT_ROWS, conf.MAX_ROWS),
+            "limit": limit_schema(conf.MAX_ROWS, min(rows.DEFAULT_ROWS, conf.MAX_ROWS)),
+            "cursor": {
+                "type": "string",
+                "maxLength": keyset.MAX_CURSOR_CHARS,
+                "description": "next_cursor of the page before; left out for the first page.",
             },
-            "cursor": {"type": "string", "maxLength": keyset.MAX_CURSOR_CHARS},
             "total": {"type": "boolean", "description": "Count the rows of all pages."},
-            "format": {"type": "string", "enum": list(FORMATS), "default": "json", "description": "Of the text."},
+            "format": FORMAT,
         }
-        return Schema(
-            {"type": "object", "properties": properties, "required": ["model"], "additionalProperties": False}
-        )
+        return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return table_schema(next_cursor={"type": "string"}, total={"type": "integer"})
@@ -165,14 +186,9 @@ class GetRecord(QueryTool):
     description = "Read one record of a model by its primary key, with every field that you may read, whole."
 
     def arguments(self, model: JSON) -> Schema:
-        return Schema(
-            {
-                "type": "object",
-                "properties": {"model": model, "id": _KEY, "fields": {**NAMES, "description": FIELDS}},
-                "required": ["model", "id"],
-                "additionalProperties": False,
-            }
-        )
+        # Integers are taken too. Forms cannot type "a string or an integer".
+        key: JSON = {"type": "string", "description": "Primary key of the record."}
+        return arguments_schema({"model": model, "id": key, "fields": {**NAMES, "description": FIELDS}}, "model", "id")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}

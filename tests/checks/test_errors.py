@@ -68,11 +68,11 @@ def test_e003_two_actions_of_one_tool_name(declared: Declared) -> None:
     declared.admin(A, type("One", (Admin,), {"actions": ["act"], "act": _act}))
     declared.admin(X_A, type("Two", (Admin,), {"actions": ["act"], "act": _act}))
 
-    [message] = of("E003")
+    [message] = of("W015")
 
     assert message.msg in (
-        "The action shop_x.a.act has the same tool name as the action shop.x_a.act: shop_x_a_act.",
-        "The action shop.x_a.act has the same tool name as the action shop_x.a.act: shop_x_a_act.",
+        "The action shop_x.a.act has the same tool name as the action shop.x_a.act: shop_x_a_act. It is not offered.",
+        "The action shop.x_a.act has the same tool name as the action shop_x.a.act: shop_x_a_act. It is not offered.",
     )
     assert message.hint == "Rename one of them."
 

@@ -7,6 +7,7 @@ from typing import Any
 import django
 import pytest
 from django.conf import settings
+from django.contrib.auth.models import Group, User
 from django.core.checks import Warning
 from django.db import connection, connections, models
 from django.http import HttpRequest
@@ -57,6 +58,11 @@ def test_w002_middleware_that_sockets_would_skip() -> None:
 
     assert isinstance(message, Warning)
     assert "tenants.middleware.TenantMiddleware may choose a tenant" in message.msg
+
+
+@override_settings(MIDDLEWARE=[*settings.MIDDLEWARE, "django.middleware.csp.ContentSecurityPolicyMiddleware"])
+def test_w002_is_silent_for_middleware_that_serves_browsers() -> None:
+    assert of("W002") == []
 
 
 @override_settings(
@@ -262,3 +268,46 @@ def test_w013_is_silent_for_each_patch_of_what_was_tested(
     monkeypatch.setattr(django, "VERSION", version)
 
     assert messages() == []
+
+
+def test_w007_is_silent_for_a_model_of_an_installed_package(declared: Declared) -> None:
+    declared.admin(Group, type("GroupAdmin", (Admin,), {"ordering": ["-name", "pk"]}))
+    declared.admin(User, type("UserAdmin", (Admin,), {"ordering": ["first_name"]}))
+
+    assert of("W007") == []
+
+
+def test_w014_a_model_of_the_admin_that_cannot_be_exposed(declared: Declared) -> None:
+    class Pair(models.Model):  # noqa: DJ008
+        pk = models.CompositePrimaryKey("left", "right")
+        left = models.IntegerField()
+        right = models.IntegerField()
+
+        class Meta:
+            app_label = "shop"
+
+    class Unknown(models.Field[Any, Any]):
+        def get_internal_type(self) -> str:
+            return "CharField"
+
+    class Odd(models.Model):  # noqa: DJ008
+        number = Unknown(primary_key=True)
+
+        class Meta:
+            app_label = "shop"
+
+    for model in (Pair, Odd):
+        declared.admin(model, type("SomeAdmin", (Admin,), {}))
+
+    assert of("E004") == of("E007") == []
+    found = {message.msg: message.hint for message in of("W014")}
+    ends = "so agents do not see the model, which the admin shows."
+    assert found == {
+        f"shop.pair has a composite primary key, which has no URI yet, {ends}": (
+            "There is no cure yet; add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS."
+        ),
+        f"The primary key of shop.odd cannot be read, {ends}": (
+            "Register a ModelMCP that names number in fields if agents may read it; otherwise add 'mcp_django.W014' to "
+            "SILENCED_SYSTEM_CHECKS."
+        ),
+    }

@@ -7,9 +7,9 @@ import io
 import pytest
 from django.contrib import messages
 from django.core.signals import request_finished
-from django.http import FileResponse, HttpRequest, QueryDict, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 
-from mcp_django.compat.requests import BareRequest, close_resources, freeze
+from mcp_django.compat.requests import BareRequest, close_resources, disposition_of, freeze
 
 
 def test_bare_request_has_the_attributes_of_djangos_own() -> None:
@@ -74,3 +74,14 @@ def test_close_resources_closes_those_of_a_response_and_ends_no_request() -> Non
     request_finished.disconnect(note)
     assert all(file.closed for file in files)
     assert finished == []
+
+
+@pytest.mark.parametrize(("header", "parameters"), [
+    ("attachment", {}),
+    ('attachment; filename="a b.csv"', {"filename": "a b.csv"}),
+    ("attachment; filename=\"x.csv\"; filename*=utf-8''%C3%A4.csv", {"filename": "ä.csv"}),
+    ("attachment; filename*=none''%ff", {}),
+    ("attachment; filename*=utf-8''%ff", {"filename": "\ufffd"}),
+])  # fmt: skip
+def test_disposition_of_has_the_name_of_a_download(header: str, parameters: dict[str, str]) -> None:
+    assert disposition_of(HttpResponse(headers={"Content-Disposition": header})) == parameters

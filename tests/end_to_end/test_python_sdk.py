@@ -166,7 +166,8 @@ def test_an_action_changes_the_row_and_says_what_it_did(talk: Talk[Any], mode: s
 def test_a_file_of_an_action_comes_as_an_embedded_resource(talk: Talk[Any]) -> None:
     exported = talk(lambda client: client.call_tool("flights_flight_export_as_csv", {"ids": [1, 2]}))
 
-    [content] = exported.content
+    about, content = exported.content
+    assert about.text == "attached: flights.csv, text/csv, 3 lines, 253 bytes"
     assert content.type == "resource"
     assert content.resource.mime_type == "text/csv"
     lines = content.resource.text.splitlines()
@@ -196,7 +197,7 @@ def test_a_tool_that_is_switched_off_is_answered_as_one_that_does_not_exist(talk
 
     hidden, absent = talk(conversation)
 
-    assert hidden == absent == (-32602, "Unknown tool: <name>.")
+    assert hidden == absent == (-32602, "Unknown tool: <name>. name: not a tool; tools/list names the tools")
 
 
 @pytest.mark.parametrize("mode", ["legacy"])

@@ -248,7 +248,9 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
     assert said["discount"] == "The total is now 90.00."
     assert said["refused"] == "Order A2 is closed. Only an open order can be discounted."
     assert "no shop.order with the primary key 3" in said["archived"]
-    assert said["export"].content[0].resource.text == "A1,90.00\r\n"
+    about, file = said["export"].content
+    assert about.text == "attached: orders.csv, text/csv, 1 line, 10 bytes"
+    assert file.resource.text == "A1,90.00\r\n"
     assert said["close"] == "1 orders were closed."
     assert said["letter"].messages[0].content.text == (
         "Write a formal letter about order A2, which is closed. Ask me what went wrong."

@@ -313,7 +313,8 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(root: DirectPeer, de
 
     assert refused(root, "book", airpot="JFK") == {
         "code": -32602,
-        "message": "Invalid arguments for the prompt book.",
+        "message": "Invalid arguments for the prompt book. arguments.airpot: no argument 'airpot'. Did you mean "
+        "airport? Allowed: seats, airport.",
         "data": {
             "reason": "INVALID_PARAMS",
             "errors": [
@@ -328,7 +329,7 @@ def test_a_wrong_argument_is_named_with_what_would_be_right(root: DirectPeer, de
 def test_an_unknown_prompt(root: DirectPeer) -> None:
     assert refused(root, "nope") == {
         "code": -32602,
-        "message": "Unknown prompt: nope.",
+        "message": "Unknown prompt: nope. name: not a prompt; prompts/list names the prompts",
         "data": {
             "reason": "PROMPT_NOT_FOUND",
             "errors": [

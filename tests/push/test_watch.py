@@ -342,3 +342,50 @@ def test_a_key_that_was_assigned_in_another_spelling_is_told_as_the_database_spe
     Product(pk=f"0{product.pk}", name="lantern").save()
 
     assert heard.changes() == told(**either(written(product.pk)))
+
+
+# A key that cannot be written down: the project's write goes on, and the whole model counts as changed.
+
+
+@pytest.fixture
+def unreadable(product: Product, tags: list[Tag], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key can be written as text."""
+
+    def spelled_key(field: Any, value: Any) -> str:
+        raise RuntimeError("no text")
+
+    monkeypatch.setattr("mcp_django.push.receivers.spelled_key", spelled_key)
+
+
+def test_a_key_that_cannot_be_written_fails_no_save(
+    unreadable: None, heard: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    tag = Tag.objects.get(name="a")
+
+    tag.save()
+    after_save = heard.changes()
+    tag.delete()
+
+    assert after_save == heard.changes() == told(tag=UNKNOWN)
+    assert "A changed row of shop.Tag could not be noted" in caplog.text and "no text" in caplog.text
+
+
+def test_a_key_that_cannot_be_written_fails_no_relation(unreadable: None, product: Product, heard: Heard) -> None:
+    product.tags.add("a")
+
+    assert heard.changes() == told(product=UNKNOWN, book=UNKNOWN, tag=UNKNOWN)
+    assert list(product.tags.values_list("name", flat=True)) == ["a"]
+
+
+def test_a_change_that_cannot_be_noted_at_all_fails_no_save(
+    tags: list[Tag], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def note(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("no room")
+
+    monkeypatch.setattr("mcp_django.push.receivers.note", note)
+
+    Tag.objects.create(name="c")
+
+    assert Tag.objects.filter(name="c").exists()
+    assert "A change of shop.Tag is not pushed" in caplog.text

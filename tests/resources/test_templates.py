@@ -388,14 +388,14 @@ def test_a_query_template_names_what_a_query_may_say(root: DirectPeer) -> None:
     assert listed["db://flights/airline{?group_by,measures,carrier,name,search,order_by,limit}"] == {
         "uriTemplate": "db://flights/airline{?group_by,measures,carrier,name,search,order_by,limit}",
         "name": "flights.airline aggregate",
-        "title": "airlines",
+        "title": "Airlines: aggregate",
         "description": "Counts and other measures of the airlines, in groups.",
         "mimeType": "application/json",
     }
     assert listed["db://flights/airline{?carrier,name,search,order_by,limit}"] == {
         "uriTemplate": "db://flights/airline{?carrier,name,search,order_by,limit}",
         "name": "flights.airline query",
-        "title": "airlines",
+        "title": "Airlines: query",
         "description": "The airlines whose fields have these values, page by page.",
         "mimeType": "application/json",
     }

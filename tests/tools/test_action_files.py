@@ -14,11 +14,10 @@ from django.http import (
     FileResponse,
     HttpRequest,
     HttpResponse,
-    HttpResponseRedirect,
     JsonResponse,
     StreamingHttpResponse,
 )
-from django.shortcuts import redirect, render
+from django.shortcuts import render
 from django.template.response import TemplateResponse
 from django.test import override_settings
 
@@ -61,7 +60,8 @@ def changed() -> bool:
 def test_a_csv_is_an_embedded_resource_over_every_transport(admin: Peer, flights: Any) -> None:
     result = admin.call("flights_flight_export_as_csv", ids=[1, 2])
 
-    [block] = result["content"]
+    about, block = result["content"]
+    assert about == {"type": "text", "text": "attached: flights.csv, text/csv, 3 lines, 239 bytes"}
     assert block["type"] == "resource"
     assert block["resource"]["uri"] == "file:///flights_flight_export_as_csv/flights.csv"
     assert block["resource"]["mimeType"] == "text/csv"
@@ -83,42 +83,67 @@ def _now(*chunks: bytes) -> Iterator[bytes]:
 
 
 FILE = {"Content-Disposition": 'attachment; filename="a b.txt"'}
+EXTENDED = {"Content-Disposition": "attachment; filename=\"x.csv\"; filename*=utf-8''%C3%A4%C3%B6.csv"}
+BROKEN = {"Content-Disposition": "attachment; filename*=none''%ff"}
 
 
-@pytest.mark.parametrize(("response", "resource"), [
+@pytest.mark.parametrize(("response", "about", "resource"), [
     (lambda request: HttpResponse("täxt", content_type="text/plain; charset=utf-8", headers=FILE),
+     "a b.txt, text/plain, 5 bytes",
      {"uri": f"file:///{NAME}/a%20b.txt", "mimeType": "text/plain", "text": "täxt"}),
     (lambda request: HttpResponse(b"\xff\x00", content_type="application/pdf"),
-     {"uri": f"file:///{NAME}/file", "mimeType": "application/pdf", "blob": base64.b64encode(b"\xff\x00").decode()}),
+     "file.pdf, application/pdf, 2 bytes",
+     {"uri": f"file:///{NAME}/file.pdf", "mimeType": "application/pdf",
+      "blob": base64.b64encode(b"\xff\x00").decode()}),
     (lambda request: JsonResponse({"a": 1}),
-     {"uri": f"file:///{NAME}/file", "mimeType": "application/json", "text": '{"a": 1}'}),
+     "file.json, application/json, 8 bytes",
+     {"uri": f"file:///{NAME}/file.json", "mimeType": "application/json", "text": '{"a": 1}'}),
     (lambda request: StreamingHttpResponse(_now(b"a", b"b"), content_type="text/plain"),
-     {"uri": f"file:///{NAME}/file", "mimeType": "text/plain", "text": "ab"}),
+     "file.txt, text/plain, 2 bytes",
+     {"uri": f"file:///{NAME}/file.txt", "mimeType": "text/plain", "text": "ab"}),
     (lambda request: StreamingHttpResponse(_later(b"a", b"b"), content_type="text/plain"),
-     {"uri": f"file:///{NAME}/file", "mimeType": "text/plain", "text": "ab"}),
+     "file.txt, text/plain, 2 bytes",
+     {"uri": f"file:///{NAME}/file.txt", "mimeType": "text/plain", "text": "ab"}),
     (lambda request: FileResponse(BytesIO(b"abc"), as_attachment=True, filename="../../etc/passwd"),
+     "passwd, application/octet-stream, 3 bytes",
      {"uri": f"file:///{NAME}/passwd", "mimeType": "application/octet-stream", "text": "abc"}),
     (lambda request: HttpResponse("<p>", headers={"Content-Disposition": "attachment; filename=page.html"}),
+     "page.html, text/html, 3 bytes",
      {"uri": f"file:///{NAME}/page.html", "mimeType": "text/html", "text": "<p>"}),
     (lambda request: HttpResponse("", content_type="text/csv"),
-     {"uri": f"file:///{NAME}/file", "mimeType": "text/csv", "text": ""}),
-], ids=["text", "binary", "json", "stream", "async stream", "file", "html file", "empty"])  # fmt: skip
-def test_a_file_is_an_embedded_resource(give: Any, response: Any, resource: Any) -> None:
+     "file.csv, text/csv, 0 lines, 0 bytes",
+     {"uri": f"file:///{NAME}/file.csv", "mimeType": "text/csv", "text": ""}),
+    (lambda request: StreamingHttpResponse(_now(b"a")),
+     "file.html, text/html, 1 bytes",
+     {"uri": f"file:///{NAME}/file.html", "mimeType": "text/html", "text": "a"}),
+    (lambda request: HttpResponse("<p>", headers={"Content-Disposition": "attachment"}),
+     "file.html, text/html, 3 bytes",
+     {"uri": f"file:///{NAME}/file.html", "mimeType": "text/html", "text": "<p>"}),
+    (lambda request: HttpResponse('a,b\n1,"x\ny"\n', content_type="text/csv; charset=utf-8", headers=EXTENDED),
+     "äö.csv, text/csv, 2 lines, 12 bytes",
+     {"uri": f"file:///{NAME}/%C3%A4%C3%B6.csv", "mimeType": "text/csv", "text": 'a,b\n1,"x\ny"\n'}),
+    (lambda request: HttpResponse("a\tb\n" * 1_000, content_type="text/tab-separated-values", headers=BROKEN),
+     "file.tsv, text/tab-separated-values, 1,000 lines, 4.0 kB",
+     {"uri": f"file:///{NAME}/file.tsv", "mimeType": "text/tab-separated-values", "text": "a\tb\n" * 1_000}),
+], ids=[
+    "text", "binary", "json", "stream", "async stream", "file", "html file", "empty", "html stream", "unnamed",
+    "extended name", "broken name",
+])  # fmt: skip
+def test_a_file_is_an_embedded_resource(give: Any, response: Any, about: str, resource: Any) -> None:
     result = give(response)
 
-    assert result["content"] == [{"type": "resource", "resource": resource}]
+    assert result["content"] == [
+        {"type": "text", "text": f"attached: {about}"}, {"type": "resource", "resource": resource},
+    ]  # fmt: skip
+    assert result["isError"] is False
     assert changed()
 
 
 @pytest.mark.parametrize("page", [
     lambda request: TemplateResponse(request, "admin/base.html", {}),
-    lambda request: HttpResponseRedirect("/admin/"),
-    lambda request: redirect("admin:index"),
     lambda request: HttpResponse("<html>"),
     lambda request: render(request, "admin/404.html", {}),
-    lambda request: "text",
-    lambda request: {"a": 1},
-], ids=["template", "redirect", "shortcut", "html", "rendered", "str", "dict"])  # fmt: skip
+], ids=["template", "html", "rendered"])  # fmt: skip
 def test_a_page_is_refused_with_a_link_for_a_person(give: Any, page: Any) -> None:
     result = give(page)
 

@@ -51,13 +51,13 @@ def test_an_action_runs_and_says_what_it_told_the_admin(admin: Peer, flights: An
 def test_an_action_is_described(admin: Peer, flights: Any) -> None:
     assert listed(admin, CANCEL) == {
         "name": CANCEL,
+        "title": "Mark selected flights as cancelled",
         "description": "Mark selected flights as cancelled. Acts on the flights.flight rows with the given ids.",
         "inputSchema": {
             "type": "object",
             "properties": {
                 "ids": {
-                    "type": "array", "items": {"anyOf": [{"type": "string"}, {"type": "integer"}]}, "minItems": 1,
-                    "maxItems": 1000,
+                    "type": "array", "title": "Ids", "items": {"type": "string"}, "minItems": 1, "maxItems": 1000,
                     "description": "Primary keys of the flights.flight rows to act on. All or none are acted on.",
                 }
             },
@@ -150,7 +150,7 @@ def test_an_action_that_names_no_permission_is_for_who_may_change(root: DirectPe
 
     assert refused["data"]["reason"] == "TOOL_NOT_FOUND"
     assert "shop_tag_shout" not in may_view.tools() and "shop_tag_look" in may_view.tools()
-    assert text_of(done) == "Done."
+    assert text_of(done) == "Done; the admin said nothing."
     assert Tag.objects.filter(name="a!").exists()
 
 

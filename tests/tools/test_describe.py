@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, ModelMCP
 from mcp_django.protocol.jsonrpc import encode
 from tests.shop.models import Product, Tag
-from tests.support.asking import DirectPeer, described
+from tests.support.asking import DirectPeer, described, errors_of
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
@@ -187,3 +188,50 @@ def test_the_tool_list_of_thirty_models_has_at_most_12_kb(db: None, settings: An
     for tool in tools:
         assert len(tool["inputSchema"]["properties"]["model"]["enum"]) == 30
     assert len(encode(tools)) <= 12_000, len(encode(tools))
+
+
+# Many models.
+
+
+@pytest.fixture
+def few_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From three models on there are many."""
+    for module in ("query", "describe"):
+        monkeypatch.setattr(f"mcp_django.tools.{module}.MAX_LISTED_MODELS", 2)
+
+
+def test_the_schemas_of_the_tools_do_not_grow_with_the_models(root: DirectPeer, few_listed: None) -> None:
+    tools = root.result(MODERN, "tools/list")["tools"]
+
+    for tool in tools:
+        if "model" not in tool["inputSchema"]["properties"]:
+            continue
+        model = tool["inputSchema"]["properties"]["model"]
+        assert "enum" not in model
+        assert re.fullmatch(r"One of \d+ models, as app.model: describe_models lists them.", model["description"])
+    assert len(encode({"tools": tools})) < 12_000
+
+
+def test_many_models_are_listed_app_by_app(root: DirectPeer, few_listed: None) -> None:
+    answer = root.call("describe_models")["structuredContent"]
+
+    assert answer["apps"]["flights"] == "6 models"
+    assert answer["notes"] == ["Call describe_models with an app for its models."]
+    of_app = root.call("describe_models", app="flights")["structuredContent"]
+    assert list(of_app["models"]) == [f"flights.{name}" for name in MODELS]
+    assert root.call("find_records", model="flights.airline")["isError"] is False
+
+
+def test_an_app_that_the_user_may_not_see_looks_as_if_there_were_none(db: None, few_listed: None) -> None:
+    peer = DirectPeer(make_staff("viewer", "flights.view_airline"))
+
+    for app in ("auth", "shop", "nothing"):
+        [error] = errors_of(peer.call("describe_models", app=app))
+        assert error["message"] == f"no app {app!r}. Allowed: flights."
+
+
+def test_few_models_are_listed_at_once_and_by_app(root: DirectPeer) -> None:
+    whole = root.call("describe_models")["structuredContent"]["models"]
+    of_app = root.call("describe_models", app="flights")["structuredContent"]["models"]
+
+    assert of_app == {label: line for label, line in whole.items() if label.startswith("flights.")}

@@ -79,7 +79,7 @@ def test_csv_is_shorter_than_json(root: DirectPeer) -> None:
     assert as_csv["structuredContent"] == as_json["structuredContent"]
 
 
-@pytest.mark.parametrize("name", ["xml", "CSV", "", None, 1])
+@pytest.mark.parametrize("name", ["xml", "CSV", 1, ["csv"]])
 def test_another_format_is_refused(root: DirectPeer, name: Any) -> None:
     result = root.call("find_records", model="flights.flight", format=name)
 

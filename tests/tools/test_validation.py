@@ -100,7 +100,7 @@ def test_a_name_that_is_required_and_not_allowed_lets_nothing_through() -> None:
 @pytest.mark.parametrize("name", ["find_records", "get_record", "aggregate_records"])
 def test_the_arguments_of_the_query_tools_are_accepted_at_once(name: str) -> None:
     tool: Any = site.tools[name]
-    arguments = {"model": "flights.flight", **({"id": 1} if name == "get_record" else {})}
+    arguments = {"model": "flights.flight", **({"id": "1"} if name == "get_record" else {})}
 
     assert tool._checked._accepts(arguments)
     assert not tool._checked._accepts({**arguments, "other": 1})

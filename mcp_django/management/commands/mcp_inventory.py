@@ -29,7 +29,7 @@ class Command(BaseCommand):
         "Print the models, fields, tools and actions that agents can reach, and the size of the list of tools. Without "
         "--user, print what a superuser reaches with every tool switched on, without asking a database."
     )
-    requires_system_checks = ["mcp_django"]
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", metavar="NAME", help="Print what this user reaches now, by the database.")

@@ -33,6 +33,7 @@ _WORKERS_SECONDS = 0.5
 
 class Command(BaseCommand):
     help = "Serve MCP on standard input and output, to one client and as one user. Logs go to standard error."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, metavar="NAME", help="The agent may do what this user may do.")

@@ -16,6 +16,7 @@ from mcp_django.models import AccessToken
 
 class Command(BaseCommand):
     help = "Make a token with which an agent may act as a user, and print it. It cannot be shown again."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("username")

@@ -17,7 +17,7 @@ class Command(BaseCommand):
         "Install triggers in the database of MCP['PUSH_DATABASE'] that report every change in the tables of exposed "
         "models, also those by raw SQL, cascades and other programs."
     )
-    requires_system_checks = ["mcp_django"]
+    requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         wanted = parser.add_mutually_exclusive_group()

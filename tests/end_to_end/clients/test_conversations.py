@@ -79,7 +79,7 @@ def test_a_tools_error_is_read_and_the_conversation_goes_on(real_client: RealCli
     assert is_error
     assert error["field"] == "model"
     assert "Did you mean desk.ticket?" in error["message"]
-    assert report["unknown"] == [-32602, "Unknown tool: no_such_tool."]
+    assert report["unknown"] == [-32602, "Unknown tool: no_such_tool. name: not a tool; tools/list names the tools"]
 
 
 def test_a_resource_that_does_not_exist_is_an_error_with_the_code_of_the_revision(

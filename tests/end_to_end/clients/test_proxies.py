@@ -39,4 +39,4 @@ def test_a_client_without_its_headers_lists_reads_and_calls(
     assert report["rules"] == "# Rules\n\nOne ticket at a time."
     assert report["record"]["title"] == f"Ticket {own_ticket(real_client)}"
     assert report["found"][0] is False
-    assert report["unknown"] == [-32602, "Unknown tool: no_such_tool."]
+    assert report["unknown"] == [-32602, "Unknown tool: no_such_tool. name: not a tool; tools/list names the tools"]

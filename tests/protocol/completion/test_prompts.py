@@ -65,7 +65,7 @@ def test_unknown_references_and_arguments_are_wrong_parameters(admin: Peer, revi
 def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
     assert refused(root, "db://nope/nope/{id}", "id") == {
         "code": -32602,
-        "message": "Unknown resource template.",
+        "message": "Unknown resource template. ref.uri: not a template; resources/templates/list names the templates",
         "data": {
             "reason": "REFERENCE_NOT_FOUND",
             "errors": [
@@ -76,7 +76,7 @@ def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
     }  # fmt: skip
     assert refused(root, FLIGHT, "ident") == {
         "code": -32602,
-        "message": "Unknown argument: ident.",
+        "message": "Unknown argument: ident. argument.name: no argument 'ident'. Allowed: id.",
         "data": {
             "reason": "INVALID_PARAMS",
             "errors": [{"field": "argument.name", "message": "no argument 'ident'. Allowed: id.", "received": "ident"}],

@@ -200,3 +200,22 @@ def test_an_update_sees_what_others_committed_since_the_transaction_began(watche
         assert Ware.objects.filter(price=1).update(price=100) == 2
 
     assert watched.changes() == told(ware=written("b", "c"))
+
+
+@pytest.mark.parametrize("work", [
+    lambda: Ware.objects.bulk_create([Ware(name="d"), Ware(name="e")]),
+    lambda: Ware.objects.bulk_update([Ware.objects.get(name="a")], ["price"]),
+], ids=["bulk_create", "bulk_update"])  # fmt: skip
+def test_keys_that_cannot_be_written_fail_no_bulk_operation(
+    watched: Heard, wares: list[Ware], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, work: Any
+) -> None:
+    def key_of(row: Any, attribute: str) -> str:
+        raise RuntimeError("no text")
+
+    monkeypatch.setattr("mcp_django.push.bulk.key_of", key_of)
+    monkeypatch.setattr("mcp_django.push.receivers.key_of", key_of)
+
+    work()
+
+    assert watched.changes() == told(ware=UNKNOWN)
+    assert "The keys of changed rows cannot be read" in caplog.text

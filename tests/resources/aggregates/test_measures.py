@@ -270,10 +270,9 @@ def test_the_tool_answers_a_table_as_csv(flights: ModelRights) -> None:
 
 @pytest.mark.parametrize(("asked", "field"), [
     ({"group_by": ["status"] * 6}, "group_by"), ({"measures": ["count"] * 11}, "measures"),
-    ({"measures": []}, "measures"),
     ({"measures": ["count"] * 100_000}, "measures"), ({"having": {f"count__{i}": 1 for i in range(11)}}, "having"),
     ({"order_by": ["count"] * 6}, "order_by"), ({"limit": 201}, "limit"), ({"limit": 0}, "limit"),
-    ({"group_by": [{"status": 1}]}, "group_by.0"), ({"group_by": "status"}, "group_by"), ({"having": []}, "having"),
+    ({"group_by": [{"status": 1}]}, "group_by.0"), ({"group_by": "status"}, "group_by"), ({"having": [1]}, "having"),
     ({"measures": [None]}, "measures.0"), ({"format": "xml"}, "format"), ({"distinct": True}, ""),
     ({"model": "auth.nothing"}, "model"), ({"search": "x" * 201}, "search"),
 ])  # fmt: skip

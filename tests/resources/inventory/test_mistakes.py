@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from io import StringIO
-
 import pytest
 from django.contrib.auth.models import User
-from django.core.checks import Warning
-from django.core.management import call_command
 from django.db import connection
 
 from mcp_django import inventory, site
 from tests.resources.inventory.conftest import refused
-from tests.shop.models import Product
-from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
 
@@ -32,18 +25,6 @@ pytestmark = pytest.mark.every_database
 ])  # fmt: skip
 def test_a_mistake_is_told(db: None, arguments: list[str], text: str) -> None:
     assert refused(*arguments) == text
-
-
-def test_checks_speak_beside_it(declared: Declared) -> None:
-    """A reviewer is told of a named secret, on standard error, and the JSON stays JSON."""
-    declared.model(Product, fields=["name", "api_key"])
-    out, err = StringIO(), StringIO()
-
-    call_command("mcp_inventory", "--json", stdout=out, stderr=err, skip_checks=False)
-
-    assert "api_key" in json.loads(out.getvalue())["models"]["shop.product"]["fields"]
-    assert "mcp_django.W005" in err.getvalue()
-    assert Warning.__name__.upper() in err.getvalue().upper()
 
 
 def test_the_database_is_given_back(db: None) -> None:
