@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -17,21 +18,30 @@ def _words(text: str) -> frozenset[str]:
 
 #: Words in the name of a field whose value gives access to something.
 _SECRET_WORDS = _words(
-    """bearer cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt nonce otp pass passcode passphrase
-    passwords pem pin pwd salt secret secrets seed signature ssn token tokens totp webhook"""
+    """bearer cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt mnemonic nonce otp pass passcode
+    passphrase passwords pem pin psk pwd salt secret secrets seed signature ssn token tokens totp webhook"""
 )
-_SECRET_ENDINGS = ("password", "passwd", "secret", "token", "tokens")
+_SECRET_ENDINGS = ("password", "passwd", "pwhash", "secret", "token", "tokens")
 _SECRET_BEGINNINGS = ("password", "passwd", "secret")
 #: Words that name a secret only after one of these words: api_key is a secret, sort_key is not.
 _COMPANIONS = {
     "key": _words(
-        """access api auth client crypt deploy encryption license master private recovery secret session shared signing
-        ssh"""
+        """access api auth client crypt deploy encryption license master mfa priv private recovery secret session shared
+        signing ssh"""
     ),
-    "code": _words("access auth backup invite login pin recovery reset security verification"),
-    "id": _words("session"),
-    "number": _words("account card"),
+    "answer": _words("secret security"),
+    "card": _words("credit debit"),
+    # "time" is the end of "one_time_code".
+    "code": _words(
+        "access activation auth backup confirmation invite login pin recovery reset security time verification"
+    ),
+    "id": _words("national session tax"),
+    "link": _words("activation invitation invite login magic reset"),
+    "number": _words("account card passport"),
+    "no": _words("account card passport"),
     "sk": _words("stripe"),
+    "string": _words("connection"),
+    "url": _words("activation invitation invite magic reset"),
 }
 _COMPANIONS |= {f"{word}s": companions for word, companions in _COMPANIONS.items()}
 
@@ -45,6 +55,13 @@ _HIDDEN_APPS = _words(
 #: Packages with app labels that a project may well use itself, as ``account``.
 _HIDDEN_PACKAGES = ("allauth.",)
 
+#: Fields of a model that holds the mail that was sent, which may have links to log in or to set a password.
+_SUBJECT = "subject"
+_TO = _words("bcc cc recipient recipients to")
+_ADDRESS = _words("email emails")
+_BODY = _words("body html")
+_TEXT = _BODY | _words("content contents message text")
+
 _SPLIT = re.compile(r"[^a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -52,10 +69,16 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 @lru_cache(maxsize=4_096)
 def is_secret_name(name: str) -> bool:
     """Whether a field so named is hidden: ``password2``, ``api_key``, ``APIToken``; not ``sort_key``."""
-    words = [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
-    return any(_is_secret_word(word) for word in words) or any(
-        second in _COMPANIONS and first in _COMPANIONS[second] for first, second in pairwise(words)
-    )
+    words = _words_of(name)
+    return any(_is_secret_word(word) for word in words) or _has_secret_pair(words)
+
+
+def _words_of(name: str) -> list[str]:
+    return [word for word in _SPLIT.split(_CAMEL.sub("_", name).lower()) if word]
+
+
+def _has_secret_pair(words: Sequence[str]) -> bool:
+    return any(second in _COMPANIONS and first in _COMPANIONS[second] for first, second in pairwise(words))
 
 
 def _is_secret_word(word: str) -> bool:
@@ -97,7 +120,23 @@ def why_hidden(model: type[models.Model]) -> str | None:
     # DRF's authtoken and its kin: the key of the row is the secret itself.
     if meta.pk.name == "key" or is_secret_field(meta.pk):
         return f"its primary key {meta.pk.name} looks like a secret"
+    if _has_secret_pair(_words_of(meta.object_name or "")):
+        return f"by its name, each row of {meta.object_name} lets somebody in"
+    if _holds_mail({field.name for field in meta.get_fields()}):
+        return "it holds mail that was sent, which may have links to log in or to set a password"
     return None
+
+
+def _holds_mail(names: set[str]) -> bool:
+    """Whether fields of these names are those of sent mail: a subject, to whom, and a text.
+
+    An address alone may also be that of a sender, as in a form for contacts, so the text must then be called a body.
+    """
+    if _SUBJECT not in names:
+        return False
+    words = {word for name in names for word in _words_of(name)}
+    firsts = {_words_of(name)[0] for name in names if _words_of(name)}
+    return bool(firsts & _TO and words & _TEXT) or bool(names & _ADDRESS and words & _BODY)
 
 
 def is_of_app(model: type[models.Model], app_label: str) -> bool:

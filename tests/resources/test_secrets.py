@@ -12,11 +12,12 @@ from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
+from django.test.utils import isolate_apps
 
 from mcp_django import MCPSite, site
 from mcp_django.models import AccessToken, Tool, WatchedResource
 from mcp_django.models import Session as MCPSession
-from mcp_django.secrets import is_hidden_model, is_secret_name
+from mcp_django.secrets import is_hidden_model, is_secret_name, why_hidden
 from tests.shop.models import Apikey, Product, Tag
 from tests.support.asking import DirectPeer
 from tests.support.data import token_of
@@ -29,7 +30,9 @@ from tests.support.peers import MODERN, Peer
     "resetToken", "reset_token", "secret", "client_secret", "totp_secret", "pin", "cvv", "cvc", "iban", "ssn", "salt",
     "webhook", "webhook_url", "private_key", "signing_key", "ssh_key", "session_key", "otp", "nonce", "csrf", "cookie",
     "credentials", "auth_key", "license_key", "encryption_keys", "hash", "jwt", "signature", "passphrase", "seed",
-    "recovery_key",
+    "recovery_key", "pwhash", "mfa_key", "privkey", "activation_code", "one_time_code", "magic_link", "reset_url",
+    "security_answer", "psk", "mnemonic", "connection_string", "credit_card", "tax_id", "passport_no", "national_id",
+    "MagicLinks", "passport_numbers",
 ])  # fmt: skip
 def test_a_name_that_says_secret(name: str) -> None:
     assert is_secret_name(name)
@@ -37,6 +40,8 @@ def test_a_name_that_says_secret(name: str) -> None:
 
 @pytest.mark.parametrize("name", [
     "name", "sort_key", "primary_key", "key", "foreign_key", "keyboard", "tokenizer", "pinned", "seedling", "hashtag",
+    "link", "url", "website_url", "answer", "card", "tax_rate", "passport", "time", "string", "connection", "number",
+    "postal_code", "country_code", "order_number", "login",
     "secretary", "passenger", "compass", "basalt", "spinner", "assassin", "opinion", "description", "notes", "monkey",
 ])  # fmt: skip
 def test_a_name_that_says_nothing(name: str) -> None:
@@ -46,6 +51,39 @@ def test_a_name_that_says_nothing(name: str) -> None:
 @pytest.mark.parametrize("model", [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey])
 def test_a_model_that_the_bridge_hides(model: type[models.Model]) -> None:
     assert is_hidden_model(model)
+
+
+def made(name: str, *fields: str) -> type[models.Model]:
+    """A model of text fields."""
+    columns = {field: models.TextField() for field in fields}
+    with isolate_apps("tests.shop"):
+        meta = type("Meta", (), {"app_label": "shop"})
+        return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **columns})
+
+
+@pytest.mark.parametrize("model", [
+    # As django-oscar's communication.Email.
+    made("Email", "user", "email", "subject", "body_text", "body_html", "date_sent"),
+    made("Sent", "to_address", "subject", "message"),
+    made("Outbox", "recipient_list", "subject", "html_content"),
+    made("Copied", "sender", "cc", "subject", "text"),
+    made("MagicLink", "user", "created"), made("OneTimeCode", "user"), made("LoginCode", "user"),
+    made("Invite_Codes", "user"), made("APIKey", "name"),
+], ids=lambda model: model.__name__)  # fmt: skip
+def test_a_model_that_lets_somebody_in_is_hidden_with_the_reason(model: type[models.Model]) -> None:
+    assert why_hidden(model) in (
+        "it holds mail that was sent, which may have links to log in or to set a password",
+        f"by its name, each row of {model.__name__} lets somebody in",
+    )
+
+
+@pytest.mark.parametrize("model", [
+    made("Comment", "name", "email", "body"), made("Contact", "name", "email", "subject", "message"),
+    made("Post", "title", "subject", "body"), made("Ticket", "topic", "subject", "text"), made("Link", "url"),
+    made("Code", "number"), made("Customer", "email", "company"), made("Template", "subject", "body"),
+], ids=lambda model: model.__name__)  # fmt: skip
+def test_a_model_that_only_looks_like_mail_is_shown(model: type[models.Model]) -> None:
+    assert why_hidden(model) is None
 
 
 @pytest.mark.parametrize("model", [User, Product, Tag])
