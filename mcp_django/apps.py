@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from django.apps import AppConfig
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from django.urls import URLPattern
 
     from mcp_django.sites import MCPSite
+
+
+logger = logging.getLogger("mcp_django")
 
 
 class MCPConfig(AppConfig):
@@ -36,6 +40,7 @@ class MCPConfig(AppConfig):
         signals.connect()
         watch.prime()
         sites.registry_changed.connect(watch.refresh, dispatch_uid="mcp_django.watch")
+        sites.actions_found.connect(_make_tool_rows, dispatch_uid="mcp_django.override_rows")
         # No room imports a room above it, so functions of higher rooms are handed in here.
         sites.url_patterns = _url_patterns
         framework.load_job = _load_job
@@ -49,6 +54,21 @@ def _make_rows(*, using: str, **kwargs: Any) -> None:
 
     make_tool_rows(using)
     make_prompt_rows(using)
+
+
+def _make_tool_rows(**kwargs: Any) -> None:
+    """Make a row for every tool that has none. What asks for tools must not fail where that cannot be done."""
+    from django.db import router, transaction
+
+    from mcp_django.models import Tool
+    from mcp_django.override_rows import make_tool_rows
+
+    using = router.db_for_write(Tool)
+    try:
+        with transaction.atomic(using=using):
+            make_tool_rows(using)
+    except Exception:
+        logger.exception("Administrators do not find the new actions yet")
 
 
 def _url_patterns(site: MCPSite) -> list[URLPattern]:

@@ -13,14 +13,14 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 from django.conf import settings
-from django.contrib.auth.models import AnonymousUser
 from django.db import connections
 from django.utils import translation
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
+from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
-from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ, SCOPES
 from mcp_django.options import row_hook
@@ -55,32 +55,6 @@ _SECTIONS: Mapping[str, str] = {
 }
 
 
-class Superuser(AnonymousUser):
-    """A user in no database who may do everything. What this user cannot reach, nobody can."""
-
-    is_staff = is_active = is_superuser = True  # type: ignore[assignment]
-
-    def __str__(self) -> str:
-        return "a superuser"
-
-    @property
-    def is_anonymous(self) -> bool:  # type: ignore[override]
-        return False
-
-    @property
-    def is_authenticated(self) -> bool:  # type: ignore[override]
-        return True
-
-    def has_perm(self, perm: str, obj: Any = None) -> bool:
-        return True
-
-    def has_perms(self, perm_list: Any, obj: Any = None) -> bool:
-        return True
-
-    def has_module_perms(self, module: str) -> bool:
-        return True
-
-
 def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JSON:
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
@@ -99,7 +73,8 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
       administrator wrote: ``{"description", "permissions", …}``;
     - ``tool_list``: ``{"tools", "bytes"}``, the number of tools and the bytes of the array that tools/list sends (all
       pages together, in the newest revision);
-    - ``left_out``: label → why, for models in the admin or registered ones that do not exist for the principal;
+    - ``left_out``: label → why, for models in the admin or registered ones that do not exist for the principal, and
+      for actions of the whole AdminSite;
     - ``failed``: hooks of the project that failed.
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
@@ -297,8 +272,11 @@ def _prompt(entry: AvailablePrompt) -> JSON:
 
 
 def _left_out(site: MCPSite, rights: Rights) -> JSON:
-    """The models of the admin, and registered ones, that do not exist for the principal: label → why."""
-    found = {}
+    """What the admin or a registration has and the principal has not: label of a model, or an action → why."""
+    found: JSON = {}
+    of_site: Any = site.admin_site.actions if get_conf().EXPOSE_ADMIN else ()
+    for name, _ in of_site:
+        found[f"the action {name}"] = "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
     exposed = {model_mcp.model for model_mcp in site.models.values()}
     for model in site.model_admins:
         if model not in exposed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -15,6 +16,7 @@ from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.exceptions import AlreadyRegistered
 from django.core.exceptions import ImproperlyConfigured
+from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
 from django.dispatch import Signal
@@ -24,6 +26,9 @@ from mcp_django import __version__
 from mcp_django.compat.admin import model_admins
 from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal, Source, Superuser
+from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.scopes import SCOPES
 from mcp_django.options import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources.function import FunctionResource
@@ -32,7 +37,7 @@ from mcp_django.resources.policy import Rights
 from mcp_django.secrets import is_hidden_model, is_of_app
 from mcp_django.tasks import framework
 from mcp_django.tasks.callers import can_own
-from mcp_django.tools.actions import declared_actions
+from mcp_django.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
 from mcp_django.tools.aggregate import AggregateRecords
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.describe import DescribeModels
@@ -43,8 +48,9 @@ if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
     from django.http import HttpRequest
 
-    from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+
+logger = logging.getLogger("mcp_django")
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
@@ -54,7 +60,14 @@ _QUERY_TOOLS: tuple[type[QueryTool], ...] = (DescribeModels, FindRecords, GetRec
 #: Sent by a site when the models that it exposes may have changed, with the argument ``site``.
 registry_changed = Signal()
 
+#: Sent by a site when a request has shown actions that it did not know, with the argument ``site``.
+actions_found = Signal()
+
 _sites: WeakSet[MCPSite] = WeakSet()
+
+
+def _superusers_request() -> MCPRequest:
+    return from_settings().for_principal(Principal(Superuser(), frozenset(SCOPES), source=Source.COMMAND))
 
 
 def url_patterns(site: MCPSite) -> list[Any]:
@@ -202,12 +215,33 @@ class MCPSite:
             ]
             for model_mcp in self.models.values():
                 tools.extend(declared_actions(model_mcp))
+            try:
+                tools.extend(self._offered_actions(_superusers_request()))
+            except OperationalError:
+                # Requests find them once the database is there.
+                logger.warning("Actions that get_actions adds are not known yet: the database is away")
             found: dict[str, BaseTool] = {}
             for tool in tools:
                 # The first tool keeps the name. A system check reports the other.
                 found.setdefault(tool.name, tool)
             self._tools = found
         return self._tools
+
+    def find_actions(self, request: MCPRequest) -> None:
+        """Make tools of the actions that the project's own ``get_actions`` offers for this request alone.
+
+        Each starts switched off, as every action. Administrators find it from now on.
+        """
+        tools = self.tools
+        new = {tool.name: tool for tool in self._offered_actions(request) if tool.name not in tools}
+        if new:
+            self._tools = {**tools, **new}
+            actions_found.send(type(self), site=self)
+
+    def _offered_actions(self, request: MCPRequest) -> Iterator[AdminActionTool]:
+        for model_mcp in self.models.values():
+            if adds_actions(model_mcp):
+                yield from offered_actions(model_mcp, request)
 
     def find_resource(self, uri: str) -> FunctionResource | FunctionTemplate | None:
         """The declared resource with exactly this URI, or else the first template that matches it.

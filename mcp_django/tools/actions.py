@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache, partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
@@ -17,6 +20,7 @@ from django.http.response import HttpResponseBase
 from mcp_django.compat.requests import close_resources, freeze
 from mcp_django.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import rows
 from mcp_django.resources.kinds import kind_of
@@ -30,6 +34,11 @@ if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.options import ModelMCP
+
+# Django 6.1 has actions of its forms beside those of its lists.
+_LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
+#: The arguments that ask for the actions of each place.
+_WHERE: list[tuple[Any, ...]] = [()] if _LOCATION is None else [(_LOCATION.CHANGE_LIST,), (_LOCATION.CHANGE_FORM,)]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -68,9 +77,42 @@ def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
     """A tool for each action that the ModelAdmin itself declares. Actions of the whole AdminSite are not tools."""
     admin = model_mcp.model_admin
     for declared in (admin.actions or []) if admin is not None else []:
-        found = admin.get_action(declared) if admin is not None else None
+        offered = [admin.get_action(declared, *where) for where in _WHERE] if admin is not None else []
+        found = next(filter(None, offered), None)
         if found is not None:
             yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def adds_actions(model_mcp: ModelMCP) -> bool:
+    """Whether the project's own ``get_actions`` may offer more than the ModelAdmin declares."""
+    admin = model_mcp.model_admin
+    return admin is not None and hook_of(admin, "get_actions") is not ModelAdmin.get_actions
+
+
+def offered_actions(model_mcp: ModelMCP, request: MCPRequest) -> Iterator[AdminActionTool]:
+    """A tool for each action that the ModelAdmin offers for the request, beside those of the whole AdminSite."""
+    admin = model_mcp.model_admin
+    if admin is None:
+        return
+    of_site: dict[str, Any] = dict(cast("Any", admin.admin_site.actions))
+    nothing: dict[str, Any] = {}
+    offered = call_hook(partial(_offered, admin, request), nothing, f"{type(admin).__name__}.get_actions")
+    for name, found in offered.items():
+        if of_site.get(name) is not _as_tuple(found)[0]:
+            yield AdminActionTool(model_mcp, *_as_tuple(found))
+
+
+def _offered(admin: ModelAdmin[Any], request: MCPRequest) -> dict[str, Any]:
+    """The actions of the admin's lists and, from Django 6.1 on, of its forms."""
+    found: dict[str, Any] = {}
+    for where in _WHERE if _takes_location(hook_of(admin, "get_actions")) else [()]:
+        found = {**admin.get_actions(request, *where), **found}
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def _takes_location(get_actions: Callable[..., Any]) -> bool:
+    return "action_location" in signature(get_actions).parameters
 
 
 def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
@@ -139,7 +181,7 @@ class AdminActionTool(BaseTool):
 
     def _function_for(self, request: MCPRequest) -> Callable[..., Any] | None:
         """The action as the changelist would run it for this user, since ``get_actions`` may remove or replace it."""
-        actions: dict[str, Any] = self._admin.get_actions(request)
+        actions = _offered(self._admin, request)
         return _as_tuple(actions[self.action_name])[0] if self.action_name in actions else None
 
     @property

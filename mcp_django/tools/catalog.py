@@ -59,6 +59,7 @@ class AvailableTool:
 def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
+    exchange.site.find_actions(exchange.request)
     found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [one for one in found if one is not None]
 
@@ -74,6 +75,8 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
 
     For a tool that may write, the token, its user and the override are read anew, even if they were read a moment ago.
     """
+    if name not in exchange.site.tools:
+        exchange.site.find_actions(exchange.request)
     tool = exchange.site.tools.get(name)
     if tool is None:
         return None

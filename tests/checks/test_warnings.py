@@ -278,7 +278,7 @@ def test_w007_is_silent_for_a_model_of_an_installed_package(declared: Declared) 
 
 
 def test_w014_a_model_of_the_admin_that_cannot_be_exposed(declared: Declared) -> None:
-    class Pair(models.Model):  # noqa: DJ008
+    class Couple(models.Model):  # noqa: DJ008
         pk = models.CompositePrimaryKey("left", "right")
         left = models.IntegerField()
         right = models.IntegerField()
@@ -296,14 +296,14 @@ def test_w014_a_model_of_the_admin_that_cannot_be_exposed(declared: Declared) ->
         class Meta:
             app_label = "shop"
 
-    for model in (Pair, Odd):
+    for model in (Couple, Odd):
         declared.admin(model, type("SomeAdmin", (Admin,), {}))
 
     assert of("E004") == of("E007") == []
     found = {message.msg: message.hint for message in of("W014")}
     ends = "so agents do not see the model, which the admin shows."
     assert found == {
-        f"shop.pair has a composite primary key, which has no URI yet, {ends}": (
+        f"shop.couple has a composite primary key, which has no URI yet, {ends}": (
             "There is no cure yet; add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS."
         ),
         f"The primary key of shop.odd cannot be read, {ends}": (

@@ -155,6 +155,9 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
     left_out = inventory.build(site)["left_out"]
 
     assert left_out == {
+        "the action delete_selected": (
+            "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
+        ),
         "django_tasks_database.dbtaskresult": "the app django_tasks_database keeps secrets, logs or histories",
         "mcp_django.accesstoken": "it holds the keys to the rest",
         "mcp_django.prompt": "it holds the keys to the rest",
