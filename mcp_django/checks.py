@@ -12,7 +12,7 @@ from typing import Any
 import django
 from django.apps import AppConfig
 from django.conf import settings
-from django.contrib.admin import ModelAdmin
+from django.contrib.admin import AdminSite, ModelAdmin
 from django.core import mail
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
@@ -30,7 +30,7 @@ from mcp_django.options import ModelMCP, is_column, row_hook
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import kind_of
 from mcp_django.secrets import is_secret_field
-from mcp_django.sites import MCPSite, all_sites
+from mcp_django.sites import MCPSite, all_sites, superusers_request
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
 from mcp_django.unknown_names import nearest
@@ -203,6 +203,7 @@ def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
+    yield from _check_admin_sites(site)
     yield from _check_middleware(site)
     yield from _check_tasks(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
@@ -216,6 +217,42 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
                     yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
                 else:
                     yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
+
+
+def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
+    if not (get_conf().EXPOSE_ADMIN and site.is_served):
+        return
+    if not site.admin_sites:
+        yield Warning(
+            "The URLconf serves no AdminSite, so agents see no model of the admin.",
+            hint="Include the URLs of the admin, name an AdminSite in MCP['ADMIN_SITE'], or set MCP['EXPOSE_ADMIN'] = "
+            "False.",
+            id="mcp_django.W016",
+        )
+    for model, admin_sites in site.ambiguous_models.items():
+        names = " and ".join(admin_site.name for admin_site in admin_sites)
+        yield Warning(
+            f"{model._meta.label_lower} is in the AdminSites {names}, so agents do not see it: its rows and "
+            "permissions may differ between them.",
+            hint="Name one of them in MCP['ADMIN_SITE'], or as MCPSite(admin_site=...).",
+            id="mcp_django.W017",
+        )
+    for admin_site in site.admin_sites:
+        if not _lets_in(admin_site):
+            yield Warning(
+                f"The AdminSite {admin_site.name} lets no token in, not even a superuser's, so agents see none of its "
+                "models.",
+                hint="Its has_permission may ask for a second factor, which a token has not. Let it accept requests "
+                "with request.mcp, or name another AdminSite in MCP['ADMIN_SITE'].",
+                id="mcp_django.W018",
+            )
+
+
+def _lets_in(admin_site: AdminSite) -> bool:
+    try:
+        return admin_site.has_permission(superusers_request())
+    except Exception:  # noqa: BLE001 - in a request this is a refusal, which is logged
+        return False
 
 
 def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:

@@ -37,6 +37,8 @@ class Conf:
     # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True
+    #: The AdminSite whose models are exposed, as "project.admin.site". Empty: those that the URLconf serves.
+    ADMIN_SITE: str = ""
     #: Names of fields that say whose a row is, as ``tenant``. A check warns of models that have one and show every row.
     TENANT_FIELDS: tuple[str, ...] = ()
     SERVER_NAME: str = "django"

@@ -274,14 +274,17 @@ def _prompt(entry: AvailablePrompt) -> JSON:
 def _left_out(site: MCPSite, rights: Rights) -> JSON:
     """What the admin or a registration has and the principal has not: label of a model, or an action → why."""
     found: JSON = {}
-    of_site: Any = site.admin_site.actions if get_conf().EXPOSE_ADMIN else ()
-    for name, _ in of_site:
+    of_sites: list[Any] = [one.actions for one in site.admin_sites] if get_conf().EXPOSE_ADMIN else []
+    for name in {name for actions in of_sites for name, _ in actions}:
         found[f"the action {name}"] = "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
     exposed = {model_mcp.model for model_mcp in site.models.values()}
     for model in site.model_admins:
         if model not in exposed:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
             found[label] = why_hidden(model) or "EXPOSE_ADMIN is off, and it is not registered"
+    for model, admin_sites in site.ambiguous_models.items():
+        names = " and ".join(admin_site.name for admin_site in admin_sites)
+        found[model._meta.label_lower] = f"it is in the AdminSites {names}; name one in MCP['ADMIN_SITE']"
     for label in site.models:
         if rights.of_label(label) is None:
             found[label] = _why_not(site, rights.request, label)

@@ -100,7 +100,8 @@ class ModelMCP:
     def has_view_permission(self, request: HttpRequest, obj: models.Model | None = None) -> bool:
         """Whether the request's user may view the model, or ``obj`` of it."""
         if self.model_admin is not None:
-            return self.site.admin_site.has_permission(request) and self.model_admin.has_view_permission(request, obj)
+            admin = self.model_admin
+            return admin.admin_site.has_permission(request) and admin.has_view_permission(request, obj)
         return request.user.has_perm(f"{self.opts.app_label}.view_{self.opts.model_name}")
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -16,14 +16,16 @@ from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.admin.exceptions import AlreadyRegistered
 from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
 from django.db import OperationalError
 from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
 from django.dispatch import Signal
 from django.utils import translation
+from django.utils.module_loading import import_string
 
 from mcp_django import __version__
-from mcp_django.compat.admin import model_admins
+from mcp_django.compat.admin import model_admins, served_admin_sites
 from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal, Source, Superuser
@@ -66,7 +68,8 @@ actions_found = Signal()
 _sites: WeakSet[MCPSite] = WeakSet()
 
 
-def _superusers_request() -> MCPRequest:
+def superusers_request() -> MCPRequest:
+    """A request of a superuser that is in no database, with every scope: what it is refused, everybody is."""
     return from_settings().for_principal(Principal(Superuser(), frozenset(SCOPES), source=Source.COMMAND))
 
 
@@ -86,12 +89,14 @@ def all_sites() -> list[MCPSite]:
 class MCPSite:
     """The models, tools, resources and prompts of one MCP endpoint.
 
-    A project may subclass it to override ``call_context``, ``admin_site`` and ``get_instructions``.
+    A project may subclass it to override ``call_context`` and ``get_instructions``. ``admin_site`` is the AdminSite
+    whose models are exposed, where MCP["ADMIN_SITE"] and the URLconf do not mean the right one.
     """
 
     title = ""
 
-    def __init__(self, name: str = "mcp") -> None:
+    def __init__(self, name: str = "mcp", *, admin_site: AdminSite | None = None) -> None:
+        self._admin_site = admin_site
         #: Names the site in its rows of the model Tool, in cursors and in URLs.
         self.name = name
         self._has_urls = False
@@ -106,18 +111,6 @@ class MCPSite:
         _sites.add(self)
 
     # Properties and methods that a project may override.
-
-    @property
-    def admin_site(self) -> AdminSite:
-        """The AdminSite whose ModelAdmins are exposed."""
-        from django.contrib import admin
-
-        return admin.site
-
-    @cached_property
-    def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
-        """The ModelAdmins of ``admin_site``, cached because they are read often and ``admin.site`` is lazy."""
-        return model_admins(self.admin_site)
 
     @contextmanager
     def call_context(self, request: HttpRequest) -> Iterator[None]:
@@ -216,7 +209,7 @@ class MCPSite:
             for model_mcp in self.models.values():
                 tools.extend(declared_actions(model_mcp))
             try:
-                tools.extend(self._offered_actions(_superusers_request()))
+                tools.extend(self._offered_actions(superusers_request()))
             except OperationalError:
                 # Requests find them once the database is there.
                 logger.warning("Actions that get_actions adds are not known yet: the database is away")
@@ -226,6 +219,35 @@ class MCPSite:
                 found.setdefault(tool.name, tool)
             self._tools = found
         return self._tools
+
+    @cached_property
+    def admin_sites(self) -> Sequence[AdminSite]:
+        """The AdminSites whose models are exposed: the one that was named, or else those that the URLconf serves."""
+        if self._admin_site is not None:
+            return [self._admin_site]
+        if path := get_conf().ADMIN_SITE:
+            return [import_string(path)]
+        return served_admin_sites() if apps.is_installed("django.contrib.admin") else []
+
+    @cached_property
+    def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
+        """The ModelAdmins of these AdminSites. A model that is in several of them is in none: they may differ."""
+        return {model: admins[0] for model, admins in self._registered.items() if len(admins) == 1}
+
+    @property
+    def ambiguous_models(self) -> Mapping[type[Model], Sequence[AdminSite]]:
+        """The models that are in several of the AdminSites, which are left out."""
+        return {
+            model: [one.admin_site for one in admins] for model, admins in self._registered.items() if len(admins) > 1
+        }
+
+    @property
+    def _registered(self) -> Mapping[type[Model], Sequence[ModelAdmin[Any]]]:
+        found: dict[type[Model], list[ModelAdmin[Any]]] = {}
+        for admin_site in self.admin_sites:
+            for model, model_admin in model_admins(admin_site).items():
+                found.setdefault(model, []).append(model_admin)
+        return found
 
     def find_actions(self, request: MCPRequest) -> None:
         """Make tools of the actions that the project's own ``get_actions`` offers for this request alone.
@@ -275,11 +297,9 @@ class MCPSite:
         """The declared title, or else the header of the admin where it is not Django's own."""
         if self.title or not apps.is_installed("django.contrib.admin"):
             return self.title
-        # Where projects set the header.
-        import_module(settings.ROOT_URLCONF)
-        header = self.admin_site.site_header
+        headers = {admin_site.site_header for admin_site in self.admin_sites} - {AdminSite.site_header}
         with translation.override(settings.LANGUAGE_CODE):
-            return "" if header is AdminSite.site_header else str(header)
+            return str(headers.pop()) if len(headers) == 1 else ""
 
     def can_run_task(self, principal: Principal) -> bool:
         """Whether a call of the principal can continue as a task."""
@@ -299,8 +319,19 @@ class MCPSite:
 
     def _forget(self) -> None:
         self._models = self._tools = None
+        for name in ("admin_sites", "model_admins", "_title"):
+            self.__dict__.pop(name, None)
         registry_changed.send(type(self), site=self)
 
+
+def _forget_urls(*, setting: str, **kwargs: Any) -> None:
+    """Another URLconf, in a test, may serve other AdminSites."""
+    if setting == "ROOT_URLCONF":
+        for one in _sites:
+            one._forget()
+
+
+setting_changed.connect(_forget_urls)
 
 site = MCPSite()
 

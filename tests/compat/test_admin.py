@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest, HttpResponse
+from django.urls import clear_url_caches, include, path
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django.compat.admin import (
     excluded_by_form,
     model_admins,
     names_in_fieldsets,
+    served_admin_sites,
     title_of,
     title_of_display,
     value_in,
@@ -84,3 +88,28 @@ def test_excluded_by_form_is_the_exclude_of_its_meta() -> None:
     assert list(excluded_by_form(Derived)) == ["password"]
     assert list(excluded_by_form(forms.modelform_factory(Group, fields=["name"]))) == []
     assert list(excluded_by_form(forms.Form)) == []
+
+
+def _view(request: HttpRequest) -> HttpResponse:
+    return HttpResponse()
+
+
+@pytest.mark.urls(__name__)
+def test_served_admin_sites_are_those_of_the_urlconf(monkeypatch: pytest.MonkeyPatch) -> None:
+    own, unserved = admin.AdminSite("own"), admin.AdminSite("unserved")
+    own.register(Airport)
+    unserved.register(Airport)
+    urls = [
+        path("view/", _view),
+        path("deep/", include([path("own/", own.urls)])),
+        path("admin/", admin.site.urls),
+        path("again/", own.urls),
+        path("wrapped/", unserved.admin_view(_view)),
+    ]
+    monkeypatch.setitem(globals(), "urlpatterns", urls)
+    clear_url_caches()
+
+    found = served_admin_sites()
+
+    assert found == [admin.site, own]
+    clear_url_caches()

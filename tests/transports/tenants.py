@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
+from django.contrib import admin
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -44,7 +45,8 @@ class TagMCP(ModelMCP):
 
 def make_site() -> TenantSite:
     """The site; it must not outlive its test, since rows of its tools are made for every site there is."""
-    site = TenantSite("tenants")
+    # Their URLconf has no admin.
+    site = TenantSite("tenants", admin_site=admin.site)
     site.register(Tag, TagMCP)
 
     @tool(site=site, read_only=True)

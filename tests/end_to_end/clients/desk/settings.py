@@ -65,6 +65,7 @@ if REDIS_URL := os.environ.get("REDIS_URL"):
         },
     }
 
-MCP = {"SERVER_NAME": "desk", "SERVER_VERSION": "1.0", "SSE_TRANSPORT": True}
+# Its URLconf serves no admin.
+MCP = {"SERVER_NAME": "desk", "SERVER_VERSION": "1.0", "SSE_TRANSPORT": True, "ADMIN_SITE": "django.contrib.admin.site"}
 if MAX_RESULT_BYTES := os.environ.get("MAX_RESULT_BYTES"):
     MCP["MAX_RESULT_BYTES"] = int(MAX_RESULT_BYTES)

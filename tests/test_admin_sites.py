@@ -1,0 +1,157 @@
+"""Which AdminSite's models agents see: the one that is served, and no other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from django.test import override_settings
+from django.urls import clear_url_caches, include, path
+
+from demo_project.flights.models import Airline, Airport
+from mcp_django import inventory, site
+from tests.checks.conftest import of
+from tests.support.asking import DirectPeer, keys, listed
+from tests.support.data import make_staff, switch_on
+
+Admin: Any = admin.ModelAdmin
+#: Named by MCP["ADMIN_SITE"].
+named = admin.AdminSite("named")
+named.register(Airport)
+
+
+@pytest.fixture
+def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """Serves these AdminSites and no other."""
+    module = ModuleType("tests.served_admins")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def serve(*admin_sites: admin.AdminSite) -> None:
+        pages = [path(f"{one.name}/", one.urls) for one in admin_sites]
+        module.urlpatterns = [*pages, path("", include("mcp_django.urls"))]  # type: ignore[attr-defined]
+        clear_url_caches()
+        settings.ROOT_URLCONF = module.__name__
+
+    yield serve
+    clear_url_caches()
+
+
+class WithoutSuperusers(Admin):
+    list_display = ["username"]
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).filter(is_superuser=False)
+
+
+def own_site(*models: Any, cls: type[admin.AdminSite] = admin.AdminSite, name: str = "own") -> admin.AdminSite:
+    made = cls(name)
+    for model in models:
+        made.register(model)
+    return made
+
+
+def labels(user: User) -> list[str]:
+    return list(DirectPeer(user).call("describe_models")["structuredContent"]["models"])
+
+
+def test_the_rows_are_those_of_the_admin_that_is_served(db: None, serve: Any) -> None:
+    """The default AdminSite, which nobody serves, shows superusers."""
+    own = admin.AdminSite("own")
+    own.register(User, WithoutSuperusers)
+    User.objects.create_superuser("root")
+    staff = make_staff("staff", "auth.view_user")
+
+    serve(own)
+
+    assert keys(DirectPeer(staff), "auth.user") == [staff.pk]
+    assert labels(staff) == ["auth.user"]
+
+
+def test_models_of_an_admin_that_is_not_served_do_not_exist(db: None, serve: Any) -> None:
+    serve(own_site(Airline))
+
+    assert labels(User.objects.create_superuser("root")) == ["flights.airline"]
+    assert "flights_flight_mark_cancelled" not in site.tools
+
+
+def test_a_model_of_several_admins_is_exposed_by_none(db: None, serve: Any) -> None:
+    serve(own_site(Airline, Airport), own_site(Airport, name="other"))
+
+    assert labels(User.objects.create_superuser("root")) == ["flights.airline"]
+    [message] = of("W017")
+    assert message.msg.startswith("flights.airport is in the AdminSites other and own, so agents do not see it")
+    assert inventory.build(site)["left_out"]["flights.airport"] == (
+        "it is in the AdminSites other and own; name one in MCP['ADMIN_SITE']"
+    )
+
+
+def test_a_setting_names_the_admin(db: None, serve: Any, settings: Any) -> None:
+    settings.MCP = {"ADMIN_SITE": "tests.test_admin_sites.named"}
+    serve(own_site(Airline, Airport), own_site(Airport, name="other"))
+
+    assert labels(User.objects.create_superuser("root")) == ["flights.airport"]
+    assert of("W016") == of("W017") == of("W018") == []
+
+
+def test_where_no_admin_is_served_no_model_of_it_exists(db: None, serve: Any) -> None:
+    serve()
+
+    assert "describe_models" not in DirectPeer(User.objects.create_superuser("root")).tools()
+    [message] = of("W016")
+    assert message.msg == "The URLconf serves no AdminSite, so agents see no model of the admin."
+    with override_settings(MCP={"EXPOSE_ADMIN": False}):
+        assert of("W016") == []
+
+
+class Closed(admin.AdminSite):
+    def has_permission(self, request: HttpRequest) -> bool:
+        verified: bool = request.user.is_verified()  # type: ignore[union-attr]
+        return verified
+
+
+def test_an_admin_that_lets_no_token_in_shows_nothing_and_a_check_says_so(db: None, serve: Any) -> None:
+    own = own_site(Airline, cls=Closed)
+    own._registry[Airline].actions = [look]  # type: ignore[attr-defined]
+    switch_on("flights_airline_look")
+    serve(own)
+
+    tools = DirectPeer(User.objects.create_superuser("root")).tools()
+
+    assert {"describe_models", "flights_airline_look"}.isdisjoint(tools)
+    [message] = of("W018")
+    assert message.msg.startswith("The AdminSite own lets no token in, not even a superuser's")
+
+
+@admin.action(permissions=["view"], description="Look")
+def look(modeladmin: Any, request: HttpRequest, queryset: Any) -> None:
+    modeladmin.message_user(request, modeladmin.admin_site.name)
+
+
+def test_an_action_runs_in_the_admin_that_is_served(db: None, serve: Any) -> None:
+    own = own_site(Airline)
+    own._registry[Airline].actions = [look]  # type: ignore[attr-defined]
+    Airline.objects.create(carrier="UA", name="United")
+    switch_on("flights_airline_look")
+    serve(own)
+    root = DirectPeer(User.objects.create_superuser("root"))
+
+    assert listed(root, "flights_airline_look")["title"] == "Look"
+    assert root.call("flights_airline_look", ids=["UA"])["content"] == [{"type": "text", "text": "own"}]
+
+
+def test_the_default_admin_is_back_with_its_urls(db: None, serve: Any, settings: Any) -> None:
+    root = User.objects.create_superuser("root")
+    before, urls = labels(root), settings.ROOT_URLCONF
+
+    serve(own_site(Airline))
+    between = labels(root)
+    settings.ROOT_URLCONF = urls
+    after = labels(root)
+
+    assert (between, after) == (["flights.airline"], before)
