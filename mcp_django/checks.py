@@ -229,7 +229,7 @@ def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
             "False.",
             id="mcp_django.W016",
         )
-    for model, admin_sites in site.ambiguous_models.items():
+    for model, admin_sites in site.undecided_models.items() if site.admin_sites else ():
         names = " and ".join(admin_site.name for admin_site in admin_sites)
         yield Warning(
             f"{model._meta.label_lower} is in the AdminSites {names}, so agents do not see it: its rows and "

@@ -282,9 +282,10 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
         if model not in exposed:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
             found[label] = why_hidden(model) or "EXPOSE_ADMIN is off, and it is not registered"
-    for model, admin_sites in site.ambiguous_models.items():
+    for model, admin_sites in site.undecided_models.items():
         names = " and ".join(admin_site.name for admin_site in admin_sites)
-        found[model._meta.label_lower] = f"it is in the AdminSites {names}; name one in MCP['ADMIN_SITE']"
+        where = f"it is in the AdminSites {names}" if site.admin_sites else f"nobody serves the AdminSite {names}"
+        found.setdefault(model._meta.label_lower, f"{where}; name one in MCP['ADMIN_SITE']")
     for label in site.models:
         if rights.of_label(label) is None:
             found[label] = _why_not(site, rights.request, label)

@@ -25,7 +25,7 @@ from django.utils import translation
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__
-from mcp_django.compat.admin import model_admins, served_admin_sites
+from mcp_django.compat.admin import existing_admin_sites, model_admins, served_admin_sites
 from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal, Source, Superuser
@@ -65,7 +65,19 @@ registry_changed = Signal()
 #: Sent by a site when a request has shown actions that it did not know, with the argument ``site``.
 actions_found = Signal()
 
+#: More tools than this are not made of the actions that requests show.
+_MAX_TOOLS = 2_000
+
 _sites: WeakSet[MCPSite] = WeakSet()
+
+
+def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[ModelAdmin[Any]]]:
+    """The ModelAdmins that each model has in these AdminSites."""
+    found: dict[type[Model], list[ModelAdmin[Any]]] = {}
+    for admin_site in admin_sites:
+        for model, model_admin in model_admins(admin_site).items():
+            found.setdefault(model, []).append(model_admin)
+    return found
 
 
 def superusers_request() -> MCPRequest:
@@ -190,7 +202,12 @@ class MCPSite:
         if self._models is None:
             # A project may register ModelAdmins in urls.py, so the URLconf is imported before the registry is read.
             import_module(settings.ROOT_URLCONF)
-            found = {model_mcp.label: model_mcp for model_mcp in self._declared.values()}
+            undecided = self.undecided_models
+            found = {
+                model_mcp.label: model_mcp
+                for model, model_mcp in self._declared.items()
+                if not (model_mcp.use_admin and model in undecided)
+            }
             for model in self.model_admins if get_conf().EXPOSE_ADMIN else ():
                 bridged = ModelMCP(model, self, bridged=True)
                 if model not in self._declared and not is_hidden_model(model):
@@ -223,31 +240,34 @@ class MCPSite:
     @cached_property
     def admin_sites(self) -> Sequence[AdminSite]:
         """The AdminSites whose models are exposed: the one that was named, or else those that the URLconf serves."""
-        if self._admin_site is not None:
-            return [self._admin_site]
-        if path := get_conf().ADMIN_SITE:
-            return [import_string(path)]
+        if (named := self._named_admin_site) is not None:
+            return [named]
         return served_admin_sites() if apps.is_installed("django.contrib.admin") else []
+
+    @property
+    def _named_admin_site(self) -> AdminSite | None:
+        path = get_conf().ADMIN_SITE
+        return self._admin_site or (import_string(path) if path else None)
 
     @cached_property
     def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
         """The ModelAdmins of these AdminSites. A model that is in several of them is in none: they may differ."""
-        return {model: admins[0] for model, admins in self._registered.items() if len(admins) == 1}
+        found = _registered(self.admin_sites)
+        return {model: admins[0] for model, admins in found.items() if len(admins) == 1}
 
     @property
-    def ambiguous_models(self) -> Mapping[type[Model], Sequence[AdminSite]]:
-        """The models that are in several of the AdminSites, which are left out."""
-        return {
-            model: [one.admin_site for one in admins] for model, admins in self._registered.items() if len(admins) > 1
-        }
+    def undecided_models(self) -> Mapping[type[Model], Sequence[AdminSite]]:
+        """The models of which it is not known whose ModelAdmin decides, with the AdminSites that have them.
 
-    @property
-    def _registered(self) -> Mapping[type[Model], Sequence[ModelAdmin[Any]]]:
-        found: dict[type[Model], list[ModelAdmin[Any]]] = {}
-        for admin_site in self.admin_sites:
-            for model, model_admin in model_admins(admin_site).items():
-                found.setdefault(model, []).append(model_admin)
-        return found
+        Nobody sees them: without its ModelAdmin a model would show rows that the ModelAdmin hides.
+        """
+        if self._named_admin_site is not None:
+            return {}
+        if self.admin_sites:
+            found = {model: admins for model, admins in _registered(self.admin_sites).items() if len(admins) > 1}
+        else:
+            found = _registered(existing_admin_sites())
+        return {model: [one.admin_site for one in admins] for model, admins in found.items()}
 
     def find_actions(self, request: MCPRequest) -> None:
         """Make tools of the actions that the project's own ``get_actions`` offers for this request alone.
@@ -256,7 +276,8 @@ class MCPSite:
         """
         tools = self.tools
         new = {tool.name: tool for tool in self._offered_actions(request) if tool.name not in tools}
-        if new:
+        # A get_actions that makes up names would fill the memory and the table.
+        if new and len(tools) + len(new) <= _MAX_TOOLS:
             self._tools = {**tools, **new}
             actions_found.send(type(self), site=self)
 

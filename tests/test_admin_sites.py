@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from django.contrib import admin
@@ -19,6 +20,7 @@ from mcp_django import inventory, site
 from tests.checks.conftest import of
 from tests.support.asking import DirectPeer, keys, listed
 from tests.support.data import make_staff, switch_on
+from tests.support.declared import Declared
 
 Admin: Any = admin.ModelAdmin
 #: Named by MCP["ADMIN_SITE"].
@@ -155,3 +157,58 @@ def test_the_default_admin_is_back_with_its_urls(db: None, serve: Any, settings:
     after = labels(root)
 
     assert (between, after) == (["flights.airline"], before)
+
+
+# A ModelMCP takes rows and permissions from its ModelAdmin. Where nobody knows from which, it must not show all rows.
+
+
+@pytest.mark.parametrize("admins", [0, 2])
+def test_a_registered_model_is_not_shown_without_its_admin(
+    db: None, serve: Any, declared: Declared, admins: int
+) -> None:
+    own, other = own_site(name="own"), own_site(name="other")
+    for one in (own, other):
+        one.register(User, WithoutSuperusers)
+    declared.model(User, fields=["username"])
+
+    serve(*(own, other)[:admins])
+
+    assert "describe_models" not in DirectPeer(User.objects.create_superuser("root")).tools()
+    assert "MCP['ADMIN_SITE']" in inventory.build(site)["left_out"]["auth.user"]
+
+
+def test_a_registered_model_that_does_without_the_admin_is_shown(db: None, serve: Any, declared: Declared) -> None:
+    declared.model(User, fields=["username"], use_admin=False)
+
+    serve()
+
+    assert labels(User.objects.create_superuser("root")) == ["auth.user"]
+
+
+def test_a_registered_model_takes_its_rows_from_the_admin_that_is_served(
+    db: None, serve: Any, declared: Declared
+) -> None:
+    own = admin.AdminSite("own")
+    own.register(User, WithoutSuperusers)
+    declared.model(User, fields=["username"])
+    root = User.objects.create_superuser("root")
+
+    serve(own)
+
+    assert keys(DirectPeer(root), "auth.user") == []
+
+
+def test_names_that_get_actions_makes_up_do_not_pile_up(db: None, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def get_actions(self: Any, request: HttpRequest, *where: Any) -> Any:
+        return {name: (look, name, "Look") for name in (f"a{uuid4().hex}" for _ in range(10))}
+
+    own = admin.AdminSite("own")
+    own.register(Airline, type("Inventive", (Admin,), {"get_actions": get_actions}))
+    monkeypatch.setattr("mcp_django.sites._MAX_TOOLS", 60)
+    serve(own)
+    root = DirectPeer(User.objects.create_superuser("root"))
+
+    for _ in range(10):
+        root.tools()
+
+    assert len(site.tools) <= 60

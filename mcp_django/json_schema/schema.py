@@ -64,16 +64,15 @@ class Schema:
         """The arguments without optional ones that are null where the schema of an object allows no null."""
         if None not in arguments.values():
             return arguments
-        required, properties = self.schema.get("required", ()), self.schema.get("properties", {})
-        return {
-            name: value
-            for name, value in arguments.items()
-            if value is not None or name in required or name not in properties or self._takes_null(properties[name])
-        }
+        return {name: value for name, value in arguments.items() if value is not None or name not in self._never_null}
 
-    def _takes_null(self, part: Any) -> bool:
+    @cached_property
+    def _never_null(self) -> frozenset[str]:
+        """The optional properties that may not be null."""
+        optional = self.schema.get("properties", {}).keys() - set(self.schema.get("required", ()))
         definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
-        return not Schema({**definitions, "allOf": [part]}).errors(None)
+        alone = {name: Schema({**definitions, "allOf": [self.schema["properties"][name]]}) for name in optional}
+        return frozenset(name for name, schema in alone.items() if schema.errors(None))
 
 
 def _in_type(schema: JSON, value: Any) -> Any:

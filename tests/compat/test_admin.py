@@ -14,6 +14,7 @@ from django.urls import clear_url_caches, include, path
 from demo_project.flights.models import Airport, Flight
 from mcp_django.compat.admin import (
     excluded_by_form,
+    existing_admin_sites,
     model_admins,
     names_in_fieldsets,
     served_admin_sites,
@@ -112,4 +113,5 @@ def test_served_admin_sites_are_those_of_the_urlconf(monkeypatch: pytest.MonkeyP
     found = served_admin_sites()
 
     assert found == [admin.site, own]
+    assert {own, unserved} <= set(existing_admin_sites())
     clear_url_caches()
