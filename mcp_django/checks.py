@@ -18,6 +18,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import connections, models
 from django.db.models.base import ModelBase
+from django.utils.module_loading import import_string
 from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.access.authentication import authenticators
@@ -71,6 +72,8 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         layer_config()
     except ImproperlyConfigured as error:
         found.append(Error(str(error), id="mcp_django.E002"))
+    if (problem := _problem_of_admin_site()) is not None:
+        found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
     try:
         push_databases()
     except ImproperlyConfigured as error:
@@ -197,9 +200,20 @@ def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
 @register("mcp_django")
 def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
     """Check what each site declares. What hooks answer at request time cannot be checked."""
-    if unknown_keys(getattr(settings, "MCP", {})):
+    if unknown_keys(getattr(settings, "MCP", {})) or _problem_of_admin_site() is not None:
         return []
     return [message for site in all_sites() for message in _check_site(site)]
+
+
+def _problem_of_admin_site() -> str | None:
+    path = get_conf().ADMIN_SITE
+    if not path:
+        return None
+    try:
+        named = import_string(path)
+    except ImportError as error:
+        return f"cannot be imported: {error}"
+    return None if isinstance(named, AdminSite) else f"names {named!r}, which is no AdminSite"
 
 
 def _check_site(site: MCPSite) -> Iterator[CheckMessage]:

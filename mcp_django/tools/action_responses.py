@@ -90,7 +90,9 @@ def changelist_url(request: MCPRequest, admin: ModelAdmin[Any]) -> str | None:
 def _refusal(response: HttpResponseBase) -> str:
     """``403 Forbidden: Choose one country.``, with what a person would read of the body."""
     status = f"{response.status_code} {response.reason_phrase}"
-    body = response.content.decode(errors="replace") if isinstance(response, HttpResponse) else ""
+    body = ""
+    if isinstance(response, HttpResponse) and getattr(response, "is_rendered", True):
+        body = response.content.decode(errors="replace")
     reason = Truncator(" ".join(unescape(strip_tags(body)).split())).chars(_REASON_CHARS)
     return f"{status}: {reason}" if reason else f"{status}."
 

@@ -331,3 +331,20 @@ def test_e008_authentication_that_cannot_be_used(path: str, text: str) -> None:
 
     assert isinstance(message, Error)
     assert message.msg.startswith("No call can be answered: ") and message.msg.endswith(text)
+
+
+@pytest.mark.parametrize(("path", "problem"), [
+    ("nowhere.site", "cannot be imported: No module named 'nowhere'"),
+    ("django.contrib.admin.site.nothing", "cannot be imported: "),
+    ("django.contrib.admin.ModelAdmin", "names <class 'django.contrib.admin.options.ModelAdmin'>, which is no Admin"),
+])  # fmt: skip
+def test_e013_an_admin_site_that_is_none(path: str, problem: str) -> None:
+    with override_settings(MCP={"ADMIN_SITE": path}):
+        [message] = of("E013")
+
+    assert message.msg.startswith(f"MCP['ADMIN_SITE'] {problem}")
+
+
+def test_e013_is_silent_for_the_default_admin_site() -> None:
+    with override_settings(MCP={"ADMIN_SITE": "django.contrib.admin.site"}):
+        assert of("E013") == []

@@ -16,6 +16,7 @@ from django.http import (
     HttpResponseForbidden,
     HttpResponseRedirect,
 )
+from django.template.response import TemplateResponse
 from django.test import override_settings
 from django.utils.html import format_html
 
@@ -173,9 +174,10 @@ def test_an_action_that_takes_its_own_changes_back_says_so(run: Any) -> None:
     (HttpResponseForbidden, "The action answered 403 Forbidden."),
     (lambda: HttpResponseBadRequest("<h1>Bad</h1> <p>Choose one &amp; only one.</p>"),
      "The action answered 400 Bad Request: Bad Choose one & only one."),
+    (lambda: TemplateResponse(None, "admin/404.html", status=404), "The action answered 404 Not Found."),  # type: ignore[arg-type]
     (lambda: HttpResponse("x" * 5_000, status=500),
      f"The action answered 500 Internal Server Error: {'x' * 499}…"),
-], ids=["empty", "html", "long"])  # fmt: skip
+], ids=["empty", "html", "template", "long"])  # fmt: skip
 def test_a_response_that_refuses_is_rolled_back(run: Any, response: Any, text: str) -> None:
     def act(self: Any, request: HttpRequest, queryset: Any) -> HttpResponse:
         queryset.update(status="cancelled")

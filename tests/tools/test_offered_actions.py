@@ -151,3 +151,21 @@ def test_actions_of_forms_are_tools_too(declared: Declared) -> None:
 
     assert {"shop_tag_stamp", "shop_tag_count"} <= set(site.tools)
     assert text_of(DirectPeer(User.objects.create_superuser("root")).call("shop_tag_stamp", ids=["a"])) == "stamped"
+
+
+def test_nobody_is_asked_for_who_may_not_see_the_model(declared: Declared) -> None:
+    asked: list[str] = []
+
+    def get_actions(self: Any, request: HttpRequest, *where: Any) -> Any:
+        asked.append(str(request.user))
+        return {}
+
+    declared.admin(Tag, type("Asking", (Admin,), {"get_actions": get_actions}))
+    blind = DirectPeer(make_staff("blind", "flights.view_airline"))
+    no_scope = DirectPeer(make_staff("ada", "shop.view_tag"), "other")
+
+    for one in (blind, no_scope):
+        one.tools()
+        one.error(MODERN, "tools/call", {"name": "shop_tag_anything", "arguments": {"ids": ["a"]}})
+
+    assert set(asked) == {"a superuser"}
