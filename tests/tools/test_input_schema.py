@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import pytest
 from django.contrib.auth.models import User
@@ -12,7 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from pydantic import BaseModel, Field
 
-from tests.support.asking import DirectPeer, errors_of, text_of
+from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
 
@@ -409,3 +409,35 @@ def test_the_titles_of_values_stay_where_those_of_schemas_go(root: DirectPeer, d
 def schema_of(peer: Peer, revision: str) -> Any:
     [tool] = [tool for tool in peer.result(revision, "tools/list")["tools"] if tool["name"] == "reach"]
     return tool["inputSchema"]
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(BaseModel):
+    kind: Literal["dog"]
+    discriminator: str = ""
+
+
+def test_a_union_that_names_its_kind_refers_to_no_definition(root: DirectPeer, declared: Declared) -> None:
+    def adopt(request: HttpRequest, pet: Annotated[Cat | Dog, Field(discriminator="kind")]) -> str:
+        """Adopt."""
+        return type(pet).__name__
+
+    declared.tool(adopt, read_only=True)
+
+    schema = listed(root, "adopt")["inputSchema"]
+    assert "$defs" not in json.dumps(schema) and "mapping" not in json.dumps(schema)
+    cat, dog = schema["properties"]["pet"]["oneOf"]
+    assert cat["properties"]["kind"] == {"const": "cat", "type": "string"}
+    assert "discriminator" in dog["properties"]
+    assert text_of(root.call("adopt", pet={"kind": "dog", "discriminator": "x"})) == "Dog"
+    assert root.call("adopt", pet={"kind": "cow"})["isError"] is True
+
+
+def test_every_argument_of_the_query_tools_has_a_title_and_a_description(root: DirectPeer) -> None:
+    for name in ("describe_models", "find_records", "get_record", "aggregate_records"):
+        for argument, schema in listed(root, name)["inputSchema"]["properties"].items():
+            assert schema["title"] and schema["description"], (name, argument)
