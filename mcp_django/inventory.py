@@ -35,7 +35,7 @@ from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
-from mcp_django.secrets import why_hidden
+from mcp_django.secrets import is_of_app, why_hidden
 from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog as tools
 from mcp_django.tools.actions import AdminActionTool
@@ -281,7 +281,9 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
     for model in site.model_admins:
         if model not in exposed:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
-            found[label] = why_hidden(model) or "EXPOSE_ADMIN is off, and it is not registered"
+            why = why_hidden(model) or "EXPOSE_ADMIN is off"
+            is_ours = is_of_app(model, "mcp_django") or model._meta.swapped
+            found[label] = why if is_ours else f"{why}; register a ModelMCP for it to show it"
     for model, admin_sites in site.undecided_models.items():
         names = " and ".join(admin_site.name for admin_site in admin_sites)
         where = f"it is in the AdminSites {names}" if site.admin_sites else f"nobody serves the AdminSite {names}"

@@ -20,6 +20,8 @@ from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
 
+CURE = "; register a ModelMCP for it to show it"
+
 
 def test_what_is_declared_is_told_without_a_database() -> None:
     taken = inventory.build(site)
@@ -158,12 +160,12 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
         "the action delete_selected": (
             "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
         ),
-        "django_tasks_database.dbtaskresult": "the app django_tasks_database keeps secrets, logs or histories",
+        "django_tasks_database.dbtaskresult": f"the app django_tasks_database keeps secrets, logs or histories{CURE}",
         "mcp_django.accesstoken": "it holds the keys to the rest",
         "mcp_django.prompt": "it holds the keys to the rest",
         "mcp_django.tool": "it holds the keys to the rest",
-        "sessions.session": "the app sessions keeps secrets, logs or histories",
-        "shop.apikey": "its primary key token looks like a secret",
+        "sessions.session": f"the app sessions keeps secrets, logs or histories{CURE}",
+        "shop.apikey": f"its primary key token looks like a secret{CURE}",
         "shop.unwatched": "has_view_permission says no",
     }
 
@@ -175,7 +177,7 @@ def test_without_the_bridge_the_admin_is_left_out(declared: Declared) -> None:
         taken = inventory.build(site)
 
     assert list(taken["models"]) == ["shop.tag"]
-    assert taken["left_out"]["flights.flight"] == "EXPOSE_ADMIN is off, and it is not registered"
+    assert taken["left_out"]["flights.flight"] == f"EXPOSE_ADMIN is off{CURE}"
     assert taken["left_out"]["mcp_django.tool"] == "it holds the keys to the rest"
 
 
