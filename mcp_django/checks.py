@@ -234,23 +234,29 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
 
 
 def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
-    if not (get_conf().EXPOSE_ADMIN and site.is_served):
+    if not site.is_served:
         return
-    if not site.admin_sites:
+    exposes = get_conf().EXPOSE_ADMIN
+    if exposes and not site.admin_sites:
         yield Warning(
             "The URLconf serves no AdminSite, so agents see no model of the admin.",
             hint="Include the URLs of the admin, name an AdminSite in MCP['ADMIN_SITE'], or set MCP['EXPOSE_ADMIN'] = "
             "False.",
             id="mcp_django.W016",
         )
-    for model, admin_sites in site.undecided_models.items() if site.admin_sites else ():
-        names = " and ".join(admin_site.name for admin_site in admin_sites)
-        yield Warning(
-            f"{model._meta.label_lower} is in the AdminSites {names}, so agents do not see it: its rows and "
-            "permissions may differ between them.",
-            hint="Name one of them in MCP['ADMIN_SITE'], or as MCPSite(admin_site=...).",
-            id="mcp_django.W017",
-        )
+    withheld = {model_mcp.model for model_mcp in site.withheld_models}
+    for model, admin_sites in site.undecided_models.items():
+        if model in withheld or (exposes and site.admin_sites):
+            names = " and ".join(admin_site.name for admin_site in admin_sites)
+            where = f"the AdminSites {names}" if site.admin_sites else f"the AdminSite {names}, which nobody serves"
+            yield Warning(
+                f"{model._meta.label_lower} is in {where}. Agents do not see it until one is named.",
+                hint="Name one in MCP['ADMIN_SITE'], or as MCPSite(admin_site=...). A ModelMCP with use_admin = False "
+                "does without.",
+                id="mcp_django.W017",
+            )
+    if not exposes:
+        return
     for admin_site in site.admin_sites:
         if not _lets_in(admin_site):
             yield Warning(

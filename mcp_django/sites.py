@@ -202,12 +202,8 @@ class MCPSite:
         if self._models is None:
             # A project may register ModelAdmins in urls.py, so the URLconf is imported before the registry is read.
             import_module(settings.ROOT_URLCONF)
-            undecided = self.undecided_models
-            found = {
-                model_mcp.label: model_mcp
-                for model, model_mcp in self._declared.items()
-                if not (model_mcp.use_admin and model in undecided)
-            }
+            withheld = self.withheld_models
+            found = {one.label: one for one in self._declared.values() if one not in withheld}
             for model in self.model_admins if get_conf().EXPOSE_ADMIN else ():
                 bridged = ModelMCP(model, self, bridged=True)
                 if model not in self._declared and not is_hidden_model(model):
@@ -268,6 +264,12 @@ class MCPSite:
         else:
             found = _registered(existing_admin_sites())
         return {model: [one.admin_site for one in admins] for model, admins in found.items()}
+
+    @property
+    def withheld_models(self) -> list[ModelMCP]:
+        """The registered models that wait for the decision whose ModelAdmin they take their rows from."""
+        undecided = self.undecided_models
+        return [one for model, one in self._declared.items() if one.use_admin and model in undecided]
 
     def find_actions(self, request: MCPRequest) -> None:
         """Make tools of the actions that the project's own ``get_actions`` offers for this request alone.

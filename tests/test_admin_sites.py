@@ -87,7 +87,7 @@ def test_a_model_of_several_admins_is_exposed_by_none(db: None, serve: Any) -> N
 
     assert labels(User.objects.create_superuser("root")) == ["flights.airline"]
     [message] = of("W017")
-    assert message.msg.startswith("flights.airport is in the AdminSites other and own, so agents do not see it")
+    assert message.msg == "flights.airport is in the AdminSites other and own. Agents do not see it until one is named."
     assert inventory.build(site)["left_out"]["flights.airport"] == (
         "it is in the AdminSites other and own; name one in MCP['ADMIN_SITE']"
     )
@@ -163,8 +163,9 @@ def test_the_default_admin_is_back_with_its_urls(db: None, serve: Any, settings:
 
 
 @pytest.mark.parametrize("admins", [0, 2])
+@pytest.mark.parametrize("expose", [True, False])
 def test_a_registered_model_is_not_shown_without_its_admin(
-    db: None, serve: Any, declared: Declared, admins: int
+    db: None, serve: Any, declared: Declared, admins: int, expose: bool
 ) -> None:
     own, other = own_site(name="own"), own_site(name="other")
     for one in (own, other):
@@ -175,6 +176,9 @@ def test_a_registered_model_is_not_shown_without_its_admin(
 
     assert "describe_models" not in DirectPeer(User.objects.create_superuser("root")).tools()
     assert "MCP['ADMIN_SITE']" in inventory.build(site)["left_out"]["auth.user"]
+    with override_settings(MCP={"EXPOSE_ADMIN": expose}):
+        [message] = [message for message in of("W017") if message.msg.startswith("auth.user is in ")]
+    assert message.msg.endswith(". Agents do not see it until one is named.")
 
 
 def test_a_registered_model_that_does_without_the_admin_is_shown(db: None, serve: Any, declared: Declared) -> None:
