@@ -16,8 +16,8 @@ from tests.support.declared import Declared
 
 pytestmark = pytest.mark.usefixtures("db")
 
-#: What CrewAI 1.x sends for a call with the model alone.
-CREWAI: dict[str, dict[str, Any]] = {
+#: A call with the model alone, as a framework sends it that fills in every optional argument.
+FILLED_IN: dict[str, dict[str, Any]] = {
     "describe_models": {"model": None, "app": None},
     "find_records": {
         "model": "flights.flight", "filter": None, "search": None, "order_by": None, "fields": None, "limit": None,
@@ -37,9 +37,9 @@ def root(db: None) -> DirectPeer:
     return DirectPeer(User.objects.create_superuser("root"))
 
 
-@pytest.mark.parametrize("tool", CREWAI)
+@pytest.mark.parametrize("tool", FILLED_IN)
 def test_null_counts_as_left_out(root: DirectPeer, tool: str) -> None:
-    filled = CREWAI[tool]
+    filled = FILLED_IN[tool]
 
     assert root.call(tool, **filled) == root.call(tool, **{k: v for k, v in filled.items() if v is not None})
 
