@@ -37,3 +37,8 @@ def call_hook(hook: Callable[[], T], default: T, *name: object) -> T:
 def hook_of(owner: object, name: str) -> Any:
     """The function behind ``owner.name()``: one that was put on the object itself, or that of its class."""
     return vars(owner).get(name, getattr(type(owner), name))
+
+
+def is_defined_in(cls: type[Any], function: Any) -> bool:
+    """Whether the function was written in the module of the class, and is not that of a wrapper or of a patch."""
+    return getattr(function, "__globals__", {}).get("__name__") == cls.__module__

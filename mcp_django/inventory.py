@@ -23,7 +23,7 @@ from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ, SCOPES
-from mcp_django.options import row_hook
+from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import AvailablePrompt
 from mcp_django.protocol.jsonrpc import encode
@@ -62,10 +62,12 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     "failed"}``:
 
     - ``user`` is a name, or null without a user;
-    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "hidden"}``.
+    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "by_object",
+      "hidden"}``.
       ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name → ``{"type",
       "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``serializer``: ``{"class",
-      "fields"}`` of the class that shapes a record, or null; ``hidden``: name of a field that is not exposed → why;
+      "fields"}`` of the class that shapes a record, or null; ``by_object``: hooks of the project that may show more of
+      a record; ``hidden``: name of a field that is not exposed → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -182,6 +184,7 @@ def _model(rights: ModelRights) -> JSON:
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
         "serializer": _serializer(rights),
+        "by_object": list(model_mcp.object_hooks),
         "hidden": dict(_hidden_fields(rights)),
     }
 
@@ -203,11 +206,20 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
         if model_mcp.hides(field):
             yield field.name, "looks like a secret, and is not named in fields"
         elif field.name not in rights.shown:
-            yield field.name, "is not shown"
+            yield field.name, _why_not_shown(model_mcp)
         elif field.is_relation:
             yield field.name, "points to a model that is not shown, or whose objects are checked one by one"
         elif kind_of(field, named=model_mcp.names(field)) is None:
             yield field.name, f"is a {type(field).__name__}, a class that mcp_django does not know"
+
+
+def _why_not_shown(model_mcp: ModelMCP) -> str:
+    if not model_mcp.object_hooks:
+        return "is not shown"
+    return (
+        f"{' and '.join(model_mcp.object_hooks)} may decide by the object, so only get_record shows it; if it does "
+        "not, set object_permissions = False in a ModelMCP, or decorate it with mcp_django.ignores_object"
+    )
 
 
 def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
-from django.db.models.options import Options
-from django.forms import ModelForm
 
-from mcp_django.compat.admin import excluded_by_form, names_in_fieldsets, title_of, title_of_display, value_in
+from mcp_django.admin_form import (
+    computed_in_form,
+    generic_keys,
+    hooks_by_object,
+    is_independent,
+    shown_in_list,
+    shown_of_every_object,
+    shown_of_object,
+)
+from mcp_django.compat.admin import title_of, title_of_display, value_in
 from mcp_django.hooks import hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
@@ -26,20 +32,6 @@ if TYPE_CHECKING:
 
 #: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
 ComputedField = tuple[str, str, Callable[[Any], Any], Any]
-
-#: Hooks of a ModelAdmin that make what it shows depend on the object. Where one is overridden, a page of rows carries
-#: the columns of list_display alone, as the admin's own list does.
-_OBJECT_HOOKS = (
-    "has_view_permission",
-    "has_change_permission",
-    "get_fields",
-    "get_fieldsets",
-    "get_exclude",
-    "get_form",
-    "formfield_for_dbfield",
-    "formfield_for_choice_field",
-    "formfield_for_foreignkey",
-)
 
 
 class ModelMCP:
@@ -72,6 +64,8 @@ class ModelMCP:
     notify_unseen_deletes: bool = False
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
+    #: False: hooks of the project that are given an object answer the same for every object.
+    object_permissions: bool = True
 
     def __init__(self, model: type[models.Model], site: MCPSite, *, bridged: bool = False) -> None:
         self.model = model
@@ -120,17 +114,26 @@ class ModelMCP:
         if self.fields is not None:
             return self.fields
         if self.model_admin is not None:
-            return shown_in_admin(self.model_admin, request)
+            if self.object_hooks:
+                return shown_in_list(self.model_admin, request)
+            return shown_of_every_object(self.model_admin, request, trusted=not self.object_permissions)
         return []
+
+    def get_object_fields(self, request: HttpRequest, obj: models.Model) -> Sequence[str]:
+        """As ``get_fields``, of one object, where ``object_hooks`` decide by it."""
+        admin = self.model_admin
+        return [] if admin is None else shown_of_object(admin, request, obj)
 
     def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
         """Values of a row that are no fields: methods and properties that ``fields`` or ``list_display`` name."""
         admin = self.model_admin
-        declared: Sequence[Any] = ()
+        declared: Iterable[Any] = ()
         if self.fields is not None or type(self).get_fields is not ModelMCP.get_fields:
             declared = self.get_fields(request)
         elif admin is not None:
-            declared = admin.get_list_display(request)
+            trusted = not self.object_permissions
+            in_form = [] if self.object_hooks else computed_in_form(admin, request, trusted=trusted)
+            declared = dict.fromkeys([*admin.get_list_display(request), *in_form])
         return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
 
     def _computed(self, item: Any, admin: ModelAdmin[Any] | None) -> ComputedField:
@@ -164,7 +167,7 @@ class ModelMCP:
         if self.search_fields is not None:
             return self.search_fields
         admin = self.model_admin
-        if admin is None or _overrides(admin, "get_search_results"):
+        if admin is None or hook_of(admin, "get_search_results") is not ModelAdmin.get_search_results:
             return []
         return admin.get_search_fields(request)
 
@@ -193,52 +196,39 @@ class ModelMCP:
     @property
     def checks_objects(self) -> bool:
         """Whether the permission must be checked for each record."""
-        if hook_of(self, "has_view_permission") is not ModelMCP.has_view_permission:
+        if self._decides_by_object:
             return True
-        admin = self.model_admin
-        return admin is not None and (
-            _overrides(admin, "has_view_permission") or _overrides(admin, "has_change_permission")
-        )
+        return self.object_permissions and bool(hooks_by_object(self.model_admin, ("has_view_permission",)))
 
+    @property
+    def object_hooks(self) -> Sequence[str]:
+        """The project's hooks that may hide a field of one object and not of another: pages leave the form out."""
+        if not self._may_differ:
+            return ()
+        found = hooks_by_object(self.model_admin)
+        return (self._hook.__qualname__, *found) if self._decides_by_object else found
 
-def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
-    """Names of model fields that the admin shows: plain columns of list_display and fields of the change form."""
-    names = [name for name in admin.get_list_display(request) if isinstance(name, str)]
-    if not any(_overrides(admin, hook) for hook in _OBJECT_HOOKS):
-        names += _form_fields(admin, request)
-    return list(_columns_among(admin.opts, tuple(names)))
+    @property
+    def shows_by_object(self) -> bool:
+        """Whether a record may have more fields than a page, so that the hooks are asked with its row."""
+        if not self._may_differ:
+            return False
+        return bool(self.object_hooks or hooks_by_object(self.model_admin, ("get_readonly_fields",)))
 
+    @property
+    def _may_differ(self) -> bool:
+        own = self.fields is not None or hook_of(self, "get_fields") is not ModelMCP.get_fields
+        return self.object_permissions and not own
 
-@lru_cache(maxsize=1_000)
-def _columns_among(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the names that are columns of the model, each once."""
-    return tuple(dict.fromkeys(name for name in names if is_column(opts.model, name)))
+    @property
+    def _decides_by_object(self) -> bool:
+        """Whether this class itself may permit one object and not another."""
+        hook = self._hook
+        return self.object_permissions and hook is not ModelMCP.has_view_permission and not is_independent(hook)
 
-
-def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
-    if admin.fieldsets or admin.fields or admin.form is not ModelForm:
-        # Django's own get_fieldsets. With an object, since what it asks may give the form for adding without one.
-        fieldsets = admin.fieldsets or admin.get_fieldsets(request, admin.model())
-        names = names_in_fieldsets(fieldsets)
-        excluded = set(admin.get_exclude(request) or ())
-    else:
-        # The fields that get_form would find, without building a form class for every request.
-        names = [field.name for field in admin.opts.concrete_fields if field.editable and not field.primary_key]
-        names += [name for name in admin.get_readonly_fields(request) if isinstance(name, str)]
-        excluded = {*(admin.get_exclude(request) or ()), *excluded_by_form(admin.form)}
-    return [name for name in names if name not in excluded]
-
-
-def is_column(model: type[models.Model], name: str) -> bool:
-    """Whether the name is that of a field that a record may show: a column, or a relation that stands on the model."""
-    try:
-        field = model._meta.get_field(name)
-    except FieldDoesNotExist:
-        return False
-    # Of the relations without a column, those that stand on this model.
-    return field in generic_keys(model) or (
-        isinstance(field, models.Field) and bool(field.concrete or field.many_to_many)
-    )
+    @property
+    def _hook(self) -> Any:
+        return hook_of(self, "has_view_permission")
 
 
 def _is_field(model: type[models.Model], item: Any) -> bool:
@@ -250,15 +240,6 @@ def _is_field(model: type[models.Model], item: Any) -> bool:
     except FieldDoesNotExist:
         return item == "pk"
     return True
-
-
-def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
-    return hook_of(admin, hook) is not getattr(ModelAdmin, hook)
-
-
-def generic_keys(model: type[models.Model]) -> list[Any]:
-    """The generic foreign keys of a model, recognised by an attribute, since contenttypes need not be installed."""
-    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]
 
 
 def row_hook(model_mcp: ModelMCP) -> str:

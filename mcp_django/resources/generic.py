@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import models
 
-from mcp_django.options import generic_keys
+from mcp_django.admin_form import generic_keys
 from mcp_django.resources import uris
 from mcp_django.resources.columns import Computed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
@@ -54,8 +54,12 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of the fields and computed values of a row: as declared, without those that are excluded."""
-        names = (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str))
+        names = (name for name in self._declared_names() if isinstance(name, str))
         return dict.fromkeys(name for name in names if name not in self.excluded)
+
+    def _declared_names(self) -> Iterable[Any]:
+        names: Iterable[Any] = self.ask_hook("get_fields", ())
+        return names
 
     @cached_property
     def excluded(self) -> Container[str]:
@@ -264,6 +268,10 @@ class ModelRights:
             return rows
         return self.model._base_manager.using(rows.db).filter(pk__in=rows.values("pk"))
 
+    def of_row(self, row: models.Model) -> ModelRights:
+        """What the principal may read of this row."""
+        return RecordRights(self, row) if self.model_mcp.shows_by_object else self
+
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
         return visible_rows.instances(self, keys)
@@ -278,6 +286,22 @@ class ModelRights:
         if self.model_mcp.checks_objects:
             return True
         return not (shows_every_row(self.model_mcp) or queries.has_every_row(self._queryset))
+
+
+class RecordRights(ModelRights):
+    """What one principal may read of one row, where the project's hooks decide by the row.
+
+    Only a record is read with them: a filter, an order or an aggregate would compare rows that show other fields.
+    """
+
+    def __init__(self, rights: ModelRights, row: models.Model) -> None:
+        super().__init__(rights.rights, rights.model_mcp)
+        self._row = row
+
+    def _declared_names(self) -> Iterable[Any]:
+        ask = partial(self.model_mcp.get_object_fields, self.rights.request, self._row)
+        names = call_hook(ask, None, self.model_mcp, "get_object_fields")
+        return super()._declared_names() if names is None else names
 
 
 class Rights:

@@ -258,33 +258,46 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
     """One record, or None if there is none that the principal may see. Raises InvalidQuery for a wrong field."""
-    read = _by_values(rights, fields) if rights.serializer_class is None else partial(_by_serializer, rights, fields)
+    # A wrong field is an error whether or not there is such a row, unless the fields depend on the row.
+    read = None if rights.model_mcp.shows_by_object else _reader(rights, fields)
+    found = of_key(rights, key)
+    if found is None:
+        return None
+    of_row, queryset = found
+    return (read or _reader(of_row, fields))(queryset)
+
+
+def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[Any]] | None:
+    """What the principal may read of the row with this key, and a queryset of that row; None if it may not see it."""
     try:
-        value = rights.primary_key.kind.read(rights.primary_key.field, key)
+        queryset = rights.rows().filter(pk=rights.primary_key.kind.read(rights.primary_key.field, key))
     except ValidationError:
         return None
-    queryset = rights.rows().filter(pk=value)
-    if rights.model_mcp.checks_objects and not _may_view_object(rights, queryset):
+    if not rights.model_mcp.checks_objects and not rights.model_mcp.shows_by_object:
+        return rights, queryset
+    row = next(iter(fetch(queryset[:1])), None)
+    return (rights.of_row(row), queryset) if row is not None and _may_view(rights, row) else None
+
+
+def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
+    """A function that reads the one row of a queryset. Raises InvalidQuery for a wrong field."""
+    if rights.serializer_class is not None:
+        return partial(_by_serializer, rights, fields)
+    outputs = selection.outputs(rights, fields) if fields else selection.record_outputs(rights)
+    return partial(_by_values, rights, outputs)
+
+
+def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
+    found = fetch(_values(queryset, outputs, _names(outputs))[:1])
+    if not found:
         return None
-    return read(queryset)
-
-
-def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
-    outputs = selection.outputs(rights, fields)
-
-    def read(queryset: models.QuerySet[Any]) -> Record | None:
-        found = fetch(_values(queryset, outputs, _names(outputs))[:1])
-        if not found:
-            return None
-        notes: list[str] = []
-        raw = _with_related(rights, outputs, found, notes)
-        # Every value whole, unless one alone is more than a message may carry.
-        limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
-        [values], cut = write_rows(rights, outputs, raw, limit)
-        notes += _cut_note(cut, limit)
-        return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
-
-    return read
+    notes: list[str] = []
+    raw = _with_related(rights, outputs, found, notes)
+    # Every value whole, unless one alone is more than a message may carry.
+    limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
+    [values], cut = write_rows(rights, outputs, raw, limit)
+    notes += _cut_note(cut, limit)
+    return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
 
 
 def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.QuerySet[Any]) -> Record | None:
@@ -320,9 +333,8 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
 
 
-def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
-    obj = next(iter(fetch(queryset[:1])), None)
-    model_mcp = rights.model_mcp
-    return obj is not None and call_hook(
-        lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
-    )
+def _may_view(rights: ModelRights, row: models.Model) -> bool:
+    if not rights.model_mcp.checks_objects:
+        return True
+    ask = partial(rights.model_mcp.has_view_permission, rights.rights.request, row)
+    return call_hook(ask, False, rights.model_mcp, "has_view_permission")

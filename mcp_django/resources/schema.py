@@ -9,9 +9,10 @@ from django.utils.functional import Promise
 from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
-from mcp_django.resources.columns import Column, Computed
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
 
 
@@ -103,14 +104,18 @@ def record_schema(rights: ModelRights) -> JSON:
             "$schema": DIALECT,
             "title": str(rights.model._meta.verbose_name),
             "type": "object",
-            "properties": {name: _property(column) for name, column in rights.columns.items()},
-            "required": list(rights.columns),
-            "additionalProperties": False,
+            "properties": {output.name: _property(output) for output in record_outputs(rights)},
+            "required": [output.name for output in record_outputs(rights)],
+            # Hooks of the project may show more of some rows.
+            "additionalProperties": rights.model_mcp.shows_by_object,
         }
 
 
-def _property(column: Column) -> JSON:
+def _property(column: Column | RelatedList) -> JSON:
     schema = dict(column.kind.schema)
+    if isinstance(column, RelatedList):
+        label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
+        return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")
     if types is not None and (column.field.null or column.masked) and "null" not in types:
         schema["type"] = [*([types] if isinstance(types, str) else types), "null"]

@@ -58,12 +58,12 @@ def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
         "relations": {},
         "computed": [],
         "serializer": None,
+        "by_object": [],
         "hidden": {},
     }
     assert models["flights.flight"]["rows"] == "FlightAdmin.get_queryset"
     assert models["flights.flight"]["relations"] == {"disruptions": "flights.disruption"}
     assert models["auth.user"]["hidden"]["password"] == "looks like a secret, and is not named in fields"
-    assert models["auth.user"]["hidden"]["last_login"] == "is not shown"
 
 
 def test_why_a_field_is_not_there(declared: Declared) -> None:
