@@ -14,7 +14,7 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 
 from mcp_django.compat.admin import excluded_by_form, names_in_fieldsets, title_of, title_of_display, value_in
-from mcp_django.hooks import hook_of
+from mcp_django.hooks import home_of, hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
 
@@ -41,6 +41,9 @@ _OBJECT_HOOKS = (
     "formfield_for_foreignkey",
 )
 
+#: Packages whose ``get_search_results`` looks into the search fields of the ModelAdmin and nowhere else.
+SEARCH_PACKAGES = frozenset({"django"})
+
 
 class ModelMCP:
     """How one model is shown to agents. An option that is not set is that of the model's ModelAdmin, if it has one."""
@@ -53,6 +56,9 @@ class ModelMCP:
     filter_fields: Sequence[str] | None = None
     #: Fields that ``search`` looks in, with ModelAdmin's prefixes. None: as the ModelAdmin.
     search_fields: Sequence[str] | None = None
+    #: "admin": a search calls the ``get_search_results`` that the ModelAdmin overrides, which may look into hidden
+    #: fields. None: it is not called, unless a known package wrote it.
+    search: Literal["admin"] | None = None
     #: The order of rows where the agent names none. None: as the ModelAdmin, else as the model.
     ordering: Sequence[str] | None = None
     #: A DRF serializer that writes a record. It shows no field and no row that the other options hide. Pages, filters
@@ -164,9 +170,12 @@ class ModelMCP:
         if self.search_fields is not None:
             return self.search_fields
         admin = self.model_admin
-        if admin is None or _overrides(admin, "get_search_results"):
+        if admin is None or searched_by(self, request) == "nothing":
             return []
         return admin.get_search_fields(request)
+
+    def get_search(self, request: HttpRequest) -> Literal["admin"] | None:
+        return self.search
 
     def get_ordering(self, request: HttpRequest) -> Sequence[Any]:
         if self.ordering is not None:
@@ -272,6 +281,22 @@ def row_hook(model_mcp: ModelMCP) -> str:
     if hook in (ModelMCP.get_queryset, ModelAdmin.get_queryset):
         return ""
     return str(getattr(hook, "__qualname__", "get_queryset"))
+
+
+def searched_by(model_mcp: ModelMCP, request: HttpRequest) -> Literal["fields", "admin", "nothing"]:
+    """What finds the rows of a search: conditions on the search fields, or ``get_search_results`` of the ModelAdmin.
+
+    Nothing does where that might look into hidden fields: asked letter by letter, it would reveal what they hold.
+    """
+    admin = model_mcp.model_admin
+    home = "django" if admin is None else home_of(admin, "get_search_results").partition(".")[0]
+    if home == "django":
+        return "fields"
+    if model_mcp.get_search(request) == "admin":
+        return "admin"
+    if model_mcp.search_fields is not None or hook_of(model_mcp, "get_search_fields") is not ModelMCP.get_search_fields:
+        return "fields"
+    return "admin" if home in SEARCH_PACKAGES else "nothing"
 
 
 def shows_every_row(model_mcp: ModelMCP) -> bool:

@@ -181,6 +181,11 @@ class Relation:
         attname: str = key.target_field.attname
         return attname
 
+    @property
+    def hides_rows(self) -> bool:
+        """Whether it may lead to rows which the principal cannot see."""
+        return self.related.scoped or (self.links is not None and self.links.scoped)
+
     def exists(self, condition: Q) -> Q:
         """A condition that a visible related row meets ``condition``."""
         return Q(Exists(self._joined(OuterRef(self.owner_attname), condition)))

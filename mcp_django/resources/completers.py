@@ -137,9 +137,9 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     """
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
-    if search and typed.strip() and model.searchable:
+    if search and typed.strip() and model.can_search:
         with suppress(InvalidQuery):  # It is too long to be one.
-            conditions.append(search_condition(model, typed))
+            conditions.append(search_condition(model, typed, []))
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:

@@ -19,11 +19,11 @@ from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
-from mcp_django.options import shows_every_row
+from mcp_django.options import searched_by, shows_every_row
 from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
-from mcp_django.resources.searching import SearchField, search_field
+from mcp_django.resources.searching import AdminSearch, SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
@@ -237,8 +237,36 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (search_field(self, declared) for declared in self.ask_hook("get_search_fields", ()))
-        return [field for field in found if field is not None]
+        found = (search_field(self, declared) for declared in self._search_fields or ())
+        # The admin joins the tables, so that it would also find a row by a related one that is hidden.
+        by_admin = self.searched_by == "admin"
+        return [field for field in found if field is not None and not (by_admin and field.hides_rows)]
+
+    @cached_property
+    def _search_fields(self) -> Sequence[str] | None:
+        return list(fields) if (fields := self.ask_hook("get_search_fields", None)) is not None else None
+
+    @cached_property
+    def searched_by(self) -> str:
+        """What finds the rows of a search: see ``options.searched_by``."""
+        return call_hook(
+            lambda: searched_by(self.model_mcp, self.rights.request), "nothing", self.model_mcp, "get_search"
+        )
+
+    @cached_property
+    def admin_search(self) -> AdminSearch | None:
+        """The ModelAdmin's own search, where it is to be called.
+
+        Where all of its fields are hidden it is not called: Django's own part of it would find every row.
+        """
+        admin = self.model_mcp.model_admin
+        if admin is None or self.searched_by != "admin" or (not self.searchable and self._search_fields != []):
+            return None
+        return AdminSearch(admin, tuple(field.declared for field in self.searchable))
+
+    @property
+    def can_search(self) -> bool:
+        return self.admin_search is not None or bool(self.searchable)
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
         """The column of a path, and the lookup that it may end in."""

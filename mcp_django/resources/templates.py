@@ -56,7 +56,7 @@ def parameters(model: ModelRights) -> dict[str, Column | None]:
         for name, column in model.filterable.items()
         if "exact" in column.kind.lookups
     }
-    if model.searchable:
+    if model.can_search:
         found["search"] = None
     if model.orderable:
         found["order_by"] = None
