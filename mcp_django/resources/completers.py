@@ -121,6 +121,8 @@ def complete_value(model: ModelRights, column: Column, typed: str) -> Completion
     if choices := choices_of(column):
         # An empty value needs no completion.
         return among({value: label for value, label in choices.items() if value}, typed)
+    if column.types is not None:
+        return among(column.types.labels(), typed)
     if column.kind is BOOLEAN:
         return among(("true", "false"), typed)
     if column.related is not None and isinstance(column.field, models.ForeignKey):

@@ -20,7 +20,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
 from mcp_django.options import searched_by, shows_every_row
-from mcp_django.resources import visible_rows
+from mcp_django.resources import generic, visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
 from mcp_django.resources.searching import AdminSearch, SearchField, search_field
@@ -90,7 +90,7 @@ class ModelRights:
             # The key of a visible row is no secret, though it may be the key of another row too.
             return Column(column.name, field, column.kind, related)
         if related is None:
-            return None
+            return generic.type_column(self, field)
         # A relation by another field than the key shows that field.
         return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
@@ -120,7 +120,7 @@ class ModelRights:
             if related is not None and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
-        return found
+        return found | generic.relations(self)
 
     def _links(self, field: Any) -> ModelRights | None:
         """The rights on the model between that a many-to-many field goes through."""
@@ -145,9 +145,7 @@ class ModelRights:
     @cached_property
     def computed(self) -> dict[str, Computed]:
         """Values that a row shows and that are no columns of it."""
-        from mcp_django.resources.generic import links
-
-        found = {link.name: link for link in links(self)}
+        found = {link.name: link for link in generic.links(self)}
         for name, title, value_of, order in self.ask_hook("get_computed", ()):
             if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
                 continue

@@ -63,7 +63,7 @@ def search_field(rights: ModelRights, declared: str) -> SearchField | None:
     head, _, rest = path.partition("__")
     relation = rights.relations.get(head)
     column, explicit = rights.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
-    if column is None or column.related is not None or lookup == "search":
+    if column is None or column.related is not None or column.types is not None or lookup == "search":
         return None
     if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
         return None
