@@ -264,6 +264,18 @@ class SparePallet(Pallet):
         proxy = True
 
 
+class Maß(models.Model):  # noqa: PLC2401
+    """Its names go beyond ASCII, as any identifier of Python may."""
+
+    größe = models.CharField(max_length=50, primary_key=True)  # noqa: PLC2401
+    höhe = models.IntegerField(default=0)  # noqa: PLC2401
+    übergröße = models.ForeignKey("self", models.CASCADE, null=True, related_name="untergrößen")  # noqa: PLC2401
+    zeichnung_ä = models.BinaryField(null=True)  # noqa: PLC2401
+
+    def __str__(self) -> str:
+        return self.größe
+
+
 class Gadget(models.Model):
     """A model whose default manager reports bulk operations."""
 
