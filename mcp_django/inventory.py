@@ -23,6 +23,7 @@ from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ, SCOPES
+from mcp_django.hooks import hook_of
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import AvailablePrompt
@@ -62,12 +63,12 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     "failed"}``:
 
     - ``user`` is a name, or null without a user;
-    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "by_object",
-      "hidden"}``.
-      ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name → ``{"type",
-      "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``serializer``: ``{"class",
-      "fields"}`` of the class that shapes a record, or null; ``by_object``: hooks of the project that may show more of
-      a record; ``hidden``: name of a field that is not exposed → why;
+    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
+      "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name →
+      ``{"type", "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``search``: the fields
+      that a search looks in, or the admin's own search, in words; ``serializer``: ``{"class", "fields"}`` of the class
+      that shapes a record, or null; ``by_object``: hooks that may show more of a record; ``hidden``: name
+      of a field that is not exposed → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -183,10 +184,22 @@ def _model(rights: ModelRights) -> JSON:
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
+        "search": _search(rights),
         "serializer": _serializer(rights),
         "by_object": list(model_mcp.object_hooks),
         "hidden": dict(_hidden_fields(rights)),
     }
+
+
+def _search(rights: ModelRights) -> str:
+    """What finds the rows of a search; why the admin's own search does not, with the cure; empty where nothing does."""
+    admin = rights.model_mcp.model_admin
+    if admin is None or rights.searched_by == "fields":
+        return ", ".join(field.name for field in rights.searchable)
+    called = str(getattr(hook_of(admin, "get_search_results"), "__qualname__", "get_search_results"))
+    if rights.searched_by == "nothing":
+        return f'not by {called}, which may look into hidden fields; search = "admin" in a ModelMCP calls it'
+    return called if rights.can_search else ""
 
 
 def _serializer(rights: ModelRights) -> JSON | None:

@@ -20,7 +20,7 @@ from mcp_django.admin_form import (
     shown_of_object,
 )
 from mcp_django.compat.admin import title_of, title_of_display, value_in
-from mcp_django.hooks import hook_of
+from mcp_django.hooks import home_of, hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
 
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 #: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
 ComputedField = tuple[str, str, Callable[[Any], Any], Any]
+
+#: Packages whose ``get_search_results`` looks into the search fields of the ModelAdmin and nowhere else.
+SEARCH_PACKAGES = frozenset({"django"})
 
 
 class ModelMCP:
@@ -45,6 +48,9 @@ class ModelMCP:
     filter_fields: Sequence[str] | None = None
     #: Fields that ``search`` looks in, with ModelAdmin's prefixes. None: as the ModelAdmin.
     search_fields: Sequence[str] | None = None
+    #: "admin": a search calls the ``get_search_results`` that the ModelAdmin overrides, which may look into hidden
+    #: fields. None: it is not called, unless a known package wrote it.
+    search: Literal["admin"] | None = None
     #: The order of rows where the agent names none. None: as the ModelAdmin, else as the model.
     ordering: Sequence[str] | None = None
     #: A DRF serializer that writes a record. It shows no field and no row that the other options hide. Pages, filters
@@ -167,9 +173,12 @@ class ModelMCP:
         if self.search_fields is not None:
             return self.search_fields
         admin = self.model_admin
-        if admin is None or hook_of(admin, "get_search_results") is not ModelAdmin.get_search_results:
+        if admin is None or searched_by(self, request) == "nothing":
             return []
         return admin.get_search_fields(request)
+
+    def get_search(self, request: HttpRequest) -> Literal["admin"] | None:
+        return self.search
 
     def get_ordering(self, request: HttpRequest) -> Sequence[Any]:
         if self.ordering is not None:
@@ -253,6 +262,22 @@ def row_hook(model_mcp: ModelMCP) -> str:
     if hook in (ModelMCP.get_queryset, ModelAdmin.get_queryset):
         return ""
     return str(getattr(hook, "__qualname__", "get_queryset"))
+
+
+def searched_by(model_mcp: ModelMCP, request: HttpRequest) -> Literal["fields", "admin", "nothing"]:
+    """What finds the rows of a search: conditions on the search fields, or ``get_search_results`` of the ModelAdmin.
+
+    Nothing does where that might look into hidden fields: asked letter by letter, it would reveal what they hold.
+    """
+    admin = model_mcp.model_admin
+    home = "django" if admin is None else home_of(admin, "get_search_results").partition(".")[0]
+    if home == "django":
+        return "fields"
+    if model_mcp.get_search(request) == "admin":
+        return "admin"
+    if model_mcp.search_fields is not None or hook_of(model_mcp, "get_search_fields") is not ModelMCP.get_search_fields:
+        return "fields"
+    return "admin" if home in SEARCH_PACKAGES else "nothing"
 
 
 def shows_every_row(model_mcp: ModelMCP) -> bool:

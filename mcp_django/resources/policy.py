@@ -19,11 +19,11 @@ from mcp_django.compat import queries
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
-from mcp_django.options import shows_every_row
-from mcp_django.resources import visible_rows
+from mcp_django.options import searched_by, shows_every_row
+from mcp_django.resources import generic, visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
-from mcp_django.resources.searching import SearchField, search_field
+from mcp_django.resources.searching import AdminSearch, SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
@@ -94,7 +94,7 @@ class ModelRights:
             # The key of a visible row is no secret, though it may be the key of another row too.
             return Column(column.name, field, column.kind, related)
         if related is None:
-            return None
+            return generic.type_column(self, field)
         # A relation by another field than the key shows that field.
         return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
@@ -124,7 +124,7 @@ class ModelRights:
             if related is not None and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
-        return found
+        return found | generic.relations(self)
 
     def _links(self, field: Any) -> ModelRights | None:
         """The rights on the model between that a many-to-many field goes through."""
@@ -149,9 +149,7 @@ class ModelRights:
     @cached_property
     def computed(self) -> dict[str, Computed]:
         """Values that a row shows and that are no columns of it."""
-        from mcp_django.resources.generic import links
-
-        found = {link.name: link for link in links(self)}
+        found = {link.name: link for link in generic.links(self)}
         for name, title, value_of, order in self.ask_hook("get_computed", ()):
             if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
                 continue
@@ -241,8 +239,36 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (search_field(self, declared) for declared in self.ask_hook("get_search_fields", ()))
-        return [field for field in found if field is not None]
+        found = (search_field(self, declared) for declared in self._search_fields or ())
+        # The admin joins the tables, so that it would also find a row by a related one that is hidden.
+        by_admin = self.searched_by == "admin"
+        return [field for field in found if field is not None and not (by_admin and field.hides_rows)]
+
+    @cached_property
+    def _search_fields(self) -> Sequence[str] | None:
+        return list(fields) if (fields := self.ask_hook("get_search_fields", None)) is not None else None
+
+    @cached_property
+    def searched_by(self) -> str:
+        """What finds the rows of a search: see ``options.searched_by``."""
+        return call_hook(
+            lambda: searched_by(self.model_mcp, self.rights.request), "nothing", self.model_mcp, "get_search"
+        )
+
+    @cached_property
+    def admin_search(self) -> AdminSearch | None:
+        """The ModelAdmin's own search, where it is to be called.
+
+        Where all of its fields are hidden it is not called: Django's own part of it would find every row.
+        """
+        admin = self.model_mcp.model_admin
+        if admin is None or self.searched_by != "admin" or (not self.searchable and self._search_fields != []):
+            return None
+        return AdminSearch(admin, tuple(field.declared for field in self.searchable))
+
+    @property
+    def can_search(self) -> bool:
+        return self.admin_search is not None or bool(self.searchable)
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
         """The column of a path, and the lookup that it may end in."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from mcp_django.resources import keyset, selection
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.searching import search_condition
+from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, order
 from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
@@ -82,6 +82,10 @@ class _RecordPlan:
         """The row's values of the order, after which the next row comes."""
         return [row[self.names.index(order.column.path)] for order in self.orders]
 
+    def narrowed(self, condition: models.Q) -> _RecordPlan:
+        """The plan for those of the rows that meet a condition."""
+        return replace(self, matching=self.matching.filter(condition), queryset=self.queryset.filter(condition))
+
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
@@ -92,9 +96,11 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
     plan = _plan(rights, query)
+    notes: list[str] = []
+    if query.search:
+        plan = plan.narrowed(search_condition(rights, query.search, notes))
     limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
-    notes: list[str] = []
     raw = _with_related(rights, plan.outputs, found, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT)
     kept = within_bytes(rows)
@@ -136,12 +142,13 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
 
 
 def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
+    """The plan of a query without its search, which may ask the database."""
     orders = order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
         queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(search_condition(rights, query.search))
+        check_search(rights, query.search)
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None

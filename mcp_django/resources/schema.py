@@ -45,7 +45,9 @@ def describe_model(rights: ModelRights) -> JSON:
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
-    if rights.searchable:
+    if rights.admin_search is not None:
+        described["search"] = "by the admin's own search"
+    elif rights.searchable:
         described["search_fields"] = [field.name for field in rights.searchable]
     return described
 

@@ -167,6 +167,8 @@ def _model_lines(label: str, model: JSON) -> Iterator[str]:
         yield f"computed: {', '.join(model['computed'])}"
     if model["relations"]:
         yield f"relations: {', '.join(_pointing(name, model['relations']) for name in model['relations'])}"
+    if model["search"]:
+        yield f"search: {model['search']}"
     if model["serializer"]:
         yield f"a record by {model['serializer']['class']}: {', '.join(model['serializer']['fields'])}"
     reasons: dict[str, list[str]] = {}

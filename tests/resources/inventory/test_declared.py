@@ -57,6 +57,7 @@ def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
         },
         "relations": {},
         "computed": [],
+        "search": "note, flight__tailnum, flight__number",
         "serializer": None,
         "by_object": [],
         "hidden": {},
