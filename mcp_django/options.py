@@ -191,6 +191,11 @@ class ModelMCP:
         return self.min_group_rows
 
     @property
+    def object_hooks(self) -> Sequence[str]:
+        """The project's hooks that may show other fields of one object than of another."""
+        return [] if self.model_admin is None else _object_hooks(self.model_admin)
+
+    @property
     def checks_objects(self) -> bool:
         """Whether the permission must be checked for each record."""
         if hook_of(self, "has_view_permission") is not ModelMCP.has_view_permission:
@@ -204,7 +209,7 @@ class ModelMCP:
 def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     """Names of model fields that the admin shows: plain columns of list_display and fields of the change form."""
     names = [name for name in admin.get_list_display(request) if isinstance(name, str)]
-    if not any(_overrides(admin, hook) for hook in _OBJECT_HOOKS):
+    if not _object_hooks(admin):
         names += _form_fields(admin, request)
     return list(_columns_among(admin.opts, tuple(names)))
 
@@ -254,6 +259,12 @@ def _is_field(model: type[models.Model], item: Any) -> bool:
 
 def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
     return hook_of(admin, hook) is not getattr(ModelAdmin, hook)
+
+
+def _object_hooks(admin: ModelAdmin[Any]) -> list[str]:
+    """The functions of the overridden hooks, each as ``FlightAdmin.get_fieldsets``."""
+    found = (hook_of(admin, hook) for hook in _OBJECT_HOOKS if _overrides(admin, hook))
+    return [str(getattr(hook, "__qualname__", hook)) for hook in found]
 
 
 def generic_keys(model: type[models.Model]) -> list[Any]:
