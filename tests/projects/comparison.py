@@ -114,7 +114,8 @@ def _missing(shown: Shown, answer: Answered | None) -> Iterator[str]:
     if rows - answer.keys:
         yield "rows are missing"
     names = {name for key in rows & answer.keys for name in shown.names_of(key) - answer.names_of(key)}
-    yield from (f"no {name}" for name in names - {"__str__"})
+    # Every record has its key, and says what it is called by its fields.
+    yield from (f"no {name}" for name in names - {"pk", "__str__"})
 
 
 def _leaked(model: Model, shown: Shown, answer: Answered | None, inlined: Mapping[str, set[str]]) -> Iterator[str]:
