@@ -418,7 +418,4 @@ def test_the_inventory_names_the_hook_and_the_cure(declared: Declared, db: None)
     model = inventory.build(site)["models"]["flights.flight"]
 
     assert model["by_object"] == ["ByObject.get_fields"]
-    assert model["hidden"]["notes"] == (
-        "ByObject.get_fields may decide by the object, so only get_record shows it; if it does not, set "
-        "object_permissions = False in a ModelMCP, or decorate it with mcp_django.ignores_object"
-    )
+    assert model["hidden"]["notes"] == ("ByObject.get_fields may decide by the object, so only get_record shows it")
