@@ -250,8 +250,8 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
         row[index] = [value for (value,) in found[:limit]]
         cut = cut or len(found) > limit
     if cut:
-        label = relation.related.label
-        notes.append(f"{output.name} lists at most {limit} rows. Ask {label} itself for the others.")
+        others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
+        notes.append(f"{output.name} lists at most {limit} rows.{others}")
 
 
 def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:
