@@ -163,6 +163,11 @@ def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
     return [field.name for field in fields if _has_own_table(field)]
 
 
+def _is_given(opts: Options[Any], field: models.Field[Any, Any]) -> bool:
+    """Whether the field is the key of the row or of its part in a parent's table, and no part of a form."""
+    return field.primary_key and (field is opts.pk or isinstance(field, models.AutoField))
+
+
 def _has_own_table(field: Any) -> bool:
     """Whether Django itself made the model that a many-to-many field goes through."""
     return bool(field.remote_field.through._meta.auto_created)
@@ -226,7 +231,7 @@ def _any_object(admin: BaseModelAdmin[Any]) -> models.Model:
 @lru_cache(maxsize=1_000)
 def _editable(opts: Options[Any]) -> tuple[models.Field[Any, Any], ...]:
     """The fields that a form has where nothing names them."""
-    columns = [field for field in opts.concrete_fields if field.editable and not field.primary_key]
+    columns = [field for field in opts.concrete_fields if field.editable and not _is_given(opts, field)]
     links = [field for field in opts.many_to_many if field.editable and _has_own_table(field)]
     return (*columns, *links)
 

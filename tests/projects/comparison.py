@@ -12,6 +12,8 @@ from django.apps import apps
 from django.contrib.admin import AdminSite
 from django.db import models
 
+from mcp_django.compat.admin import foreign_key_of_inline
+from mcp_django.inlines import is_generic
 from mcp_django.sites import MCPSite
 from tests.projects.answered import Agent, Answered
 from tests.projects.rendered import Browser, Shown
@@ -58,7 +60,7 @@ class Comparison:
         registered = list(self.site.model_admins)
         keys = {model: [key_of(row) for row in self.factory.rows_of(model)] for model in registered}
         shown = {model: browser.look_at(model, keys[model]) for model in registered}
-        inlines = _inlines(shown)
+        inlines = _inlines(shown, self.site.model_admins)
         listed = agent.models() - {model._meta.label_lower for model in shown}
         others = [model for model in apps.get_models(include_auto_created=True) if model._meta.label_lower in listed]
         answered = {model: agent.look_at(model, keys.get(model, [])) for model in [*registered, *others]}
@@ -92,13 +94,27 @@ def _marks(texts: list[str]) -> set[str]:
     return {mark.lower() for text in texts for mark in _MARK.findall(text)}
 
 
-def _inlines(shown: Mapping[Model, Shown]) -> dict[Model, dict[str, set[str]]]:
-    """The rows of each model that are in an inline of any other, with the names of what it shows."""
+def _inlines(shown: Mapping[Model, Shown], admins: Mapping[Model, Any]) -> dict[Model, dict[str, set[str]]]:
+    """The rows of each model that are in an inline of any other, with the names of what it shows.
+
+    The page of the parent shows of each row to which parent it belongs.
+    """
     found: dict[Model, dict[str, set[str]]] = {}
-    for seen in shown.values():
+    for parent, seen in shown.items():
+        links = _links(admins[parent])
         for model, rows in seen.inlines.items():
             for key, names in rows.items():
-                found.setdefault(model, {}).setdefault(key, set()).update(names)
+                found.setdefault(model, {}).setdefault(key, set()).update(names, links.get(model, ()))
+    return found
+
+
+def _links(admin: Any) -> dict[Model, set[str]]:
+    """The fields of each model in an inline that lead back to the parent."""
+    found: dict[Model, set[str]] = {}
+    for inline_class in admin.inlines:
+        inline = inline_class(admin.model, admin.admin_site)
+        names = {inline.ct_field, inline.ct_fk_field} if is_generic(inline) else {foreign_key_of_inline(inline).name}
+        found.setdefault(inline.model, set()).update(names)
     return found
 
 
