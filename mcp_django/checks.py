@@ -332,7 +332,14 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
     yield from _check_ordering(model_mcp)
-    for attribute, is_known in (("fields", _can_be_shown), ("exclude", _can_be_hidden), ("filter_fields", _is_path)):
+    if model_mcp.fields is not None and model_mcp.extra_fields:
+        yield Error(
+            f"{type(model_mcp).__name__} has fields and extra_fields: the first names all that is shown of "
+            f"{model_mcp.label}, the second what is shown beside its ModelAdmin's.",
+            hint="Set one of them.",
+            id="mcp_django.E015",
+        )
+    for attribute, is_known in _NAMES:
         declared = getattr(model_mcp, attribute)
         for name in () if declared in (None, "__all__") else declared:
             if not is_known(model_mcp, name):
@@ -404,8 +411,9 @@ def _left_out(problem: str, cure: str) -> CheckMessage:
 def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     for field in model_mcp.opts.concrete_fields:
         if is_secret_field(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
+            attribute = "extra_fields" if model_mcp.fields is None else "fields"
             yield Warning(
-                f"{type(model_mcp).__name__}.fields names {field.name!r} of {model_mcp.label}, which looks like a "
+                f"{type(model_mcp).__name__}.{attribute} names {field.name!r} of {model_mcp.label}, which looks like a "
                 "secret: agents may read it.",
                 hint="Leave it out. If it is not a secret, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
                 id="mcp_django.W005",
@@ -487,6 +495,15 @@ def _is_path(model_mcp: ModelMCP, path: str) -> bool:
             return False
     leads_to_many = field is not None and (field.one_to_many or field.many_to_many)
     return last == "pk" or (leads_to_many and last == "count") or _field_of(model, last) is not None
+
+
+#: Attributes of a ModelMCP that hold names, and what may be named there.
+_NAMES = (
+    ("fields", _can_be_shown),
+    ("extra_fields", _can_be_shown),
+    ("exclude", _can_be_hidden),
+    ("filter_fields", _is_path),
+)
 
 
 def _field_of(model: type[models.Model], name: str) -> Any:

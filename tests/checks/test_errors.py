@@ -126,7 +126,13 @@ def test_e005_is_silent_where_fields_are_named_or_asked_of_the_admin(declared: D
 
 
 @pytest.mark.parametrize(
-    ("attribute", "other"), [("fields", "flights"), ("exclude", "flights__id"), ("filter_fields", "flights__qqq")]
+    ("attribute", "other"),
+    [
+        ("fields", "flights"),
+        ("extra_fields", "flights"),
+        ("exclude", "flights__id"),
+        ("filter_fields", "flights__qqq"),
+    ],
 )
 def test_e006_a_name_that_is_no_column(declared: Declared, attribute: str, other: str) -> None:
     class AirlineMCP(ModelMCP):
@@ -348,3 +354,22 @@ def test_e013_an_admin_site_that_is_none(path: str, problem: str) -> None:
 def test_e013_is_silent_for_the_default_admin_site() -> None:
     with override_settings(MCP={"ADMIN_SITE": "django.contrib.admin.site"}):
         assert of("E013") == []
+
+
+def test_e015_fields_and_extra_fields(declared: Declared) -> None:
+    declared.model(Airline, fields=["name"], extra_fields=["carrier"])
+
+    [message] = of("E015")
+
+    assert message.msg == (
+        "AirlineMCP has fields and extra_fields: the first names all that is shown of flights.airline, the second what "
+        "is shown beside its ModelAdmin's."
+    )
+    assert message.hint == "Set one of them."
+
+
+def test_e015_is_silent_where_one_of_them_is_set(declared: Declared) -> None:
+    declared.model(Airline, extra_fields=["carrier"])
+    declared.model(Flight, fields=["number"])
+
+    assert messages() == []

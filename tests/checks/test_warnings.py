@@ -87,6 +87,14 @@ def test_w005_a_secret_that_is_named(declared: Declared) -> None:
     ]
 
 
+def test_w005_a_secret_among_extra_fields(declared: Declared) -> None:
+    declared.model(Product, extra_fields=["api_key"])
+
+    [message] = of("W005")
+
+    assert message.msg.startswith("ProductMCP.extra_fields names 'api_key' of shop.product")
+
+
 @pytest.mark.parametrize("options", [
     {"fields": "__all__"},
     {"fields": ["name"]},
