@@ -28,8 +28,9 @@ from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, is_column, row_hook
+from mcp_django.resources.field_kinds import NAMED, kind_of
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
-from mcp_django.resources.kinds import kind_of
+from mcp_django.resources.kinds import KINDS
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites, superusers_request
 from mcp_django.tasks import framework
@@ -74,6 +75,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         found.append(Error(str(error), id="mcp_django.E002"))
     if (problem := _problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
+    found += _check_field_kinds()
     try:
         push_databases()
     except ImproperlyConfigured as error:
@@ -93,6 +95,29 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return [*found, *_check_bounds()]
+
+
+def _check_field_kinds() -> Iterator[CheckMessage]:
+    for path, kind in get_conf().FIELD_KINDS.items():
+        problem, hint = "", None
+        try:
+            cls = import_string(path)
+        except ImportError as error:
+            problem = f"names {path!r}, which cannot be imported: {error}"
+        else:
+            if not isinstance(cls, type) or not issubclass(cls, models.Field):
+                problem = f"names {path!r}, which is no class of fields"
+            elif issubclass(cls, models.ForeignKey):
+                problem = f"names {path!r}, which is a relation: its values are of the kind of the field it points to"
+            elif cls in KINDS:
+                problem = f"names {path!r}, whose kind is {KINDS[cls].name!r} in any case"
+            elif kind not in NAMED:
+                problem = f"gives {path!r} the kind {kind!r}, which does not exist"
+                hint = nearest(kind, NAMED).strip() or f"Kinds: {', '.join(NAMED)}."
+            elif NAMED[kind].linked and not issubclass(cls, models.FileField):
+                problem = f"gives {path!r} the kind {kind!r}, and it is made from no FileField"
+        if problem:
+            yield Error(f"MCP['FIELD_KINDS'] {problem}.", hint=hint, id="mcp_django.E014")
 
 
 def _check_bounds() -> Iterator[CheckMessage]:
@@ -319,9 +344,10 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     if kind_of(primary_key, named=model_mcp.names(primary_key)) is None or model_mcp.hides(primary_key):
         text = f"The primary key of {model_mcp.label} cannot be read"
         if model_mcp.bridged:
-            yield _left_out(
-                text, f"Register a ModelMCP that names {primary_key.name} in fields if agents may read it; otherwise"
+            cure = (
+                f"Name {primary_key.name} in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS'], if agents"
             )
+            yield _left_out(text, f"{cure} may read it; otherwise")
         else:
             yield Error(
                 f"{text}, so no agent can see the model.",

@@ -30,9 +30,9 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
+from mcp_django.resources.field_kinds import look_up
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
-from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
 from mcp_django.secrets import is_of_app, why_hidden
@@ -206,8 +206,8 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
             yield field.name, "is not shown"
         elif field.is_relation:
             yield field.name, "points to a model that is not shown, or whose objects are checked one by one"
-        elif kind_of(field, named=model_mcp.names(field)) is None:
-            yield field.name, f"is a {type(field).__name__}, a class that mcp_django does not know"
+        elif reason := look_up(field, named=model_mcp.names(field))[1]:
+            yield field.name, f"{reason}; name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']"
 
 
 def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:

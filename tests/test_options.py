@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import ModelMCP, site
-from tests.shop.models import Product, Unwatched
+from tests.shop.models import Parcel, Product, Unwatched
 from tests.support.asking import DirectPeer, columns, described, errors_of, keys, text_of
 from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
@@ -89,8 +89,11 @@ def test_a_method_among_extra_fields_is_computed_beside_those_of_the_admin(
 
 def test_extra_fields_show_what_is_hidden_by_default(root: DirectPeer, declared: Declared) -> None:
     declared.model(Product, extra_fields=["api_key"])
+    declared.admin(Parcel, Admin)
+    declared.model(Parcel, extra_fields=["seal"])
 
     assert "api_key" in columns(root, "shop.product")
+    assert columns(root, "shop.parcel") == ["id", "code", "seal", "price", "price_currency"]
 
 
 def test_extra_fields_are_all_that_is_shown_where_no_admin_is_asked(root: DirectPeer, declared: Declared) -> None:

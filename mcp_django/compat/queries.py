@@ -10,6 +10,8 @@ from django.db import models
 from django.db.models.options import Options
 from django.db.models.query import ModelIterable
 
+from mcp_django.types import AnyField
+
 if TYPE_CHECKING:
     _Base = models.QuerySet[Any, Any]
 else:
@@ -138,6 +140,16 @@ def forget_rows(queryset: Rows) -> None:
     """
     untyped: Any = queryset
     untyped._result_cache = None
+
+
+def prepare_lookup(field: AnyField, lookup: str, value: Any) -> None:
+    """Do what Django does for ``filter(field__lookup=value)``, for the errors that a field may raise then.
+
+    Private: ``Field.cached_col``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``filter``, which the field's manager
+    may override.
+    """
+    untyped: Any = field
+    untyped.get_lookup(lookup)(untyped.cached_col, value)
 
 
 class QuerySetHooks(_Base):

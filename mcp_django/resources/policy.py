@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
@@ -16,13 +16,15 @@ from django.db import models
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
-from mcp_django.conf import get_conf
+from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
 from mcp_django.options import shows_every_row
 from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
+from mcp_django.resources.field_classes import beside
+from mcp_django.resources.field_kinds import kind_of
+from mcp_django.resources.kinds import DATETIME, is_parent_link, split_path
 from mcp_django.resources.searching import SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
@@ -54,7 +56,7 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of the fields and computed values of a row: as declared, without those that are excluded."""
-        names = (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str))
+        names = beside(self.model, (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str)))
         return dict.fromkeys(name for name in names if name not in self.excluded)
 
     @cached_property
@@ -139,7 +141,9 @@ class ModelRights:
     def shows_relation(self, field: Any) -> bool:
         """Whether the field, which points to another model, may be read here."""
         if field.many_to_many:
-            return field.name in self.shown and not self.model_mcp.hides(field) and self._shows_links(field)
+            # A manager of tags, say, also says that it is many-to-many, and is joined in its own way.
+            is_plain = isinstance(field, models.ManyToManyField) and field.name in self.shown
+            return is_plain and not self.model_mcp.hides(field) and self._shows_links(field)
         return field.name in self.columns and not is_parent_link(field)
 
     @cached_property
@@ -327,7 +331,7 @@ class Rights:
         return found if found.has_readable_key else None
 
 
-@lru_cache(maxsize=10_000)
+@kept_with_settings
 def _column_of(field: AnyField, named: bool) -> Column | None:
     """A field as a column, as the model alone has it: without what a foreign key points to, for every principal."""
     kind = kind_of(field, named=named)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.exceptions import ValidationError
 from django.db.models import Q
 
+from mcp_django.compat.queries import prepare_lookup
 from mcp_django.resources.columns import Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 
@@ -40,7 +41,7 @@ def search_field(rights: ModelRights, declared: str) -> SearchField | None:
     head, _, rest = path.partition("__")
     relation = rights.relations.get(head)
     column, explicit = rights.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
-    if column is None or column.related is not None or lookup == "search":
+    if column is None or column.related is not None or not column.kind.searchable or lookup == "search":
         return None
     if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
         return None
@@ -71,6 +72,11 @@ def search_condition(rights: ModelRights, text: str) -> Q:
 
 def _sought(field: SearchField, word: str) -> Any:
     """The word as a value of the search field, or None where it cannot be one, as a name in a number."""
+    if field.column.kind.converted:
+        try:
+            prepare_lookup(field.column.field, field.lookup, word)
+        except Exception:  # noqa: BLE001 - a class may raise anything for a part of its values
+            return None
     if field.lookup not in field.column.kind.lookups:
         return word  # The admin's own containment, which takes any field as text.
     try:

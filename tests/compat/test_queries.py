@@ -26,11 +26,12 @@ from mcp_django.compat.queries import (
     may_double_rows,
     names_database,
     picks_rows,
+    prepare_lookup,
     statement,
     unlock,
     write_to,
 )
-from tests.shop.models import Tag
+from tests.shop.models import Parcel, Tag
 
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
@@ -192,3 +193,16 @@ def test_query_set_hooks_hear_of_a_delete_by_one_statement(db: None) -> None:
     assert (number, _Hooked.deleted) == (2, [2])
     assert connections["default"].in_atomic_block
     assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("lookup", "value", "fails"), [("exact", "1", False), ("exact", "x", True), ("nope", "1", True)]
+)
+def test_what_a_field_raises_for_the_value_of_a_lookup(lookup: str, value: str, fails: bool) -> None:
+    field = Parcel._meta.get_field("size")
+
+    if fails:
+        with pytest.raises((ValueError, TypeError)):
+            prepare_lookup(field, lookup, value)
+    else:
+        prepare_lookup(field, lookup, value)
