@@ -50,8 +50,8 @@ def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, str]:
     *relations, column = steps_to_column(field)
     for relation in () if named else relations:
         base = next(cls for cls in type(relation).__mro__ if cls in _RELATIONS)
-        if doubt := _doubt(relation, base):
-            return None, doubt
+        for difference in differences(relation, base):
+            return None, _strange(relation, difference)
     for cls in type(column).__mro__:
         kind = _kind_of_class(cls, column, named=named)
         if kind is None:
@@ -69,11 +69,13 @@ def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, str]:
 
 def _doubt(field: AnyField, base: type[Any]) -> str:
     """Why a field may hold other values than those of the class ``base`` that it is made from, or secrets."""
-    name = type(field).__name__
     if is_named_as_secret(field, base):
-        return f"is a {name}, a class that is named as if its values were secrets"
-    difference = next(differences(field, base), "")
-    return f"is a {name}, a class that is not known and has its own {difference}" if difference else ""
+        return f"is a {type(field).__name__}, a class that is named as if its values were secrets"
+    return next((_strange(field, difference) for difference in differences(field, base)), "")
+
+
+def _strange(field: AnyField, difference: str) -> str:
+    return f"is a {type(field).__name__}, a class that is not known and has its own {difference}"
 
 
 def _kind_of_class(cls: type[Any], field: AnyField, *, named: bool) -> Kind | None:

@@ -266,6 +266,12 @@ def test_a_plain_subclass_of_a_foreign_key_holds_keys() -> None:
     assert kind(Parcel._meta.get_field("owner")) is INTEGER
 
 
+def test_a_foreign_key_whose_class_protects_rows_is_no_secret() -> None:
+    model = model_of(owner=type("ProtectedForeignKey", (models.ForeignKey,), {})(Person, models.PROTECT))
+
+    assert kind(model._meta.get_field("owner")) is INTEGER
+
+
 @pytest.mark.parametrize("base", [models.ForeignKey, models.OneToOneField])
 def test_a_foreign_key_that_has_a_part_in_its_values_is_hidden(base: type[Any]) -> None:
     cls = type("OddKey", (base,), {"get_prep_value": method})
