@@ -21,8 +21,7 @@ from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import search_condition
-from mcp_django.resources.unreadable import fetch_values
-from mcp_django.resources.values import within_bytes, write_rows
+from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import FunctionType
 from typing import Any
@@ -67,17 +67,9 @@ _CLASSES = (*(cls for cls in vars(fields).values() if isinstance(cls, type)), mo
 _ASKED = _OPTIONAL.union(*(vars(base) for cls in _CLASSES if issubclass(cls, models.Field) for base in cls.__mro__))
 
 
-def beside(model: type[models.Model], names: Iterable[str]) -> Iterator[str]:
-    """The names, each with that of the field without which it means nothing: an amount of money with its currency."""
-    partners = _partners(model)
-    for name in names:
-        yield name
-        if name in partners:
-            yield partners[name]
-
-
 @lru_cache(maxsize=1_000)
-def _partners(model: Any) -> Mapping[str, str]:
+def partners(model: Any) -> Mapping[str, str]:
+    """Names of fields, each with that of the field without which it means nothing: an amount with its currency."""
     money = [field for field in model._meta.concrete_fields if "djmoney.models.fields.MoneyField" in _paths_of(field)]
     return {field.name: field.currency_field_name or f"{field.name}_currency" for field in money}
 

@@ -22,7 +22,7 @@ from mcp_django.hooks import call_hook
 from mcp_django.options import shows_every_row
 from mcp_django.resources import visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.field_classes import beside
+from mcp_django.resources.field_classes import partners
 from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.kinds import DATETIME, is_parent_link, split_path
 from mcp_django.resources.searching import SearchField, search_field
@@ -56,7 +56,9 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of the fields and computed values of a row: as declared, without those that are excluded."""
-        names = beside(self.model, (name for name in self.ask_hook("get_fields", ()) if isinstance(name, str)))
+        names = [name for name in self.ask_hook("get_fields", ()) if isinstance(name, str)]
+        if beside := partners(self.model):
+            names = [part for name in names for part in (name, beside.get(name, name))]
         return dict.fromkeys(name for name in names if name not in self.excluded)
 
     @cached_property

@@ -21,8 +21,8 @@ from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import search_condition
 from mcp_django.resources.selection import Order, order
-from mcp_django.resources.unreadable import UNREADABLE, fetch_instances, fetch_values
-from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
+from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
+from mcp_django.resources.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
 #: Rows of a page where the agent names no limit: they fit into a model's attention.

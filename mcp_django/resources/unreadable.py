@@ -36,17 +36,15 @@ def is_fault_of_value(error: Exception) -> bool:
     return not (isinstance(error, Error | MCPError) or was_interrupted())
 
 
-def fetch_values(queryset: models.QuerySet[Any]) -> list[Any]:
-    """All rows of a ``values_list``, with UNREADABLE in the place of a value that could not be read. Raises TooSlow."""
-    try:
-        return fetch(queryset)
-    except Exception as error:
-        if not is_fault_of_value(error):
-            raise
-        logger.warning(
-            "Values of %s are null, since they could not be read (%s)", queryset.model._meta.label, type(error).__name__
-        )
-        return fetch(mark_unreadable(queryset, UNREADABLE))
+def fetch_marked(queryset: models.QuerySet[Any], error: Exception) -> list[Any]:
+    """The rows of a ``values_list`` whose reading ended with ``error``: UNREADABLE stands for a value at fault.
+
+    Raises the error itself if no value is at fault, and TooSlow.
+    """
+    if not is_fault_of_value(error):
+        raise error
+    _log("Values of %s are null, since they could not be read (%s)", queryset, error)
+    return fetch(mark_unreadable(queryset, UNREADABLE))
 
 
 def fetch_instances(queryset: models.QuerySet[Any]) -> list[Any]:

@@ -7,7 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
+from django.db import models
+
 from mcp_django.conf import get_conf
+from mcp_django.db.bounds import fetch
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import unreadable, uris
 from mcp_django.resources.columns import Output
@@ -18,6 +21,14 @@ from mcp_django.types import JSON
 
 #: Of one value: shorter ones are never cut to make room.
 _LONG_BYTES = 1_000
+
+
+def fetch_values(queryset: models.QuerySet[Any]) -> list[Any]:
+    """All rows of a ``values_list``, with UNREADABLE in the place of a value that cannot be read. Raises TooSlow."""
+    try:
+        return fetch(queryset)
+    except Exception as error:  # noqa: BLE001 - it is raised again there if no value is at fault
+        return unreadable.fetch_marked(queryset, error)
 
 
 class Written(Protocol):
