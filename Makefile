@@ -2,6 +2,7 @@
 # make check               the everyday loop: linters, types, the import contract, and tests on SQLite over one transport
 # make test                everything: linters, the tests over each transport and on each database, clients, conformance
 # make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
+# make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -26,7 +27,7 @@ CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=te
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test matrix faults bench conformance conformance-server clean
+.PHONY: demo lint check test matrix projects faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -51,6 +52,9 @@ test: lint
 matrix: $(VENV)/test.stamp
 	$(BIN)/python -m tests.matrix $(CHECK_TESTS)
 
+projects: $(VENV)/test.stamp
+	$(BIN)/python -m tests.projects
+
 faults: $(VENV)/test.stamp
 	$(BIN)/python -m tests.faults
 
@@ -66,7 +70,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-* .node .demo .conformance build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance .projects build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mcp_django import routing as routing
+    from mcp_django.admin_form import ignores_object as ignores_object
     from mcp_django.exchange.questions import Elicitation as Elicitation
     from mcp_django.exchange.questions import Roots as Roots
     from mcp_django.exchange.questions import Sampling as Sampling
@@ -53,6 +54,7 @@ _HOMES = {
     "action": "mcp_django.tools.actions",
     "changed": "mcp_django.push.bulk",
     "flush": "mcp_django.push",
+    "ignores_object": "mcp_django.admin_form",
     "prompt": "mcp_django.sites",
     "register": "mcp_django.sites",
     "resource": "mcp_django.sites",
@@ -76,6 +78,7 @@ __all__ = [
     "action",
     "changed",
     "flush",
+    "ignores_object",
     "prompt",
     "register",
     "resource",

@@ -57,7 +57,7 @@ def _make_rows(*, using: str, **kwargs: Any) -> None:
 
 
 def _make_tool_rows(**kwargs: Any) -> None:
-    """Make a row for every tool that has none. What asks for tools must not fail where that cannot be done."""
+    """Make a row for every tool that has none. The request that found a new tool goes on even if that fails."""
     from django.db import router, transaction
 
     from mcp_django.models import Tool

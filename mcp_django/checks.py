@@ -22,12 +22,13 @@ from django.utils.module_loading import import_string
 from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.access.authentication import authenticators
+from mcp_django.admin_form import is_record_field
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
-from mcp_django.options import ModelMCP, is_column, row_hook
+from mcp_django.options import ModelMCP, row_hook
 from mcp_django.resources.field_kinds import NAMED, kind_of
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import KINDS
@@ -499,7 +500,7 @@ def _declared_ordering(model_mcp: ModelMCP) -> Sequence[Any]:
 def _can_be_shown(model_mcp: ModelMCP, name: str) -> bool:
     """Whether the name is that of a field, or of a method or property of a row."""
     if _field_of(model_mcp.model, name) is not None:
-        return is_column(model_mcp.model, name)
+        return is_record_field(model_mcp.model, name)
     own = hasattr(type(model_mcp), name) and not hasattr(ModelMCP, name)
     return own or any(hasattr(owner, name) for owner in (model_mcp.model, model_mcp.model_admin) if owner is not None)
 

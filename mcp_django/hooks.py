@@ -37,3 +37,20 @@ def call_hook(hook: Callable[[], T], default: T, *name: object) -> T:
 def hook_of(owner: object, name: str) -> Any:
     """The function behind ``owner.name()``: one that was put on the object itself, or that of its class."""
     return vars(owner).get(name, getattr(type(owner), name))
+
+
+def is_defined_in(cls: type[Any], function: Any) -> bool:
+    """Whether the function was written in the module of the class, and is not that of a wrapper or of a patch."""
+    return getattr(function, "__globals__", {}).get("__name__") == cls.__module__
+
+
+def home_of(owner: object, name: str) -> str:
+    """The module that wrote the function behind ``owner.name()``; empty where that is uncertain.
+
+    The class that holds the function and the function's globals must be of one module. Both are compared, since a class
+    may hold a function from elsewhere, and ``functools.wraps`` gives a wrapper every other sign of what it wraps.
+    """
+    holder = next((cls for cls in type(owner).__mro__ if name in vars(cls)), None)
+    if holder is None or name in vars(owner):
+        return ""
+    return holder.__module__ if is_defined_in(holder, vars(holder)[name]) else ""

@@ -13,17 +13,19 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 from django.conf import settings
-from django.db import connections
+from django.db import connections, models
 from django.utils import translation
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import has_scope
+from mcp_django.admin_comparison import Comparison, Reason
 from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ, SCOPES
-from mcp_django.options import row_hook
+from mcp_django.hooks import hook_of
+from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
 from mcp_django.prompts.catalog import AvailablePrompt
 from mcp_django.protocol.jsonrpc import encode
@@ -43,8 +45,16 @@ from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
 from mcp_django.types import JSON
 
-#: The members of an inventory that no lock holds: models that are not exposed, and hooks that failed.
-_NOT_LOCKED = frozenset({"left_out", "failed"})
+#: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
+_NOT_LOCKED = frozenset({"left_out", "admin", "failed"})
+#: What to do about a hidden field, by the word for the reason.
+_CURES: Mapping[str, str] = {
+    "secret": "name it in fields of a ModelMCP",
+    "to hidden models": "show that model",
+    "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
+    "joined in its own way": "show the model that holds its links",
+    "by a hook": "decorate that with mcp_django.ignores_object if it does not",
+}
 #: The sections of an inventory, each with the noun for one of its entries.
 _SECTIONS: Mapping[str, str] = {
     "models": "model",
@@ -59,13 +69,15 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     """Build the inventory of a site: for a user by the database as it is now, or without a user as it is declared.
 
     ``{"site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-    "failed"}``:
+    "admin", "failed"}``:
 
     - ``user`` is a name, or null without a user;
-    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "serializer", "hidden"}``.
-      ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name → ``{"type",
-      "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``serializer``: ``{"class",
-      "fields"}`` of the class that shapes a record, or null; ``hidden``: name of a field that is not exposed → why;
+    - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
+      "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name →
+      ``{"type", "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``search``: the fields
+      that a search looks in, or the admin's own search, in words; ``serializer``: ``{"class", "fields"}`` of the class
+      that shapes a record, or null; ``by_object``: hooks that may show more of a record; ``hidden``: name
+      of a field that is not exposed → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -75,6 +87,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
       pages together, in the newest revision);
     - ``left_out``: label → why, for models in the admin or registered ones that do not exist for the principal, and
       for actions of the whole AdminSite;
+    - ``admin``: what the admin shows, and why it is not here (see ``Comparison.as_json``);
     - ``failed``: hooks of the project that failed.
     """
     principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
@@ -88,6 +101,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
         listed = _tools(exchange, tools.available(exchange, all_on))
         declared = resources.available(site, request)
         written = prompts.available(exchange, {} if user is None else None)
+        left_out = _left_out(site, rights)
         built = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
@@ -98,7 +112,8 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
             "templates": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionTemplate)},
             "prompts": {entry.prompt.name: _prompt(entry) for entry in written},
             "tool_list": {"tools": len(listed), "bytes": len(encode([described for _, described in listed]))},
-            "left_out": _left_out(site, rights),
+            "left_out": left_out,
+            "admin": Comparison(rights, left_out, _reasons, [tool for tool, _ in listed]).as_json(),
         }
     return {**built, "failed": sorted(failed)}
 
@@ -181,9 +196,22 @@ def _model(rights: ModelRights) -> JSON:
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
+        "search": _search(rights),
         "serializer": _serializer(rights),
-        "hidden": dict(_hidden_fields(rights)),
+        "by_object": list(model_mcp.object_hooks),
+        "hidden": {name: why for name, _, why in _hidden_fields(rights)},
     }
+
+
+def _search(rights: ModelRights) -> str:
+    """What finds the rows of a search; why the admin's own search does not, with the cure; empty where nothing does."""
+    admin = rights.model_mcp.model_admin
+    if admin is None or rights.searched_by == "fields":
+        return ", ".join(field.name for field in rights.searchable)
+    called = str(getattr(hook_of(admin, "get_search_results"), "__qualname__", "get_search_results"))
+    if rights.searched_by == "nothing":
+        return f'not by {called}, which may look into hidden fields; search = "admin" in a ModelMCP calls it'
+    return called if rights.can_search else ""
 
 
 def _serializer(rights: ModelRights) -> JSON | None:
@@ -194,20 +222,34 @@ def _serializer(rights: ModelRights) -> JSON | None:
     return {"class": name, "fields": sorted(record_fields(rights))}
 
 
-def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str]]:
-    """The fields of the model that are not exposed, each with the reason."""
+def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
+    """The fields of the model that are not exposed, each with a word for the kind of reason and the reason."""
     model_mcp = rights.model_mcp
-    for field in rights.model._meta.concrete_fields:
-        if field.name in rights.columns:
+    for field in [*rights.model._meta.concrete_fields, *rights.model._meta.many_to_many]:
+        if field.name in rights.columns or field.name in rights.relations:
             continue
         if model_mcp.hides(field):
-            yield field.name, "looks like a secret, and is not named in fields"
+            yield field.name, "secret", "looks like a secret, and is not named in fields"
+        elif field.many_to_many and not isinstance(field, models.ManyToManyField):
+            yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
         elif field.name not in rights.shown:
-            yield field.name, "is not shown"
+            yield field.name, *_why_not_shown(model_mcp)
+        elif field.concrete and (why := look_up(field, named=model_mcp.names(field))[1]):
+            yield field.name, "of an unknown class", why
         elif field.is_relation:
-            yield field.name, "points to a model that is not shown, or whose objects are checked one by one"
-        elif reason := look_up(field, named=model_mcp.names(field))[1]:
-            yield field.name, f"{reason}; name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']"
+            why = "points to a model that is not shown, or whose objects are checked one by one"
+            yield field.name, "to hidden models", why
+
+
+def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
+    """The reasons of what is hidden, with their cures. That something is not shown here is no reason."""
+    return {name: (word, f"{why}; {_CURES[word]}") for name, word, why in _hidden_fields(rights) if word in _CURES}
+
+
+def _why_not_shown(model_mcp: ModelMCP) -> tuple[str, str]:
+    if not model_mcp.object_hooks:
+        return "not shown", "is not shown"
+    return "by a hook", f"{' and '.join(model_mcp.object_hooks)} may decide by the object, so only get_record shows it"
 
 
 def _tools(exchange: Exchange, found: list[tools.AvailableTool]) -> list[tuple[BaseTool, JSON]]:

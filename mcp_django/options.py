@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
-from django.db.models.options import Options
-from django.forms import ModelForm
 
-from mcp_django.compat.admin import excluded_by_form, names_in_fieldsets, title_of, title_of_display, value_in
-from mcp_django.hooks import hook_of
+from mcp_django.admin_form import (
+    computed_in_form,
+    generic_keys,
+    hooks_by_object,
+    is_independent,
+    shown_in_list,
+    shown_of_every_object,
+    shown_of_object,
+)
+from mcp_django.compat.admin import title_of, title_of_display, value_in
+from mcp_django.hooks import home_of, hook_of
 from mcp_django.secrets import is_secret_field
 from mcp_django.types import AnyField
 
@@ -27,19 +33,8 @@ if TYPE_CHECKING:
 #: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
 ComputedField = tuple[str, str, Callable[[Any], Any], Any]
 
-#: Hooks of a ModelAdmin that make what it shows depend on the object. Where one is overridden, a page of rows carries
-#: the columns of list_display alone, as the admin's own list does.
-_OBJECT_HOOKS = (
-    "has_view_permission",
-    "has_change_permission",
-    "get_fields",
-    "get_fieldsets",
-    "get_exclude",
-    "get_form",
-    "formfield_for_dbfield",
-    "formfield_for_choice_field",
-    "formfield_for_foreignkey",
-)
+#: Packages whose ``get_search_results`` looks into the search fields of the ModelAdmin and nowhere else.
+SEARCH_PACKAGES = frozenset({"django"})
 
 
 class ModelMCP:
@@ -55,6 +50,9 @@ class ModelMCP:
     filter_fields: Sequence[str] | None = None
     #: Fields that ``search`` looks in, with ModelAdmin's prefixes. None: as the ModelAdmin.
     search_fields: Sequence[str] | None = None
+    #: "admin": a search calls the ``get_search_results`` that the ModelAdmin overrides, which may look into hidden
+    #: fields. None: it is not called, unless a known package wrote it.
+    search: Literal["admin"] | None = None
     #: The order of rows where the agent names none. None: as the ModelAdmin, else as the model.
     ordering: Sequence[str] | None = None
     #: A DRF serializer that writes a record. It shows no field and no row that the other options hide. Pages, filters
@@ -74,6 +72,8 @@ class ModelMCP:
     notify_unseen_deletes: bool = False
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
+    #: False: hooks of the project that are given an object answer the same for every object.
+    object_permissions: bool = True
 
     def __init__(self, model: type[models.Model], site: MCPSite, *, bridged: bool = False) -> None:
         self.model = model
@@ -121,11 +121,22 @@ class ModelMCP:
             return [field.name for field in fields]
         if self.fields is not None:
             return self.fields
-        shown = [] if self.model_admin is None else shown_in_admin(self.model_admin, request)
+        admin = self.model_admin
+        shown: Sequence[str] = ()
+        if admin is not None and self.object_hooks:
+            shown = shown_in_list(admin, request)
+        elif admin is not None:
+            shown = shown_of_every_object(admin, request, trusted=not self.object_permissions)
         return [*shown, *self.get_extra_fields(request)]
 
     def get_extra_fields(self, request: HttpRequest) -> Sequence[str]:
         return self.extra_fields
+
+    def get_object_fields(self, request: HttpRequest, obj: models.Model) -> Sequence[str]:
+        """As ``get_fields``, of one object, where ``object_hooks`` decide by it."""
+        admin = self.model_admin
+        shown = () if admin is None else shown_of_object(admin, request, obj)
+        return [*shown, *self.get_extra_fields(request)]
 
     def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
         """Values of a row that are no fields: methods and properties that the options or ``list_display`` name."""
@@ -134,8 +145,12 @@ class ModelMCP:
         if self.fields is not None or type(self).get_fields is not ModelMCP.get_fields:
             declared = self.get_fields(request)
         else:
-            listed = () if admin is None else admin.get_list_display(request)
-            declared = dict.fromkeys([*listed, *self.get_extra_fields(request)])
+            shown: list[Any] = []
+            if admin is not None:
+                shown += admin.get_list_display(request)
+                if not self.object_hooks:
+                    shown += computed_in_form(admin, request, trusted=not self.object_permissions)
+            declared = dict.fromkeys([*shown, *self.get_extra_fields(request)])
         return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
 
     def _computed(self, item: Any, admin: ModelAdmin[Any] | None) -> ComputedField:
@@ -171,9 +186,12 @@ class ModelMCP:
         if self.search_fields is not None:
             return self.search_fields
         admin = self.model_admin
-        if admin is None or _overrides(admin, "get_search_results"):
+        if admin is None or searched_by(self, request) == "nothing":
             return []
         return admin.get_search_fields(request)
+
+    def get_search(self, request: HttpRequest) -> Literal["admin"] | None:
+        return self.search
 
     def get_ordering(self, request: HttpRequest) -> Sequence[Any]:
         if self.ordering is not None:
@@ -200,52 +218,39 @@ class ModelMCP:
     @property
     def checks_objects(self) -> bool:
         """Whether the permission must be checked for each record."""
-        if hook_of(self, "has_view_permission") is not ModelMCP.has_view_permission:
+        if self._decides_by_object:
             return True
-        admin = self.model_admin
-        return admin is not None and (
-            _overrides(admin, "has_view_permission") or _overrides(admin, "has_change_permission")
-        )
+        return self.object_permissions and bool(hooks_by_object(self.model_admin, ("has_view_permission",)))
 
+    @property
+    def object_hooks(self) -> Sequence[str]:
+        """The project's hooks that may hide a field of one object and not of another: pages leave the form out."""
+        if not self._may_differ:
+            return ()
+        found = hooks_by_object(self.model_admin)
+        return (self._hook.__qualname__, *found) if self._decides_by_object else found
 
-def shown_in_admin(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
-    """Names of model fields that the admin shows: plain columns of list_display and fields of the change form."""
-    names = [name for name in admin.get_list_display(request) if isinstance(name, str)]
-    if not any(_overrides(admin, hook) for hook in _OBJECT_HOOKS):
-        names += _form_fields(admin, request)
-    return list(_columns_among(admin.opts, tuple(names)))
+    @property
+    def shows_by_object(self) -> bool:
+        """Whether a record may have more fields than a page, so that the hooks are asked with its row."""
+        if not self._may_differ:
+            return False
+        return bool(self.object_hooks or hooks_by_object(self.model_admin, ("get_readonly_fields",)))
 
+    @property
+    def _may_differ(self) -> bool:
+        own = self.fields is not None or hook_of(self, "get_fields") is not ModelMCP.get_fields
+        return self.object_permissions and not own
 
-@lru_cache(maxsize=1_000)
-def _columns_among(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the names that are columns of the model, each once."""
-    return tuple(dict.fromkeys(name for name in names if is_column(opts.model, name)))
+    @property
+    def _decides_by_object(self) -> bool:
+        """Whether this class itself may permit one object and not another."""
+        hook = self._hook
+        return self.object_permissions and hook is not ModelMCP.has_view_permission and not is_independent(hook)
 
-
-def _form_fields(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
-    if admin.fieldsets or admin.fields or admin.form is not ModelForm:
-        # Django's own get_fieldsets. With an object, since what it asks may give the form for adding without one.
-        fieldsets = admin.fieldsets or admin.get_fieldsets(request, admin.model())
-        names = names_in_fieldsets(fieldsets)
-        excluded = set(admin.get_exclude(request) or ())
-    else:
-        # The fields that get_form would find, without building a form class for every request.
-        names = [field.name for field in admin.opts.concrete_fields if field.editable and not field.primary_key]
-        names += [name for name in admin.get_readonly_fields(request) if isinstance(name, str)]
-        excluded = {*(admin.get_exclude(request) or ()), *excluded_by_form(admin.form)}
-    return [name for name in names if name not in excluded]
-
-
-def is_column(model: type[models.Model], name: str) -> bool:
-    """Whether the name is that of a field that a record may show: a column, or a relation that stands on the model."""
-    try:
-        field = model._meta.get_field(name)
-    except FieldDoesNotExist:
-        return False
-    # Of the relations without a column, those that stand on this model.
-    return field in generic_keys(model) or (
-        isinstance(field, models.Field) and bool(field.concrete or field.many_to_many)
-    )
+    @property
+    def _hook(self) -> Any:
+        return hook_of(self, "has_view_permission")
 
 
 def _is_field(model: type[models.Model], item: Any) -> bool:
@@ -259,15 +264,6 @@ def _is_field(model: type[models.Model], item: Any) -> bool:
     return True
 
 
-def _overrides(admin: ModelAdmin[Any], hook: str) -> bool:
-    return hook_of(admin, hook) is not getattr(ModelAdmin, hook)
-
-
-def generic_keys(model: type[models.Model]) -> list[Any]:
-    """The generic foreign keys of a model, recognised by an attribute, since contenttypes need not be installed."""
-    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]
-
-
 def row_hook(model_mcp: ModelMCP) -> str:
     """The project's ``get_queryset`` behind the rows, as ``FlightAdmin.get_queryset``; empty where every row is shown.
 
@@ -279,6 +275,22 @@ def row_hook(model_mcp: ModelMCP) -> str:
     if hook in (ModelMCP.get_queryset, ModelAdmin.get_queryset):
         return ""
     return str(getattr(hook, "__qualname__", "get_queryset"))
+
+
+def searched_by(model_mcp: ModelMCP, request: HttpRequest) -> Literal["fields", "admin", "nothing"]:
+    """What finds the rows of a search: conditions on the search fields, or ``get_search_results`` of the ModelAdmin.
+
+    Nothing does where that might look into hidden fields: asked letter by letter, it would reveal what they hold.
+    """
+    admin = model_mcp.model_admin
+    home = "django" if admin is None else home_of(admin, "get_search_results").partition(".")[0]
+    if home == "django":
+        return "fields"
+    if model_mcp.get_search(request) == "admin":
+        return "admin"
+    if model_mcp.search_fields is not None or hook_of(model_mcp, "get_search_fields") is not ModelMCP.get_search_fields:
+        return "fields"
+    return "admin" if home in SEARCH_PACKAGES else "nothing"
 
 
 def shows_every_row(model_mcp: ModelMCP) -> bool:

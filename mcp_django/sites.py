@@ -81,7 +81,7 @@ def _registered(admin_sites: Iterable[AdminSite]) -> dict[type[Model], list[Mode
 
 
 def superusers_request() -> MCPRequest:
-    """A request of a superuser that is in no database, with every scope: what it is refused, everybody is."""
+    """A request of a superuser that is in no database, with every scope. What it may not see, nobody may."""
     return from_settings().for_principal(Principal(Superuser(), frozenset(SCOPES), source=Source.COMMAND))
 
 

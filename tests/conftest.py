@@ -49,7 +49,7 @@ ONE = "http-asgi"
 #: Attacks use one HTTP transport, and one connection on which both sides may send at any time.
 HTTP_AND_DUPLEX = (ONE, "websocket")
 #: Folders of tests that start processes or take their time, the slowest first.
-SLOW_FOLDERS = ("faults", "end_to_end", "fuzz", "tasks", "transports", "push")
+SLOW_FOLDERS = ("faults", "end_to_end", "projects", "fuzz", "tasks", "transports", "push")
 #: The marker of what is run once more on each database server; it stands in the test's own file.
 OF_DATABASES = "every_database"
 PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")

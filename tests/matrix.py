@@ -78,24 +78,32 @@ def _can_make_environments(path: str, python: str) -> bool:
 
 def requirements(pair: Pair) -> str:
     """What the environment of the pair holds. Django has the tasks framework in itself from 6.0 on."""
-    replaced = ("-r ", "Django==") if pair.series == "5.2" else ("-r ", "Django==", "django-tasks==")
-    files = [ROOT / "requirements.txt", ROOT / "requirements-dev.txt"]
-    lines = [line for file in files for line in file.read_text().splitlines() if not line.startswith(replaced)]
+    replaced = ("Django==",) if pair.series == "5.2" else ("Django==", "django-tasks==")
+    lines = [line for line in pins("requirements.txt", "requirements-dev.txt") if not line.startswith(replaced)]
     return "\n".join([*lines, f"Django=={pair.django}", ""])
 
 
-def environment(pair: Pair, found: str) -> str:
-    """The Python of the pair's environment, which is made first if it is not there or holds something else."""
-    python, wanted, installed = pair.folder / "bin/python", pair.folder / "wanted.txt", pair.folder / "installed.txt"
-    text = requirements(pair)
+def pins(*files: str | Path) -> list[str]:
+    """The lines of requirements files, without those that name another file."""
+    lines = [line for file in files for line in (ROOT / file).read_text().splitlines()]
+    return [line for line in lines if not line.startswith("-r ")]
+
+
+def environment(name: object, folder: Path, found: str, text: str, *more: Path) -> str:
+    """The Python of an environment that holds what ``text`` asks for, and of the files ``more`` that alone.
+
+    It is made first if it is not there or holds something else. Raises CalledProcessError.
+    """
+    python, wanted, installed = folder / "bin/python", folder / "wanted.txt", folder / "installed.txt"
     if python.exists() and installed.exists() and installed.read_text() == text:
         return str(python)
-    print(f"{pair}: making {pair.folder.name} with {found}", flush=True)
-    subprocess.run([found, "-m", "venv", "--clear", pair.folder], check=True)
+    print(f"{name}: making {folder.name} with {found}", flush=True)
+    subprocess.run([found, "-m", "venv", "--clear", folder], check=True)
     wanted.write_text(text)
     pip = [python, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "-r", wanted], check=True)
-    subprocess.run([*pip, "--no-deps", "-r", ROOT / "requirements-data.txt"], check=True)
+    for file in more:
+        subprocess.run([*pip, "--no-deps", "-r", file], check=True)
     wanted.rename(installed)  # Last, so that an environment that was made by half is made again.
     return str(python)
 
@@ -103,7 +111,8 @@ def environment(pair: Pair, found: str) -> str:
 def run(pair: Pair, found: str, arguments: list[str]) -> bool:
     """Run the tests on the pair and say how it went."""
     try:
-        python = found if pair.is_here else environment(pair, found)
+        data = ROOT / "requirements-data.txt"
+        python = found if pair.is_here else environment(pair, pair.folder, found, requirements(pair), data)
     except subprocess.CalledProcessError as error:
         print(f"{pair}: FAILED, its environment could not be made: {error}", flush=True)
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings
@@ -85,12 +85,3 @@ def value_in(item: Any, row: models.Model, owner: Any) -> Any:
     Private: ``django.contrib.admin.utils.lookup_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     return lookup_field(item, row, owner)[2]
-
-
-def excluded_by_form(form: type[Any]) -> Sequence[str]:
-    """The fields that the form of a ModelAdmin declares in ``Meta.exclude``.
-
-    Private: ``ModelForm._meta``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``Meta``, which a form inherits
-    otherwise.
-    """
-    return getattr(getattr(form, "_meta", None), "exclude", None) or ()

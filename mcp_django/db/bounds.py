@@ -30,8 +30,9 @@ except ImportError:  # The project uses another database, or psycopg2.
 #: Executes a statement: Django itself, or the next wrapper around it.
 Execute = Callable[[str, Any, bool, Any], Any]
 
-#: The beginning of a query. A wrapper of the project may have put a comment in front.
-_QUERY = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
+#: What may stand in front of a statement, as a comment that a wrapper of the project has put there.
+BEFORE_STATEMENT = re.compile(r"(?:\s|\(|/\*.*?\*/|--[^\n]*\n)*", re.DOTALL)
+_QUERY = re.compile(rf"{BEFORE_STATEMENT.pattern}(SELECT|WITH)\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.compat.connections import quoted
+from mcp_django.db.bounds import BEFORE_STATEMENT
 
-_VERB = re.compile(r"\s*(\w+)\s+(?:(?:INTO|FROM|IGNORE|OR\s+\w+)\s+)*", re.IGNORECASE)
+_VERB = re.compile(r"(\w+)\b\s*(?:(?:INTO|FROM|IGNORE|OR\s+\w+)\s+)*", re.IGNORECASE)
 _WRITES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE"})
 _READS = frozenset({"SELECT", "SHOW", "EXPLAIN", "PRAGMA", "SET", "VALUES"})
-_SAVEPOINT = re.compile(r"\s*(SAVEPOINT|RELEASE SAVEPOINT|ROLLBACK TO SAVEPOINT)\s+(\S+)", re.IGNORECASE)
+_SAVEPOINT = re.compile(r"(SAVEPOINT|RELEASE SAVEPOINT|ROLLBACK TO SAVEPOINT)\s+(\S+)", re.IGNORECASE)
 
 
 class WrittenRows:
@@ -42,16 +43,19 @@ class WrittenRows:
         self._settle()
         changes = self._changes()
         result = execute(sql, params, many, context)
-        if savepoint := _SAVEPOINT.match(sql):
+        begin = BEFORE_STATEMENT.match(sql).end()  # type: ignore[union-attr]
+        if savepoint := _SAVEPOINT.match(sql, begin):
             self._mark(savepoint[1].upper(), savepoint[2])
-        elif verb := _VERB.match(sql):
-            name, index = verb[1].upper(), 0 if sql.startswith(self._table, verb.end()) else 1
-            if name not in _WRITES:
-                self._is_unsure = self._is_unsure or name not in _READS
-            elif changes is not None and name in ("INSERT", "REPLACE"):
-                self._inserting = index, changes
-            else:
-                self._counts[index] += max(context["cursor"].rowcount, 0)
+            return result
+        verb = _VERB.match(sql, begin)
+        name = verb[1].upper() if verb is not None else ""
+        index = 0 if verb is not None and sql.startswith(self._table, verb.end()) else 1
+        if name not in _WRITES:
+            self._is_unsure = self._is_unsure or name not in _READS
+        elif changes is not None and name in ("INSERT", "REPLACE"):
+            self._inserting = index, changes
+        else:
+            self._counts[index] += max(context["cursor"].rowcount, 0)
         return result
 
     def describe(self) -> str:

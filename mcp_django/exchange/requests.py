@@ -38,6 +38,10 @@ _OWN = frozenset(
 )
 
 
+#: What every request of Django has: pages of the admin, which actions may answer with, ask for SCRIPT_NAME.
+_META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", "SCRIPT_NAME": ""}
+
+
 class Caller:
     """``request.mcp`` where no client's request is being answered, as before a push. It has the principal alone."""
 
@@ -66,7 +70,7 @@ class MCPRequest(BareRequest):
         self.__dict__.update(attributes)
         self.method = "POST"
         self.path = self.path_info = path
-        self.META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "80", **meta}
+        self.META = {**_META, **meta}
         self.user = AnonymousUser()
 
     @cached_property
@@ -115,6 +119,8 @@ def from_scope(scope: Mapping[str, Any]) -> MCPRequest:
     """From an ASGI scope of type http or websocket; ``ws`` counts as ``http`` and ``wss`` as ``https``."""
     scheme = {"ws": "http", "wss": "https"}.get(scope.get("scheme") or "http", scope.get("scheme") or "http")
     meta: dict[str, Any] = {"QUERY_STRING": scope.get("query_string", b"").decode("latin-1")}
+    if scope.get("root_path"):
+        meta["SCRIPT_NAME"] = scope["root_path"]
     if scope.get("client"):
         meta["REMOTE_ADDR"] = meta["REMOTE_HOST"] = scope["client"][0]
     if scope.get("server"):

@@ -13,7 +13,6 @@ from mcp_django.types import JSON
 
 _MAX_ERRORS = 20
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
-_BLANK: tuple[Any, ...] = (None, "", [])
 
 
 class Schema:
@@ -49,7 +48,9 @@ class Schema:
     # know texts alone, so that a number arrives as its digits.
 
     def without_blanks(self, arguments: JSON) -> JSON:
-        """The arguments without optional ones that are null, "" or [], and with each integer in the type of the schema.
+        """The arguments without optional ones that are blank, and with each integer in the type of the schema.
+
+        Null and [] are blank, and "" where no object is wanted: a filter that is a text is a mistake.
 
         For an object whose properties each have a plain ``type`` and give no meaning to a blank.
         """
@@ -57,7 +58,7 @@ class Schema:
         return {
             name: _in_type(properties.get(name, {}), value)
             for name, value in arguments.items()
-            if name in required or name not in properties or value not in _BLANK
+            if name in required or name not in properties or not _is_blank(properties[name], value)
         }
 
     def without_nulls(self, arguments: JSON) -> JSON:
@@ -73,6 +74,10 @@ class Schema:
         definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
         alone = {name: Schema({**definitions, "allOf": [self.schema["properties"][name]]}) for name in optional}
         return frozenset(name for name, schema in alone.items() if schema.errors(None))
+
+
+def _is_blank(schema: JSON, value: Any) -> bool:
+    return value is None or value == [] or (value == "" and schema.get("type") != "object")
 
 
 def _in_type(schema: JSON, value: Any) -> Any:

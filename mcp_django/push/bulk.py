@@ -224,7 +224,7 @@ def _changes_key(model: type[models.Model], attributes: Collection[str | None], 
 
 
 def _readable(keys: Callable[[], Keys]) -> Keys:
-    """What ``keys`` returns. None where it fails: the project's rows are written, and it must not learn of that."""
+    """What ``keys`` returns. None if it fails: the rows are written, so the project's own call must not fail."""
     try:
         return keys()
     except Exception:

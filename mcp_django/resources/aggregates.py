@@ -20,7 +20,7 @@ from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.searching import search_condition
+from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -164,6 +164,9 @@ def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
     """The table of a query. Raises InvalidQuery and TooSlow."""
     plan = _AggregatePlan(rights, query)
     queryset = _matching(rights, query)
+    notes: list[str] = []
+    if query.search:
+        queryset = queryset.filter(search_condition(rights, query.search, notes))
     limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
     try:
         found = _groups(plan, queryset, limit + 1) if plan.groups else _total(plan, queryset)
@@ -172,16 +175,16 @@ def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
-    return _table(plan, found, limit)
+    return _table(plan, found, limit, notes)
 
 
 def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any]:
-    """The rows that meet the conditions."""
+    """The rows that meet the filter. The search is only checked, since it may ask the database."""
     queryset = rights.bare_rows()
     if query.filter:
         queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(search_condition(rights, query.search))
+        check_search(rights, query.search)
     return queryset
 
 
@@ -204,9 +207,8 @@ def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
     return [[values[alias] for alias in plan.shown]]
 
 
-def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int) -> Table:
+def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str]) -> Table:
     conf = get_conf()
-    notes: list[str] = []
     rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT, notes)
     if plan.smallest > 1:
         # The note is always there, since otherwise it would reveal that a group was left out.

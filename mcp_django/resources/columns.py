@@ -22,6 +22,7 @@ from mcp_django.resources.parsing import refuse
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
+    from mcp_django.resources.generic import ContentTypes
     from mcp_django.resources.policy import ModelRights
 
 
@@ -59,6 +60,8 @@ class Column:
     kind: Kind
     #: For a foreign key: the rights on the model that it points to.
     related: ModelRights | None = None
+    #: For a foreign key to ContentType that is read as the label of a model: the types that the principal may know.
+    types: ContentTypes | None = None
     #: The foreign keys that lead to it, the first one of the model itself.
     via: tuple[Column, ...] = ()
 
@@ -84,7 +87,7 @@ class Column:
     @property
     def hides_key(self) -> bool:
         """Whether it is itself null where it points to such a row: not if it is the key of a row that is seen."""
-        return self.related is not None and self.related.scoped and not self.field.primary_key
+        return self.types is not None or (self.hides_rows and not self.field.primary_key)
 
     @property
     def can_order(self) -> bool:
@@ -108,13 +111,15 @@ class Column:
                 rows = step.related.rows().filter(Q((step.target, OuterRef(prefix + step.attname))))
                 visible &= Q(Exists(rows))
             prefix += f"{step.field.name}__"
-        value = self.kind.select(self.path)
+        value = self.kind.select(self.path) if self.types is None else self.types.label_at(self.path)
         return _Visible(When(visible, then=value), default=None) if visible else value
 
     def condition(self, lookup: str, value: Any) -> Q:
         """``Q(name__lookup=value)``, which cannot find a hidden related row."""
         if self.via:
             return self._condition_on_related(lookup, value)
+        if self.types is not None:
+            return self.types.condition(self.attname, lookup, value)
         if self.kind.linked and lookup == "isnull":
             # An empty value has no link, and is read as null too.
             empty = Q((f"{self.attname}__isnull", True)) | Q((self.attname, self.kind.empty))
@@ -175,11 +180,21 @@ class Relation:
     links: ModelRights | None = None
 
     @property
+    def grouping(self) -> str:
+        """How a query of the related model asks for the rows of each row, in words; empty where it cannot."""
+        return "" if self.field.many_to_many else f"grouped by {self.field.name}"
+
+    @property
     def owner_attname(self) -> str:
         """The column of this model that the relation leads to: mostly the primary key."""
         key = self._links[1] if self.field.many_to_many else self.field
         attname: str = key.target_field.attname
         return attname
+
+    @property
+    def hides_rows(self) -> bool:
+        """Whether it may lead to rows which the principal cannot see."""
+        return self.related.scoped or (self.links is not None and self.links.scoped)
 
     def exists(self, condition: Q) -> Q:
         """A condition that a visible related row meets ``condition``."""
@@ -188,7 +203,7 @@ class Relation:
     def count(self) -> Any:
         """How many visible related rows a row has, as an expression."""
         joined = self._joined(OuterRef(self.owner_attname), Q(), bare=True)
-        group, number = self.field.attname if not self.field.many_to_many else "", Count("*")
+        group, number = self._owner_column if not self.field.many_to_many else "", Count("*")
         if self.field.many_to_many:
             through, here, there = self._links
             # A model between that is the project's own may join the same two rows more than once.
@@ -201,16 +216,26 @@ class Relation:
         """The visible related rows of one row, given its ``owner_attname``."""
         rows: models.QuerySet[Any] = self.related.rows()
         if not self.field.many_to_many:
-            return rows.filter(Q((self.field.attname, owner)))
+            return rows.filter(self._owned_by(owner))
         _, here, there = self._links
         links = self._link_rows(rows.db).filter(Q((here.attname, owner))).values(there.attname)
         return rows.filter(Q((f"{there.target_field.attname}__in", links)))
+
+    @property
+    def _owner_column(self) -> str:
+        """Of a relation that is not many-to-many: the column of the related model that holds what it leads to."""
+        attname: str = self.field.attname
+        return attname
+
+    def _owned_by(self, owner: Any) -> Q:
+        """A condition that a related row belongs to the row with this ``owner_attname``."""
+        return Q((self._owner_column, owner))
 
     def _joined(self, owner: Any, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
         """One row for each visible related row that meets the condition, for use in another query."""
         rows = self.related.bare_rows() if bare else self.related.rows()
         if not self.field.many_to_many:
-            return rows.filter(Q((self.field.attname, owner))).filter(condition)
+            return rows.filter(self._owned_by(owner)).filter(condition)
         _, here, there = self._links
         links = self._link_rows(rows.db).filter(Q((here.attname, owner)))
         found = rows.filter(condition).values(there.target_field.attname)

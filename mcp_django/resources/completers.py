@@ -46,20 +46,25 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
     if (found := templates.parse(rights, uri)) is not None:
         model = found.model
         if found.key:
-            return {found.key: lambda typed, _: complete_key(model, typed)}
+            return _by_either_spelling({found.key: partial(_keys, model)})
         if not found.is_aggregate:
-            return {name: _of_parameter(model, name, column) for name, column in templates.parameters(model).items()}
-        parameters = templates.aggregate_parameters(model)
-        return {
+            parameters = templates.parameters(model).items()
+            return _by_either_spelling({name: _of_parameter(model, name, column) for name, column in parameters})
+        return _by_either_spelling({
             name: partial(_AGGREGATED[name], model) if name in _AGGREGATED else _of_parameter(model, name, column)
-            for name, column in parameters.items()
-        }
+            for name, column in templates.aggregate_parameters(model).items()
+        })  # fmt: skip
     if "{" not in uri and (target := uris.parse(uri)) is not None:
         return None if rights.of_label(target.label) is None else {}
     declared = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
     if isinstance(declared, FunctionTemplate):
         return {name: _of_variable(exchange, declared, name) for name in declared.variables}
     return None if declared is None else {}
+
+
+def _by_either_spelling(completers: Mapping[str, Completer]) -> Mapping[str, Completer]:
+    """By the names of the variables, and as the template spells them, which is ASCII alone."""
+    return {**completers, **{uris.quote_name(name): completer for name, completer in completers.items()}}
 
 
 def _of_variable(exchange: Exchange, template: FunctionTemplate, name: str) -> Completer:
@@ -74,6 +79,13 @@ def _of_parameter(model: ModelRights, name: str, column: Column | None) -> Compl
     if column is not None:
         return lambda typed, _: complete_value(model, column, typed)
     return partial(_orders, model) if name == "order_by" else suggest_nothing
+
+
+def _keys(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    """Keys of records, without those that stand in a query: the template of a record gives no URI of these."""
+    found = complete_key(model, typed)
+    named = [key for key in found.values if key not in uris.UNSAFE_KEYS]
+    return found if len(named) == len(found.values) else Completion(named, None, found.has_more)
 
 
 def _app_labels(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:
@@ -121,6 +133,8 @@ def complete_value(model: ModelRights, column: Column, typed: str) -> Completion
     if choices := choices_of(column):
         # An empty value needs no completion.
         return among({value: label for value, label in choices.items() if value}, typed)
+    if column.types is not None:
+        return among(column.types.labels(), typed)
     if column.kind is BOOLEAN:
         return among(("true", "false"), typed)
     if column.related is not None and isinstance(column.field, models.ForeignKey):
@@ -137,9 +151,9 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     """
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
-    if search and typed.strip() and model.searchable:
+    if search and typed.strip() and model.can_search:
         with suppress(InvalidQuery):  # It is too long to be one.
-            conditions.append(search_condition(model, typed))
+            conditions.append(search_condition(model, typed, []))
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:

@@ -6,8 +6,7 @@ import logging
 import mimetypes
 from typing import TYPE_CHECKING
 
-from django.core.exceptions import SuspiciousFileOperation, ValidationError
-from django.db.models import Q
+from django.core.exceptions import SuspiciousFileOperation
 from django.db.models.functions import Length
 
 from mcp_django.conf import get_conf
@@ -42,18 +41,18 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
     Text where its type and its bytes say so, else base64. Raises LimitExceeded, and InternalError where the storage
     fails.
     """
-    if not holds(rights, target.field) or not rows.visible_keys(rights, [target.key]):
+    found = rows.of_key(rights, target.key)
+    if found is None:
         return None
-    column, key = rights.columns[target.field], rights.primary_key
-    try:
-        found = rights.rows().filter(Q(("pk", key.kind.read(key.field, target.key))))
-    except ValidationError:
+    rights, queryset = found
+    if not holds(rights, target.field):
         return None
+    column = rights.columns[target.field]
     is_binary = column.kind.name == BINARY.name
     if is_binary:
-        for (size,) in fetch(found.values_list(Length(column.attname))[:1]):
+        for (size,) in fetch(queryset.values_list(Length(column.attname))[:1]):
             _check_size(size or 0)
-    stored = [value for (value,) in fetch(found.values_list(column.attname)[:1]) if value]
+    stored = [value for (value,) in fetch(queryset.values_list(column.attname)[:1]) if value]
     if not stored:
         return None
     if is_binary:

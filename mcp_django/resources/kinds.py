@@ -167,6 +167,10 @@ BINARY = Kind(
     "binary", {"type": ["string", "null"]}, ("isnull",), refuse, str, orderable=False, linked=True, empty=b"",
     select=Length,
 )  # fmt: skip
+#: A content type, as the label of its model: the value of a foreign key to ContentType. See ``generic``.
+CONTENT_TYPE = Kind(
+    "content type", {"type": "string", "description": "A model, as app.model."}, _EXACT, read_text, str.lower,
+)  # fmt: skip
 
 KINDS: Mapping[type[Any], Kind] = {
     models.AutoField: INTEGER,

@@ -262,8 +262,8 @@ def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]
         return unknown_path(what, rights, path, allowed)
     label = relation.related.label
     instead = f"Name its rows in filter, one call after the other, or ask {label} itself."
-    if not relation.field.many_to_many:
-        instead = f"Ask {label} itself, grouped by {relation.field.name}."
+    if relation.grouping:
+        instead = f"Ask {label} itself, {relation.grouping}."
     return f"{relation.name} leads to many rows of {label}, so that a row would count more than once. {instead}"
 
 

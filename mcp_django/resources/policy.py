@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
@@ -19,13 +19,13 @@ from mcp_django.compat import queries
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
-from mcp_django.options import shows_every_row
-from mcp_django.resources import visible_rows
+from mcp_django.options import searched_by, shows_every_row
+from mcp_django.resources import generic, visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.field_classes import partners
 from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.kinds import DATETIME, is_parent_link, split_path
-from mcp_django.resources.searching import SearchField, search_field
+from mcp_django.resources.searching import AdminSearch, SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
@@ -56,10 +56,14 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of the fields and computed values of a row: as declared, without those that are excluded."""
-        names = [name for name in self.ask_hook("get_fields", ()) if isinstance(name, str)]
+        names = [name for name in self._declared_names() if isinstance(name, str)]
         if beside := partners(self.model):
             names = [part for name in names for part in (name, beside.get(name, name))]
         return dict.fromkeys(name for name in names if name not in self.excluded)
+
+    def _declared_names(self) -> Iterable[Any]:
+        names: Iterable[Any] = self.ask_hook("get_fields", ())
+        return names
 
     @cached_property
     def excluded(self) -> Container[str]:
@@ -94,7 +98,7 @@ class ModelRights:
             # The key of a visible row is no secret, though it may be the key of another row too.
             return Column(column.name, field, column.kind, related)
         if related is None:
-            return None
+            return generic.type_column(self, field)
         # A relation by another field than the key shows that field.
         return Column(column.name, field, column.kind, related) if related.shows(field.target_field) else None
 
@@ -124,7 +128,7 @@ class ModelRights:
             if related is not None and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
-        return found
+        return found | generic.relations(self)
 
     def _links(self, field: Any) -> ModelRights | None:
         """The rights on the model between that a many-to-many field goes through."""
@@ -151,9 +155,7 @@ class ModelRights:
     @cached_property
     def computed(self) -> dict[str, Computed]:
         """Values that a row shows and that are no columns of it."""
-        from mcp_django.resources.generic import links
-
-        found = {link.name: link for link in links(self)}
+        found = {link.name: link for link in generic.links(self)}
         for name, title, value_of, order in self.ask_hook("get_computed", ()):
             if name in self.excluded or (is_secret_name(name) and not self.model_mcp.declares(name)):
                 continue
@@ -243,8 +245,36 @@ class ModelRights:
     @cached_property
     def searchable(self) -> list[SearchField]:
         """The search fields that the policy lets through, with the lookups that ModelAdmin gives them."""
-        found = (search_field(self, declared) for declared in self.ask_hook("get_search_fields", ()))
-        return [field for field in found if field is not None]
+        found = (search_field(self, declared) for declared in self._search_fields or ())
+        # The admin joins the tables, so that it would also find a row by a related one that is hidden.
+        by_admin = self.searched_by == "admin"
+        return [field for field in found if field is not None and not (by_admin and field.hides_rows)]
+
+    @cached_property
+    def _search_fields(self) -> Sequence[str] | None:
+        return list(fields) if (fields := self.ask_hook("get_search_fields", None)) is not None else None
+
+    @cached_property
+    def searched_by(self) -> str:
+        """What finds the rows of a search: see ``options.searched_by``."""
+        return call_hook(
+            lambda: searched_by(self.model_mcp, self.rights.request), "nothing", self.model_mcp, "get_search"
+        )
+
+    @cached_property
+    def admin_search(self) -> AdminSearch | None:
+        """The ModelAdmin's own search, where it is to be called.
+
+        Where all of its fields are hidden it is not called: Django's own part of it would find every row.
+        """
+        admin = self.model_mcp.model_admin
+        if admin is None or self.searched_by != "admin" or (not self.searchable and self._search_fields != []):
+            return None
+        return AdminSearch(admin, tuple(field.declared for field in self.searchable))
+
+    @property
+    def can_search(self) -> bool:
+        return self.admin_search is not None or bool(self.searchable)
 
     def column_and_lookup(self, path: str) -> tuple[Column | None, str]:
         """The column of a path, and the lookup that it may end in."""
@@ -270,6 +300,10 @@ class ModelRights:
             return rows
         return self.model._base_manager.using(rows.db).filter(pk__in=rows.values("pk"))
 
+    def of_row(self, row: models.Model) -> ModelRights:
+        """What the principal may read of this row."""
+        return RecordRights(self, row) if self.model_mcp.shows_by_object else self
+
     def instances(self, keys: Sequence[Any]) -> models.QuerySet[Any]:
         """Rows of these keys as the project's own code knows them, with all that ``get_queryset`` adds."""
         return visible_rows.instances(self, keys)
@@ -284,6 +318,22 @@ class ModelRights:
         if self.model_mcp.checks_objects:
             return True
         return not (shows_every_row(self.model_mcp) or queries.has_every_row(self._queryset))
+
+
+class RecordRights(ModelRights):
+    """What one principal may read of one row, where the project's hooks decide by the row.
+
+    Only a record is read with them: a filter, an order or an aggregate would compare rows that show other fields.
+    """
+
+    def __init__(self, rights: ModelRights, row: models.Model) -> None:
+        super().__init__(rights.rights, rights.model_mcp)
+        self._row = row
+
+    def _declared_names(self) -> Iterable[Any]:
+        ask = partial(self.model_mcp.get_object_fields, self.rights.request, self._row)
+        names = call_hook(ask, None, self.model_mcp, "get_object_fields")
+        return super()._declared_names() if names is None else names
 
 
 class Rights:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from mcp_django.resources import keyset, selection, unreadable
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
-from mcp_django.resources.searching import search_condition
+from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, order
 from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
 from mcp_django.resources.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
@@ -83,6 +83,10 @@ class _RecordPlan:
         """The row's values of the order, after which the next row comes."""
         return [row[self.names.index(order.column.path)] for order in self.orders]
 
+    def narrowed(self, condition: models.Q) -> _RecordPlan:
+        """The plan for those of the rows that meet a condition."""
+        return replace(self, matching=self.matching.filter(condition), queryset=self.queryset.filter(condition))
+
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
@@ -93,9 +97,11 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
     plan = _plan(rights, query)
+    notes: list[str] = []
+    if query.search:
+        plan = plan.narrowed(search_condition(rights, query.search, notes))
     limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
-    notes: list[str] = []
     raw = _with_related(rights, plan.outputs, found, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
@@ -139,12 +145,13 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
 
 
 def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
+    """The plan of a query without its search, which may ask the database."""
     orders = order(rights, query.order_by)
     queryset = rights.rows()
     if query.filter:
         queryset = queryset.filter(filter_condition(rights, query.filter))
     if query.search:
-        queryset = queryset.filter(search_condition(rights, query.search))
+        check_search(rights, query.search)
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
@@ -267,33 +274,50 @@ def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: lis
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
     """One record, or None if there is none that the principal may see. Raises InvalidQuery for a wrong field."""
-    read = _by_values(rights, fields) if rights.serializer_class is None else partial(_by_serializer, rights, fields)
+    # A wrong field is an error whether or not there is such a row, unless the fields depend on the row.
+    read = None if rights.model_mcp.shows_by_object else _reader(rights, fields)
+    found = of_key(rights, key)
+    if found is None:
+        return None
+    of_row, queryset = found
+    return (read or _reader(of_row, fields))(queryset)
+
+
+def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[Any]] | None:
+    """What the principal may read of the row with this key, and a queryset of that row; None if it may not see it."""
     try:
-        value = rights.primary_key.kind.read(rights.primary_key.field, key)
+        queryset = rights.rows().filter(pk=rights.primary_key.kind.read(rights.primary_key.field, key))
     except ValidationError:
         return None
-    queryset = rights.rows().filter(pk=value)
-    if rights.model_mcp.checks_objects and not _may_view_object(rights, queryset):
+    if not rights.model_mcp.checks_objects and not rights.model_mcp.shows_by_object:
+        return rights, queryset
+    row = next(iter(fetch_instances(queryset[:1])), None)
+    if row is not None:
+        return (rights.of_row(row), queryset) if _may_view(rights, row) else None
+    # Of a row with a value that cannot be read no hook can be asked. Pages show the rest of it without them.
+    is_there = not rights.model_mcp.checks_objects and fetch(queryset.values_list("pk")[:1])
+    return (rights, queryset) if is_there else None
+
+
+def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
+    """A function that reads the one row of a queryset. Raises InvalidQuery for a wrong field."""
+    if rights.serializer_class is not None:
+        return partial(_by_serializer, rights, fields)
+    outputs = selection.outputs(rights, fields) if fields else selection.record_outputs(rights)
+    return partial(_by_values, rights, outputs)
+
+
+def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
+    found = fetch_values(_values(queryset, outputs, _names(outputs))[:1])
+    if not found:
         return None
-    return read(queryset)
-
-
-def _by_values(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
-    outputs = selection.outputs(rights, fields)
-
-    def read(queryset: models.QuerySet[Any]) -> Record | None:
-        found = fetch_values(_values(queryset, outputs, _names(outputs))[:1])
-        if not found:
-            return None
-        notes: list[str] = []
-        raw = _with_related(rights, outputs, found, notes)
-        # Every value whole, unless one alone is more than a message may carry.
-        limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
-        [values], cut = write_rows(rights, outputs, raw, limit, notes)
-        notes += _cut_note(cut, limit)
-        return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
-
-    return read
+    notes: list[str] = []
+    raw = _with_related(rights, outputs, found, notes)
+    # Every value whole, unless one alone is more than a message may carry.
+    limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
+    [values], cut = write_rows(rights, outputs, raw, limit, notes)
+    notes += _cut_note(cut, limit)
+    return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
 
 
 def _by_serializer(rights: ModelRights, fields: Sequence[str], queryset: models.QuerySet[Any]) -> Record | None:
@@ -331,9 +355,8 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
 
 
-def _may_view_object(rights: ModelRights, queryset: models.QuerySet[Any]) -> bool:
-    obj = next(iter(fetch_instances(queryset[:1])), None)
-    model_mcp = rights.model_mcp
-    return obj is not None and call_hook(
-        lambda: model_mcp.has_view_permission(rights.rights.request, obj), False, f"{model_mcp}.has_view_permission"
-    )
+def _may_view(rights: ModelRights, row: models.Model) -> bool:
+    if not rights.model_mcp.checks_objects:
+        return True
+    ask = partial(rights.model_mcp.has_view_permission, rights.rights.request, row)
+    return call_hook(ask, False, rights.model_mcp, "has_view_permission")

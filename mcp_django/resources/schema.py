@@ -9,9 +9,10 @@ from django.utils.functional import Promise
 from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
-from mcp_django.resources.columns import Column, Computed
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
 
 #: More choices than these are not listed: nobody reads all time zones each time that a model is described.
@@ -49,7 +50,9 @@ def describe_model(rights: ModelRights) -> JSON:
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
-    if rights.searchable:
+    if rights.admin_search is not None:
+        described["search"] = "by the admin's own search"
+    elif rights.searchable:
         described["search_fields"] = [field.name for field in rights.searchable]
     return described
 
@@ -117,14 +120,18 @@ def record_schema(rights: ModelRights) -> JSON:
             "$schema": DIALECT,
             "title": str(rights.model._meta.verbose_name),
             "type": "object",
-            "properties": {name: _property(column) for name, column in rights.columns.items()},
-            "required": list(rights.columns),
-            "additionalProperties": False,
+            "properties": {output.name: _property(output) for output in record_outputs(rights)},
+            "required": [output.name for output in record_outputs(rights)],
+            # Hooks of the project may show more of some rows.
+            "additionalProperties": rights.model_mcp.shows_by_object,
         }
 
 
-def _property(column: Column) -> JSON:
+def _property(column: Column | RelatedList) -> JSON:
     schema = dict(column.kind.schema)
+    if isinstance(column, RelatedList):
+        label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
+        return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")
     nullable = column.field.null or column.masked or column.kind.converted
     if types is not None and nullable and "null" not in types:

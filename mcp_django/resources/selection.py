@@ -29,6 +29,12 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     return list(chosen.values())
 
 
+def record_outputs(rights: ModelRights) -> list[Column | RelatedList]:
+    """What a record holds where an agent names no fields: all columns, and the keys of many-to-many fields."""
+    links = [relation for relation in rights.relations.values() if relation.forward]
+    return [*rights.columns.values(), *(RelatedList(one.name, one, one.related.primary_key) for one in links)]
+
+
 def _relations_of(output: Output) -> Iterator[str]:
     """The paths of the relations that must be followed to read it."""
     if isinstance(output, RelatedCount | RelatedList):

@@ -57,7 +57,8 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
         one = relation.field.one_to_one
         return Lead(relation.related, many=not one, relation=relation, nullable=one)
     column = rights.columns.get(field.name) if isinstance(field, models.Field) else None
-    if column is None:
+    if column is None or column.types is not None:
+        # Of a content type, the row and the key would tell of models that the principal may not view.
         return None
     if not isinstance(field, models.ForeignKey) or name != field.name:
         is_key = isinstance(field, models.ForeignKey)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from django.utils.text import capfirst
 
@@ -24,7 +25,7 @@ ONLY_IN_FILTERS = frozenset({"all", "any", "not"})
 #: Names in a query that are no fields: see ``queries``.
 _RESERVED = ONLY_IN_FILTERS | uris.GROUPING | {"cursor", "fields", "limit", "order_by", "search", "total"}
 
-_OF_MODEL = re.compile(r"db://(?P<app>\w+)/(?P<model>\w+)(?:/\{(?P<key>\w+)\}|\{\?(?P<names>[\w,]*)\})", re.ASCII)
+_OF_MODEL = re.compile(r"(?P<uri>[^{}]+?)(?:/\{(?P<key>[^{},]+)\}|\{\?(?P<names>[^{}]*)\})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def parameters(model: ModelRights) -> dict[str, Column | None]:
         for name, column in model.filterable.items()
         if "exact" in column.kind.lookups
     }
-    if model.searchable:
+    if model.can_search:
         found["search"] = None
     if model.orderable:
         found["order_by"] = None
@@ -67,10 +68,12 @@ def parameters(model: ModelRights) -> dict[str, Column | None]:
 def parse(rights: Rights, template: str) -> Template | None:
     """The meaning of a template that ``of_model`` returned; None for any other text."""
     match = _OF_MODEL.fullmatch(template)
-    model = rights.of_label(f"{match['app']}.{match['model']}".lower()) if match else None
-    if match is None or model is None:
+    target = uris.parse(match["uri"]) if match else None
+    if match is None or target is None or target.kind != "collection" or target.is_query:
         return None
-    key = match["key"] or ""
+    model, key = rights.of_label(target.label), unquote(match["key"] or "")
+    if model is None:
+        return None
     is_aggregate = not uris.GROUPING.isdisjoint((match["names"] or "").split(","))
     return Template(model, key, is_aggregate) if key in ("", model.primary_key.name) else None
 
@@ -78,7 +81,7 @@ def parse(rights: Rights, template: str) -> Template | None:
 def _record(model: ModelRights) -> JSON:
     meta = model.model._meta
     return {
-        "uriTemplate": f"{uris.collection_uri(model.model)}/{{{model.primary_key.name}}}",
+        "uriTemplate": f"{uris.collection_uri(model.model)}/{{{uris.quote_name(model.primary_key.name)}}}",
         "name": model.label,
         "title": str(capfirst(meta.verbose_name)),
         "description": f"One {meta.verbose_name} by its {model.primary_key.name}.",
@@ -98,7 +101,7 @@ def _aggregate(model: ModelRights) -> JSON:
 
 def _with_parameters(model: ModelRights, name: str, names: Iterable[str], description: str) -> JSON:
     return {
-        "uriTemplate": f"{uris.collection_uri(model.model)}{{?{','.join(names)}}}",
+        "uriTemplate": f"{uris.collection_uri(model.model)}{{?{','.join(map(uris.quote_name, names))}}}",
         "name": f"{model.label} {name}",
         "title": f"{capfirst(model.model._meta.verbose_name_plural)}: {name}",
         "description": description,

@@ -1,8 +1,8 @@
 """URIs of resources: ``db://<app>/<model>``, ``…/<pk>``, ``…/<pk>/<field>``, ``….schema``, and queries (RFC 3986).
 
-A key is percent-encoded whole. Keys that a client's URL parser would resolve away (``.``, ``..``, empty) stand in the
-query as ``?pk=``, and the field of such a record as ``?pk=&field=``. A query that names groups or measures is an
-aggregate: ``?group_by=carrier&measures=count``.
+A key is percent-encoded whole, and so is what names of apps, models and fields hold beyond ASCII. Keys that a client's
+URL parser would resolve away (``.``, ``..``, empty) stand in the query as ``?pk=``, and the field of such a record as
+``?pk=&field=``. A query that names groups or measures is an aggregate: ``?group_by=carrier&measures=count``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SCHEME = "db://"
 MAX_URI = 4_000
 _SCHEMA_SUFFIX = ".schema"
 _MODEL = re.compile(
-    r"(?P<app>\w+)/(?P<model>\w+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"
-    r"(?:\?(?P<query>[^#]*))?",
-    re.ASCII,
+    r"(?P<app>[^/?#.]+)/(?P<model>[^/?#.]+)(?P<schema>\.schema)?(?:/(?P<key>[^/?#]+)(?:/(?P<field>[^/?#]+))?)?"
+    r"(?:\?(?P<query>[^#]*))?"
 )
-_UNSAFE_KEYS = frozenset({"", ".", ".."})
+#: Keys that no path can hold.
+UNSAFE_KEYS = frozenset({"", ".", ".."})
 
 #: A query with one of these parameters is an aggregate; so is one with a condition on groups, as ``having.count__gte``.
 GROUPING = frozenset({"group_by", "measures", "having"})
@@ -55,7 +55,12 @@ class Target:
 
 
 def collection_uri(model: type[models.Model]) -> str:
-    return f"{SCHEME}{model._meta.app_label}/{model._meta.model_name}"
+    return f"{SCHEME}{quote_name(model._meta.app_label)}/{quote_name(str(model._meta.model_name))}"
+
+
+def quote_name(name: str) -> str:
+    """The name of an app, a model or a field as a URI has it."""
+    return quote(name, safe="")
 
 
 def schema_uri(model: type[models.Model]) -> str:
@@ -64,15 +69,15 @@ def schema_uri(model: type[models.Model]) -> str:
 
 def record_uri(model: type[models.Model], key: object) -> str:
     text = str(key)
-    if text in _UNSAFE_KEYS:
+    if text in UNSAFE_KEYS:
         return f"{collection_uri(model)}?pk={quote(text, safe='')}"
     return f"{collection_uri(model)}/{quote(text, safe='')}"
 
 
 def file_uri(model: type[models.Model], key: object, name: str) -> str:
     """The URI of the file, or the bytes, in a field of a record."""
-    text, name = str(key), quote(name, safe="")
-    if text in _UNSAFE_KEYS:
+    text, name = str(key), quote_name(name)
+    if text in UNSAFE_KEYS:
         return f"{record_uri(model, key)}&field={name}"
     return f"{record_uri(model, key)}/{name}"
 
@@ -83,13 +88,16 @@ def query_uri(model: type[models.Model], parameters: Iterable[tuple[str, str]]) 
 
 
 def parse(uri: str) -> Target | None:
-    """The resource that the URI names, or None if it is no ``db://`` URI. App labels match without regard to case."""
+    """The resource that the URI names, or None if it is no ``db://`` URI. Models match without regard to case."""
     if not uri.startswith(SCHEME):
         return None
     match = _MODEL.fullmatch(uri, len(SCHEME))
     if match is None:
         return None
-    label = f"{match['app'].lower()}.{match['model'].lower()}"
+    names = [unquote(match[part]).lower() for part in ("app", "model")]
+    if not all(name.isidentifier() for name in names):
+        return None
+    label = ".".join(names)
     query = _parse_query(match["query"])
     if match["schema"]:
         return None if match["key"] or query else Target("schema", label)
@@ -97,14 +105,14 @@ def parse(uri: str) -> Target | None:
         return None if query else _of_record(label, unquote(match["key"]), match["field"])
     if len(query) == 1 and query[0][0] == "pk":
         return Target("record", label, query[0][1])
-    if [name for name, _ in query] == ["pk", "field"] and query[0][1] in _UNSAFE_KEYS:
+    if [name for name, _ in query] == ["pk", "field"] and query[0][1] in UNSAFE_KEYS:
         return Target("file", label, query[0][1], field=query[1][1])
     is_aggregate = any(name in GROUPING or name.startswith(HAVING) for name, _ in query)
     return Target("aggregate" if is_aggregate else "collection", label, query=query)
 
 
 def _of_record(label: str, key: str, quoted_field: str | None) -> Target | None:
-    if key in _UNSAFE_KEYS:
+    if key in UNSAFE_KEYS:
         return None
     if quoted_field is None:
         return Target("record", label, key)

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # Django 6.1 has actions of its forms beside those of its lists.
 _LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
-#: The arguments that ask for the actions of each place.
-_WHERE: list[tuple[Any, ...]] = [()] if _LOCATION is None else [(_LOCATION.CHANGE_LIST,), (_LOCATION.CHANGE_FORM,)]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,9 +74,11 @@ def tool_name(*parts: str) -> str:
 def declared_actions(model_mcp: ModelMCP) -> Iterator[AdminActionTool]:
     """A tool for each action that the ModelAdmin itself declares. Actions of the whole AdminSite are not tools."""
     admin = model_mcp.model_admin
-    for declared in (admin.actions or []) if admin is not None else []:
-        offered = [admin.get_action(declared, *where) for where in _WHERE] if admin is not None else []
-        found = next(filter(None, offered), None)
+    if admin is None:
+        return
+    for declared in admin.actions or []:
+        places = _places(hook_of(admin, "get_action"))
+        found = next(filter(None, (admin.get_action(declared, *place) for place in places)), None)
         if found is not None:
             yield AdminActionTool(model_mcp, *_as_tuple(found))
 
@@ -105,14 +105,17 @@ def offered_actions(model_mcp: ModelMCP, request: MCPRequest) -> Iterator[AdminA
 def _offered(admin: ModelAdmin[Any], request: MCPRequest) -> dict[str, Any]:
     """The actions of the admin's lists and, from Django 6.1 on, of its forms."""
     found: dict[str, Any] = {}
-    for where in _WHERE if _takes_location(hook_of(admin, "get_actions")) else [()]:
-        found = {**admin.get_actions(request, *where), **found}
+    for place in _places(hook_of(admin, "get_actions")):
+        found = {**admin.get_actions(request, *place), **found}
     return found
 
 
 @lru_cache(maxsize=1_000)
-def _takes_location(get_actions: Callable[..., Any]) -> bool:
-    return "action_location" in signature(get_actions).parameters
+def _places(method: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    """The arguments that ask ``get_action`` or ``get_actions`` for each place. One of a project may know no places."""
+    if _LOCATION is None or "action_location" not in signature(method).parameters:
+        return [()]
+    return [(_LOCATION.CHANGE_LIST,), (_LOCATION.CHANGE_FORM,)]
 
 
 def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:

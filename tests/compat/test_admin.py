@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django import forms
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
 from django.http import HttpRequest, HttpResponse
 from django.urls import clear_url_caches, include, path
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django.compat.admin import (
-    excluded_by_form,
     existing_admin_sites,
     model_admins,
     names_in_fieldsets,
@@ -75,20 +72,6 @@ def test_title_of_display_is_for_the_methods_that_django_makes_for_choices() -> 
     assert title_of_display(made, "get_daylight_saving_display") == "Daylight saving"
     assert title_of_display(made, "daylight_saving") is None
     assert title_of_display(_upper, "get_upper_display") is None
-
-
-def test_excluded_by_form_is_the_exclude_of_its_meta() -> None:
-    class Form(forms.ModelForm[User]):
-        class Meta:
-            model = User
-            exclude = ["password"]  # noqa: DJ006
-
-    class Derived(Form):
-        pass
-
-    assert list(excluded_by_form(Derived)) == ["password"]
-    assert list(excluded_by_form(forms.modelform_factory(Group, fields=["name"]))) == []
-    assert list(excluded_by_form(forms.Form)) == []
 
 
 def _view(request: HttpRequest) -> HttpResponse:

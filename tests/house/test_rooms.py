@@ -22,6 +22,7 @@ NAMED_IN_TEXT = {
         "mcp_django.push",
         "mcp_django.exchange.questions",
         "mcp_django.exchange.requests",
+        "mcp_django.admin_form",
         "mcp_django.options",
         "mcp_django.prompts.messages",
         "mcp_django.push.bulk",

@@ -33,7 +33,7 @@ def test_a_uri_is_told_byte_for_byte_as_it_was_written(admin: Peer, revision: st
 
 
 def test_keys_of_any_text_can_be_watched(admin: Peer) -> None:
-    tags = [Tag.objects.create(name=key) for key in ("ü", "☃ man", "..", ".", "a?b", "a#b", "%2F", "a+b", "x" * 50)]
+    tags = [Tag.objects.create(name=key) for key in ("ü", "☃ man", "..", ".", "", "a?b", "a#b", "%2F", "a+b", "x" * 50)]
     uris = [record_uri(Tag, tag.pk) for tag in tags]
     watching = watch(admin, MODERN, *uris)
 

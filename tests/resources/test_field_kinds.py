@@ -110,12 +110,22 @@ def test_rows_come_in_no_order_of_a_field_that_may_be_encrypted(root: DirectPeer
 
 
 def test_the_inventory_says_why_a_field_is_hidden_and_how_to_show_it(root: DirectPeer) -> None:
-    hidden = build(site)["models"]["shop.parcel"]["hidden"]
+    found = build(site)
+    why = "is a SealedField, a class that is not known and has its own from_db_value"
 
-    assert hidden["seal"] == (
-        "is a SealedField, a class that is not known and has its own from_db_value; name it in extra_fields of a "
-        "ModelMCP, or its class in MCP['FIELD_KINDS']"
+    assert found["models"]["shop.parcel"]["hidden"]["seal"] == why
+    assert found["admin"]["missing"]["shop.parcel"]["seal"] == (
+        f"{why}; name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']"
     )
+
+
+def test_the_inventory_says_why_a_foreign_key_is_hidden(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Parcel._meta.get_field("owner"), "get_prep_value", str)
+
+    with override_settings(MCP={}):  # What is known of classes is looked up anew.
+        hidden = build(site)["models"]["shop.parcel"]["hidden"]
+
+    assert hidden["owner"] == "is a OwnerKey, a class that is not known and has its own get_prep_value"
 
 
 # A class whose kind the settings say.
@@ -215,3 +225,11 @@ def test_a_manager_of_tags_that_says_it_is_many_to_many_is_no_relation(root: Dir
 
     assert rights.shows_relation(Product._meta.get_field("tags"))
     assert not rights.shows_relation(manager)
+
+
+def test_the_inventory_says_why_a_manager_of_tags_is_hidden(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django.db.models.ManyToManyField", type("Other", (), {}))
+
+    hidden = build(site)["models"]["shop.product"]["hidden"]
+
+    assert hidden["tags"] == "is a ManyToManyField, which joins rows in its own way"

@@ -198,9 +198,7 @@ def test_decimals_of_any_length_never_break_the_server(root: Peer, lookup: str, 
     assert answered["isError"] is False, answered
 
 
-@pytest.mark.parametrize(
-    "name", ["api_key", "details__secret", "details__a__b", "blob", "tags", "manual", "tags__name"]
-)
+@pytest.mark.parametrize("name", ["api_key", "details__secret", "details__a__b", "blob", "tags", "manual", "tags__x"])
 def test_fields_that_cannot_be_compared(root: Peer, name: str) -> None:
     Product.objects.create(name="x", details={"secret": "s"})
 

@@ -150,6 +150,8 @@ def test_a_computed_value_of_a_row_that_cannot_be_read_is_null(root: DirectPeer,
 
 def test_a_row_that_the_permission_cannot_be_asked_of_is_hidden(root: DirectPeer, declared: Declared) -> None:
     class OneByOne(ModelMCP):
+        fields = ["code", "size"]
+
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
             return obj is None or obj.code != "P3"
 
@@ -170,8 +172,26 @@ def fail_for_p2(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ValueError
         return value
 
-    assert kind_of(Parcel._meta.get_field("code"), named=False) is TEXT
+    for named in (False, True):
+        assert kind_of(Parcel._meta.get_field("code"), named=named) is TEXT
     monkeypatch.setattr(type(Parcel._meta.get_field("code")), "from_db_value", from_db_value, raising=False)
+
+
+def test_a_record_whose_hooks_cannot_be_asked_has_what_a_page_shows_of_it(root: DirectPeer, declared: Declared) -> None:
+    class ByObject(admin.ModelAdmin[Any]):
+        list_display = ["code", "size"]
+
+        def get_fields(self, request: Any, obj: Any = None) -> Any:
+            return ["code", "price"]
+
+    declared.admin(Parcel, ByObject)
+    key = spoil("P2")
+
+    result = root.call("get_record", model="shop.parcel", id=key)["structuredContent"]
+
+    assert result == {"id": key, "code": "P2", "size": None}
+    assert root.call("get_record", model="shop.parcel", id=key - 1)["structuredContent"]["price_currency"] == "EUR"
+    assert root.call("get_record", model="shop.parcel", id=0)["isError"]
 
 
 def test_a_group_is_null_where_its_value_cannot_be_read(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +219,8 @@ def test_rows_are_looked_at_up_to_an_unreadable_value_of_their_order(
     root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class OneByOne(ModelMCP):
+        fields = ["code", "size"]
+
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
             return obj is None or obj.code == "P5"
 

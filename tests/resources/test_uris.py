@@ -78,6 +78,8 @@ def test_any_text_is_a_value_of_a_query(values: dict[str, str]) -> None:
 @pytest.mark.parametrize(("uri", "target"), [
     ("db://flights/flight", Target("collection", "flights.flight")),
     ("db://FLIGHTS/Flight", Target("collection", "flights.flight")),
+    ("db://fl%69ghts/%66light", Target("collection", "flights.flight")),
+    ("db://fl\u00fcge/ma%C3%9F.schema", Target("schema", "fl\u00fcge.ma\u00df")),
     ("db://flights/flight.schema", Target("schema", "flights.flight")),
     ("db://flights/flight/1", Target("record", "flights.flight", "1")),
     ("db://flights/flight?pk=1", Target("record", "flights.flight", "1")),
@@ -105,7 +107,8 @@ def test_a_uri_names(uri: str, target: Target) -> None:
     "db://user:pass@flights/flight", "db://flights:80/flight", "db://flights/flight\n", " db://flights/flight",
     "db://flights/flight//1", "db://flights/flight/1/", "db://flights/flight/1/notes/x", "db://flights/flight/1/..",
     "db://flights/flight/1/%2E%2E", "db://flights/flight/1/notes?x=1", "db://flights/flight/../notes",
-    "file:///etc/passwd", "db://fl\u00efghts/flight", "db://flights/%66light",
+    "file:///etc/passwd", "db://fl%2Fghts/flight", "db://flights/%2E%2E", "db://flights/fl%FFght", "db://flights/%",
+    "db://flights/flight%00", "db://flights/1flight", "db://flights/flight%3Fpk=1", "db://flights%2Fflight/1",
 ])  # fmt: skip
 def test_a_uri_that_names_nothing(uri: str) -> None:
     assert parse(uri) is None
@@ -125,7 +128,7 @@ def test_a_record_is_read_by_its_uri(db: None, key: str) -> None:
     assert root.read(record_uri(Tag, key)) == {"name": key}
 
 
-@pytest.mark.parametrize("key", ["a/b", "", "..", "é ü", "100%"])
+@pytest.mark.parametrize("key", ["a/b", "", ".", "..", "é ü", "100%"])
 def test_awkward_keys_travel_over_every_transport(admin: Peer, key: str) -> None:
     Tag.objects.create(name=key)
 
@@ -133,6 +136,29 @@ def test_awkward_keys_travel_over_every_transport(admin: Peer, key: str) -> None
     by_tool = admin.call("get_record", model="shop.tag", id=key)["structuredContent"]
 
     assert by_uri == by_tool == {"name": key}
+
+
+def test_keys_that_the_template_of_a_record_cannot_hold_do_not_complete_it(db: None) -> None:
+    Tag.objects.bulk_create(Tag(name=name) for name in ("", ".", "..", "..."))
+    root = DirectPeer(User.objects.create_superuser("root"))
+    reference = {"type": "ref/resource", "uri": "db://shop/tag/{name}"}
+
+    def completed(typed: str) -> Any:
+        asked = {"ref": reference, "argument": {"name": "name", "value": typed}}
+        return root.result(MODERN, "completion/complete", asked)["completion"]
+
+    assert completed("..") == {"values": ["..."], "hasMore": False}
+    assert completed("...") == {"values": ["..."], "total": 1, "hasMore": False}
+    assert completed("")["values"] == ["..."]
+
+
+@pytest.mark.parametrize("key", ["", ".", ".."])
+def test_such_a_key_is_the_value_of_a_condition(db: None, key: str) -> None:
+    Tag.objects.bulk_create(Tag(name=name) for name in ("", ".", "..", "..."))
+    root = DirectPeer(User.objects.create_superuser("root"))
+
+    assert root.read(f"db://shop/tag?name={key}")["rows"] == [[key]]
+    assert root.read(f"db://shop/tag?pk={key}") == {"name": key}
 
 
 def test_a_change_is_told_with_the_uri_as_it_was_written(admin: Peer) -> None:

@@ -214,6 +214,69 @@ class Remark(models.Model):
         return self.text
 
 
+class Stamp(models.Model):
+    """Is about a row of any model that has a number for its key, and tells proxies apart."""
+
+    kind = models.ForeignKey(ContentType, models.CASCADE, db_constraint=False)
+    number = models.PositiveIntegerField()
+    about = GenericForeignKey("kind", "number", for_concrete_model=False)
+    remark = models.ForeignKey(Remark, models.CASCADE, null=True)
+
+    def __str__(self) -> str:
+        return f"stamp {self.pk}"
+
+
+class Crate(models.Model):
+    """Has a UUID for its key, and what is about it."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4)
+    remarks = GenericRelation(Remark, "key", "kind")
+    stamps = GenericRelation(Stamp, "number", "kind")
+
+    def __str__(self) -> str:
+        return str(self.pk)
+
+
+class Aisle(models.Model):
+    """Has text for its key, and what is about it."""
+
+    name = models.CharField(max_length=50, primary_key=True)
+    remarks = GenericRelation(Remark, "key", "kind")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Pallet(models.Model):
+    """Has two relations to what is about it: to remarks on any of its rows, and to stamps on no proxy of it."""
+
+    name = models.CharField(max_length=50)
+    remarks = GenericRelation(Remark, "key", "kind")
+    stamps = GenericRelation(Stamp, "number", "kind", for_concrete_model=False)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SparePallet(Pallet):
+    """A proxy."""
+
+    class Meta:
+        proxy = True
+
+
+class Maß(models.Model):  # noqa: PLC2401
+    """Its names go beyond ASCII, as any identifier of Python may."""
+
+    größe = models.CharField(max_length=50, primary_key=True)  # noqa: PLC2401
+    höhe = models.IntegerField(default=0)  # noqa: PLC2401
+    übergröße = models.ForeignKey("self", models.CASCADE, null=True, related_name="untergrößen")  # noqa: PLC2401
+    zeichnung_ä = models.BinaryField(null=True)  # noqa: PLC2401
+
+    def __str__(self) -> str:
+        return self.größe
+
+
 class Gadget(models.Model):
     """A model whose default manager reports bulk operations."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -138,12 +138,18 @@ def _logged(queryset: Any) -> None:
     ([_logged], "1 row of other tables"),
     ([lambda rows: rows.update(notes="x"), _logged], "2 rows of flights.flight and 1 row of other tables"),
     ([lambda rows: Flight.objects.bulk_create(_copies(rows))], "2 rows of flights.flight"),
-], ids=["nothing", "undone", "saved", "deleted", "elsewhere", "both", "created"])  # fmt: skip
+    ([lambda rows: _execute("/* of a wrapper */ UPDATE {} SET notes = 'x'")], "3 rows of flights.flight"),
+], ids=["nothing", "undone", "saved", "deleted", "elsewhere", "both", "created", "commented"])  # fmt: skip
 def test_a_failure_says_how_many_rows_were_written(run: Any, steps: Any, wrote: str) -> None:
     result = run(fails(*steps))
 
     assert text_of(result).splitlines() == ["error: no", f"Nothing was rolled back: the action wrote {wrote}."]
     assert result["isError"] is True
+
+
+def _execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql.format(connection.ops.quote_name(Flight._meta.db_table)))
 
 
 def _copies(rows: Any) -> list[Flight]:

@@ -53,6 +53,12 @@ def test_a_blank_text_and_an_empty_list_count_as_left_out(root: DirectPeer, blan
     )
 
 
+def test_a_text_is_no_filter_even_if_it_is_blank(root: DirectPeer) -> None:
+    [error] = errors_of(root.call("find_records", model="flights.flight", filter=""))
+
+    assert error["field"] == "filter"
+
+
 def test_other_tools_take_blanks_too(root: DirectPeer) -> None:
     assert root.call("describe_models", model="") == root.call("describe_models")
     assert root.call("aggregate_records", model="flights.flight", measures=[], group_by=[]) == root.call(

@@ -86,6 +86,19 @@ def test_a_call_finds_an_action_that_this_process_has_not_listed(tag: Tag) -> No
     assert text_of(peer("chief").call("shop_tag_check", ids=["a"])) == "1 for chief"
 
 
+def test_a_get_action_that_knows_no_places_is_asked_without_one(tag: Tag, declared: Declared) -> None:
+    def get_action(self: Any, action: Any) -> Any:
+        return count, "count", "Count"
+
+    def get_actions(self: Any, request: HttpRequest) -> Any:
+        return {"count": self.get_action("count")}
+
+    declared.admin(Tag, type("Old", (Admin,), {"actions": ["x"], "get_action": get_action, "get_actions": get_actions}))
+    switch_on("shop_tag_count")
+
+    assert text_of(peer("ada").call("shop_tag_count", ids=[tag.pk])) == "1 for ada"
+
+
 def test_a_get_actions_that_fails_offers_nothing_and_harms_no_list(
     declared: Declared, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

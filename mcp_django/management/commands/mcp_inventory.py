@@ -40,6 +40,11 @@ class Command(BaseCommand):
         parser.add_argument("--site", metavar="NAME", help="The site to look at, where there are several.")
         output = parser.add_mutually_exclusive_group()
         output.add_argument("--json", action="store_true", help="Print it as JSON (see mcp_django.inventory.build).")
+        output.add_argument(
+            "--compare-admin",
+            action="store_true",
+            help="Print what the admin shows and agents cannot reach. Fail if something of it has no reason.",
+        )
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
         parser.add_argument("--check", action="store_true", help="Fail if what is exposed differs from --lock FILE.")
 
@@ -54,6 +59,8 @@ class Command(BaseCommand):
         built = inventory.build(site, user, wanted)
         if options["json"]:
             self.stdout.write(_dump(built), ending="")
+        elif options["compare_admin"]:
+            self._compare_admin(built["admin"], len(built["models"]))
         elif path is None:
             self.stdout.write("\n".join(_lines(built, _overrides(site) if user is None else {})))
         elif options["check"]:
@@ -64,6 +71,19 @@ class Command(BaseCommand):
             except OSError as error:
                 raise CommandError(f"{path} cannot be written: {error.strerror}.") from None
             self.stdout.write(f"{path} holds what {_whom(built)} reaches.")
+
+    def _compare_admin(self, compared: JSON, models: int) -> None:
+        """Raise CommandError for what is missing without a reason."""
+        self.stdout.write("\n".join(_admin_lines(compared, models)).lstrip("\n"))
+        unexplained = [
+            f"{label} {name}"
+            for label, missing in compared["missing"].items()
+            for name, why in missing.items()
+            if not why
+        ]
+        if unexplained:
+            listed = "\n".join(unexplained)
+            raise CommandError(f"The admin shows this, agents cannot reach it, and there is no reason:\n\n{listed}")
 
     def _check(self, path: Path, built: JSON) -> None:
         """Raise CommandError with the changes, and with the command that accepts them."""
@@ -140,6 +160,32 @@ def _lines(built: JSON, overrides: Mapping[str, str]) -> Iterator[str]:
         yield from _section(named, ([f"{name}{_needs(one)}"] for name, one in built[title].items()))
     yield from _section("Left out", ([f"{label}: {why}"] for label, why in sorted(built["left_out"].items())))
     yield from _section("Failed when asked", ([line] for line in built["failed"]))
+    yield from _admin_lines(built["admin"], len(built["models"]))
+
+
+def _admin_lines(compared: JSON, models: int) -> Iterator[str]:
+    """What the admin shows and agents cannot reach, and a summary."""
+    missing = compared["missing"].items()
+    yield from _section("Shown by your admin and not here", ([label, *_without(names)] for label, names in missing))
+    yield ""
+    yield from _wrapped(_summary(compared, models), "", "")
+
+
+def _summary(compared: JSON, models: int) -> str:
+    parts = [
+        _number(models, "model"),
+        f"{_number(compared['fields'], 'field')} that your admin shows, {compared['fields_here']} of them here",
+    ]
+    if compared["actions"]:
+        parts.append(f"{_number(compared['actions'], 'action')}, {compared['actions_here']} of them here")
+    if compared["hidden"]:
+        words = sorted(compared["hidden"].items(), key=lambda item: (-item[1], item[0]))
+        parts.append(f"hidden: {', '.join(f'{count} {word}' for word, count in words)}")
+    return "; ".join(parts)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _section(title: str, entries: Iterable[Iterable[str]], more: str = "") -> Iterator[str]:
@@ -167,13 +213,20 @@ def _model_lines(label: str, model: JSON) -> Iterator[str]:
         yield f"computed: {', '.join(model['computed'])}"
     if model["relations"]:
         yield f"relations: {', '.join(_pointing(name, model['relations']) for name in model['relations'])}"
+    if model["search"]:
+        yield f"search: {model['search']}"
     if model["serializer"]:
         yield f"a record by {model['serializer']['class']}: {', '.join(model['serializer']['fields'])}"
+    yield from _without(model["hidden"])
+
+
+def _without(hidden: Mapping[str, str]) -> Iterator[str]:
+    """The names that have the same reason, in a line."""
     reasons: dict[str, list[str]] = {}
-    for name, why in model["hidden"].items():
+    for name, why in hidden.items():
         reasons.setdefault(why, []).append(name)
     for why, names in reasons.items():
-        yield f"without {', '.join(names)}: {why}"
+        yield f"without {', '.join(names)}: {why or 'no reason is known'}"
 
 
 def _pointing(name: str, related: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.admin import ModelAdmin
 from django.db import transaction
 
 from demo_project.flights.models import Airline, Airport, Disruption, Flight
@@ -251,3 +252,30 @@ def test_each_is_told_if_and_only_if_it_would_read_another_answer_now(
             answers.update(now)
             differed += len(changed)
     assert 40 < differed < 200
+
+
+@ON_ASGI
+@pytest.mark.parametrize("most", [None, 100])
+def test_a_search_by_the_admin_is_told_of_by_what_each_client_finds(
+    admin: Peer, ops: Peer, flights: Any, declared: Declared, each_told: Callable[..., Any], most: int | None
+) -> None:
+    class Own(ModelAdmin):
+        list_display = ["number"]
+
+        def get_search_results(self, request: Any, queryset: Any, search_term: str) -> Any:
+            own = queryset if request.user.is_superuser else queryset.filter(origin="JFK")
+            return own.filter(carrier__name__startswith=search_term)[:most], False
+
+    searched = "db://flights/flight?search=Amer&fields=id"
+    declared.admin(Flight, Own)
+    declared.model(Flight, search="admin")
+    streams = [watch(peer, MODERN, searched, QUIET) for peer in (admin, ops)]
+
+    change(Flight, 1, carrier=Airline.objects.get(pk="AA"))
+    assert each_told(*streams) == [[searched], [searched]]
+    change(Flight, 2, carrier=Airline.objects.get(pk="UA"))
+    assert each_told(*streams) == [[searched], []]
+    change(Airline, "AA", name="Else")
+    assert each_told(*streams) == [[searched], [searched]]
+    change(Flight, 3, number=4711)
+    assert each_told(*streams) == [[], []]

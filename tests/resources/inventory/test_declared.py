@@ -28,7 +28,7 @@ def test_what_is_declared_is_told_without_a_database() -> None:
 
     assert list(taken) == [
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
-        "failed",
+        "admin", "failed",
     ]  # fmt: skip
     assert (taken["site"], taken["user"], taken["scopes"]) == ("mcp", None, ["read", "actions"])
     assert set(taken["models"]) == set(site.models)
@@ -57,13 +57,14 @@ def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
         },
         "relations": {},
         "computed": [],
+        "search": "note, flight__tailnum, flight__number",
         "serializer": None,
+        "by_object": [],
         "hidden": {},
     }
     assert models["flights.flight"]["rows"] == "FlightAdmin.get_queryset"
     assert models["flights.flight"]["relations"] == {"disruptions": "flights.disruption"}
     assert models["auth.user"]["hidden"]["password"] == "looks like a secret, and is not named in fields"
-    assert models["auth.user"]["hidden"]["last_login"] == "is not shown"
 
 
 def test_why_a_field_is_not_there(declared: Declared) -> None:
@@ -200,9 +201,17 @@ def test_a_hook_that_asks_a_database_is_named_and_nothing_is_logged(
     assert list(taken["models"]["flights.airline"]["fields"]) == ["carrier"]
     assert taken["left_out"]["shop.tag"] == "has_view_permission failed with RuntimeError"
     assert taken["failed"] == [
-        "<ModelMCP flights.airline>.get_computed failed; taken as a refusal (RuntimeError)",
-        "<ModelMCP flights.airline>.get_fields failed; taken as a refusal (RuntimeError)",
-        "<ModelMCP shop.tag>.has_view_permission failed; taken as a refusal (RuntimeError)",
+        f"{hook} failed; taken as a refusal (RuntimeError)"
+        for hook in (
+            "<AskingAdmin shop.tag>.has_view_permission",
+            "<CountingAdmin flights.airline>.get_list_display",
+            # A form with tags asks whether the user may add one.
+            "<ModelAdmin shop.book>.get_fieldsets",
+            "<ModelAdmin shop.product>.get_fieldsets",
+            "<ModelMCP flights.airline>.get_computed",
+            "<ModelMCP flights.airline>.get_fields",
+            "<ModelMCP shop.tag>.has_view_permission",
+        )
     ]
     assert caplog.records == []
 

@@ -77,6 +77,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     lines = changed.splitlines()
     assert [line for line in lines if "flights.flight" not in line and "relation" not in line] == [
         "- model flights.airline: carrier, name",
+        '~ model flights.disruption: search "note, flight__number", was "note, flight__tailnum, flight__number"',
         "+ model shop.unwatched: id, name",
         "- tool flights_flight_export_as_csv",
         "- tool flights_flight_mark_on_time",

@@ -33,7 +33,7 @@ Admin         {admin}
                 ops    / ops     sees the flights from JFK only, and may change them
                 viewer / viewer  may look at flights, airports and airlines
 Token         {token}
-              The password of a client. It acts as admin, with the scopes read and actions.
+              A client sends it and acts as admin, with the scopes read and actions.
 
 Try it: list the tools.
 

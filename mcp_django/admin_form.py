@@ -1,0 +1,235 @@
+"""The fields that a ModelAdmin shows of its objects, and whether they are the same for each of them.
+
+A page of rows has the fields that the admin shows of every object. Hooks of the project may decide by the object, so
+that their fields are known for one object at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
+
+from django.contrib.admin import ModelAdmin
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models
+from django.db.models.options import Options
+from django.forms import ModelForm
+
+from mcp_django.compat.admin import names_in_fieldsets
+from mcp_django.hooks import is_defined_in
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Hooks that say whether an object has a form, and with which fields; those of packages among them.
+_FORM_HOOKS = (
+    "has_view_permission",
+    "get_fields",
+    "get_fieldsets",
+    "get_exclude",
+    "get_form",
+    "formfield_for_dbfield",
+    "formfield_for_choice_field",
+    "formfield_for_foreignkey",
+    "formfield_for_manytomany",
+    "get_base_fieldsets",
+    "get_subclass_fields",
+)
+
+_FORMFIELDS = frozenset({"formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey"})
+
+#: Hooks of known packages that leave the fields and permissions of an existing object as Django has them, by module.
+_SAME_AS_DJANGO: Mapping[str, frozenset[str]] = {
+    "mptt.admin": _FORMFIELDS,
+    "parler.admin": frozenset({"get_form"}),
+    "simple_history.admin": frozenset({"has_view_permission"}),
+    "unfold.admin": frozenset({"get_fieldsets"}),
+    "unfold.mixins.base_model_admin": _FORMFIELDS | {"formfield_for_manytomany"},
+}
+#: Hooks of known packages that give other fields than Django, the same for each object.
+_SAME_FOR_EACH_OBJECT: Mapping[str, frozenset[str]] = {
+    "polymorphic.admin.childadmin": frozenset(
+        {"get_form", "get_fieldsets", "get_base_fieldsets", "get_subclass_fields"}
+    ),
+}
+
+#: Their pages show the form of another ModelAdmin, that of the object's own class.
+_WITHOUT_FORM = frozenset({"polymorphic.admin.parentadmin"})
+
+_declared: WeakSet[Any] = WeakSet()
+
+
+def ignores_object(hook: F) -> F:
+    """Decorator: the answer of this hook of a ModelAdmin is the same for every object, whatever else it depends on.
+
+    Pages, filters, orders and aggregates then use the fields of the form, as they do where no hook is overridden.
+    """
+    _declared.add(hook)
+    return hook
+
+
+def is_independent(hook: Any) -> bool:
+    """Whether the hook is decorated with ``ignores_object``."""
+    return hook in _declared
+
+
+class _Answer(Enum):
+    """How far the answer of a hook depends on the object."""
+
+    SAME_AS_DJANGO = 0
+    SAME_FOR_EACH_OBJECT = 1
+    MAY_DIFFER = 2
+
+
+def hooks_by_object(admin: ModelAdmin[Any] | None, names: tuple[str, ...] = _FORM_HOOKS) -> Sequence[str]:
+    """The functions of the hooks whose answer may depend on the object, each as ``FlightAdmin.get_fieldsets``."""
+    if admin is None:
+        return ()
+    put = [hook for hook in _put_on(admin, names) if not is_independent(hook)]
+    of_class = _hooks_of_class_by_object(type(admin), names)
+    return (*map(_called, put), *of_class) if put else of_class
+
+
+@lru_cache(maxsize=1_000)
+def _hooks_of_class_by_object(cls: type[ModelAdmin[Any]], names: tuple[str, ...]) -> Sequence[str]:
+    return tuple(_called(hook) for hook, answer in _answers(cls, names).items() if answer is _Answer.MAY_DIFFER)
+
+
+@lru_cache(maxsize=1_000)
+def _are_as_django(cls: type[ModelAdmin[Any]]) -> bool:
+    """Whether every hook leaves the fields as Django has them."""
+    return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, _FORM_HOOKS).values())
+
+
+def _put_on(admin: ModelAdmin[Any], names: tuple[str, ...]) -> list[Any]:
+    """Functions of the hooks that are attributes of the ModelAdmin itself, and not of its class."""
+    return [hook for name, hook in vars(admin).items() if name in names]
+
+
+def _called(hook: Any) -> str:
+    return str(getattr(hook, "__qualname__", hook))
+
+
+def _answers(cls: type[ModelAdmin[Any]], names: tuple[str, ...]) -> Mapping[Any, _Answer]:
+    """How far each function of the hooks depends on the object: those of all classes, since one may call the next."""
+    return {vars(base)[name]: _answer(base, name) for name in names for base in cls.__mro__ if name in vars(base)}
+
+
+def _answer(cls: type[Any], name: str) -> _Answer:
+    function = vars(cls)[name]
+    if is_defined_in(cls, function):
+        if cls.__module__.startswith("django.contrib.") or name in _SAME_AS_DJANGO.get(cls.__module__, ()):
+            return _Answer.SAME_AS_DJANGO
+        if name in _SAME_FOR_EACH_OBJECT.get(cls.__module__, ()):
+            return _Answer.SAME_FOR_EACH_OBJECT
+    return _Answer.SAME_FOR_EACH_OBJECT if is_independent(function) else _Answer.MAY_DIFFER
+
+
+def has_form(admin: ModelAdmin[Any]) -> bool:
+    """Whether the page of an object shows the form of this ModelAdmin."""
+    return not any(base.__module__ in _WITHOUT_FORM for base in type(admin).__mro__)
+
+
+def shown_in_list(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
+    """Names of the model's fields that the page of all objects shows."""
+    return _fields_among(admin, _listed(admin, request))
+
+
+def shown_of_every_object(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
+    """As ``shown_in_list``, and the fields of the change form, if no hook decides by the object.
+
+    ``trusted``: the project says that its hooks do not.
+    """
+    names = _names_in_form(admin, request, trusted=trusted) if has_form(admin) else []
+    return _fields_among(admin, [*_listed(admin, request), *names])
+
+
+def shown_of_object(admin: ModelAdmin[Any], request: HttpRequest, obj: models.Model) -> list[str]:
+    """As ``shown_of_every_object``, of one object, which every hook is asked with as by the page of its form."""
+    if not has_form(admin):
+        return shown_in_list(admin, request)
+    in_form = names_in_fieldsets(admin.get_fieldsets(request, obj))
+    if admin.has_change_permission(request, obj):
+        form = admin.get_form(request, obj, change=True, fields=in_form)
+        rendered = {*form.base_fields, *admin.get_readonly_fields(request, obj)}
+    else:
+        # The page then shows each of them, and none can be edited.
+        rendered = set(in_form)
+    rendered.difference_update(admin.get_exclude(request, obj) or ())
+    return _fields_among(admin, [*_listed(admin, request), *(name for name in in_form if name in rendered)])
+
+
+def computed_in_form(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
+    """As ``shown_of_every_object``, names of methods and properties among the read-only fields of the form."""
+    if not has_form(admin) or (not trusted and hooks_by_object(admin, ("get_readonly_fields",))):
+        return []
+    opts = admin.opts
+    readonly = {name for name in admin.get_readonly_fields(request, admin.model()) if isinstance(name, str)}
+    fields = {field.name for field in opts.get_fields()}
+    return [name for name in _names_in_form(admin, request, trusted=trusted) if name in readonly - fields]
+
+
+def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
+    return [name for name in admin.get_list_display(request) if isinstance(name, str)]
+
+
+def _names_in_form(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
+    """Names in the form of every object. No hook is asked without an object, which would mean the form for adding."""
+    obj = admin.model()
+    as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
+    excluded = admin.get_exclude(request, obj) or ()
+    if as_django and admin.fieldsets:
+        names = names_in_fieldsets(admin.fieldsets)
+    elif as_django and not admin.fields and admin.form is ModelForm:
+        # The fields that get_form would find, without building a form class for every request.
+        names = [field.name for field in _editable(admin.opts)]
+        if trusted or not hooks_by_object(admin, ("get_readonly_fields",)):
+            names += [name for name in admin.get_readonly_fields(request, obj) if isinstance(name, str)]
+    else:
+        names = names_in_fieldsets(admin.get_fieldsets(request, obj))
+        if not trusted and not admin.fields and hooks_by_object(admin, ("get_readonly_fields",)):
+            editable = {field.name for field in _editable(admin.opts)}
+            names = [name for name in names if name in editable]
+    return [name for name in names if name not in excluded]
+
+
+@lru_cache(maxsize=1_000)
+def _editable(opts: Options[Any]) -> tuple[models.Field[Any, Any], ...]:
+    """The fields that a form has where nothing names them."""
+    columns = [field for field in opts.concrete_fields if field.editable and not field.primary_key]
+    links = [
+        field for field in opts.many_to_many if field.editable and field.remote_field.through._meta.auto_created  # type: ignore[union-attr]
+    ]  # fmt: skip
+    return (*columns, *links)
+
+
+def _fields_among(admin: ModelAdmin[Any], names: Sequence[str]) -> list[str]:
+    return list(_fields_of(admin.opts, tuple(names)))
+
+
+@lru_cache(maxsize=1_000)
+def _fields_of(opts: Options[Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the names that are fields of the model, each once."""
+    return tuple(dict.fromkeys(name for name in names if is_record_field(opts.model, name)))
+
+
+def is_record_field(model: type[models.Model], name: str) -> bool:
+    """Whether the name is that of a field that a record may show: a column, or a relation that stands on the model."""
+    try:
+        field = model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return False
+    # Of the relations without a column, those that stand on this model.
+    return field in generic_keys(model) or (
+        isinstance(field, models.Field) and bool(field.concrete or field.many_to_many)
+    )
+
+
+def generic_keys(model: type[models.Model]) -> list[Any]:
+    """The generic foreign keys of a model, recognised by an attribute, since contenttypes need not be installed."""
+    return [field for field in model._meta.private_fields if hasattr(field, "ct_field")]

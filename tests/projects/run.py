@@ -1,0 +1,145 @@
+"""Compares one project with its admin: ``python -m tests.projects.run NAME [--write]``, in the project's environment.
+
+The differences must be those of ``NAME.differences.txt``. What the endpoint shows and the admin does not stands in no
+file: it fails the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
+    from tests.projects.rows import Factory
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
+    parser.add_argument("name")
+    parser.add_argument("--write", action="store_true", help="write the file anew; new lines wait for their reason")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # Those of the packages.
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["PROJECT_FOLDER"] = folder
+        os.environ["DJANGO_SETTINGS_MODULE"] = f"tests.projects.{options.name}.settings"
+        import django
+        from django.core.management import call_command
+        from django.test.utils import setup_test_environment
+
+        django.setup()
+        setup_test_environment()
+        call_command("migrate", run_syncdb=True, verbosity=0)
+        return _run(options.name, write=options.write)
+
+
+def _run(name: str, *, write: bool) -> int:
+    from mcp_django.sites import all_sites
+    from tests.projects import differences
+    from tests.projects.comparison import is_leak
+
+    sites = [site for site in sorted(all_sites(), key=lambda site: site.name) if len(site.admin_sites) == 1]
+    found = sorted(_differences(name, sites))
+    path = HERE / f"{name}.differences.txt"
+    known = differences.read(path)
+    if write:
+        differences.write(path, [one for one in found if not is_leak(one)], known)
+    wrong = [f"LEAK: {one}" for one in found if is_leak(one)]
+    wrong += differences.compare(known, [one for one in found if not is_leak(one)])
+    wrong += [*_failed_checks(), *_unexplained(sites)]
+    print("\n".join(wrong))
+    _say(name, f"{len(found)} differences, {len(wrong)} that are wrong: see {path.name}")
+    return 1 if wrong else 0
+
+
+def _differences(name: str, sites: list[MCPSite]) -> Iterator[str]:
+    """The differences of all sites, each reported as it is done: the run takes a minute."""
+    from tests.projects.comparison import Comparison
+    from tests.projects.rows import Factory
+
+    begun = time.monotonic()
+    factory = Factory(import_module(f"tests.projects.{name}.makers").MAKERS)
+    _fill(factory, sites)
+    for done, site in enumerate(sites, 1):
+        # The lists of all models beside each page take a third of the time.
+        site.admin_sites[0].get_app_list = lambda *args, **kwargs: []  # type: ignore[method-assign]
+        site.admin_sites[0].enable_nav_sidebar = False
+        lines = Comparison(site, _people(site), factory).lines()
+        yield from lines
+        told = f"{len(lines)} differences after {time.monotonic() - begun:.0f} s"
+        _say(name, f"{done} of {len(sites)}, the site {site.name}: {told}")
+    yield from (f"{model._meta.label_lower}: no rows, since {why}" for model, why in factory.failed.items())
+
+
+def _say(name: str, text: str) -> None:
+    print(f"{name}: {text}", flush=True)
+
+
+def _fill(factory: Factory, sites: list[MCPSite]) -> None:
+    """Make rows of each model of the admin sites, and of the models in their inlines."""
+    registered = [(model, model_admin) for site in sites for model, model_admin in site.model_admins.items()]
+    for model, _ in registered:
+        for row in factory.rows_of(model):
+            factory.relate(row)
+    for model, model_admin in registered:
+        for row in factory.rows_of(model)[:1]:
+            factory.fill_inlines(model_admin, row)
+
+
+def _people(site: MCPSite) -> Mapping[str, Any]:
+    """A superuser, a user who may view every second model of the site, and one who may view a single one."""
+    from django.contrib.auth import get_user_model
+
+    registered = sorted(site.model_admins, key=lambda model: model._meta.label_lower)
+    users: dict[str, Any] = {}
+    for name, chosen in (("root", []), ("reader", registered[::2]), ("clerk", registered[:1])):
+        user: Any
+        user, _ = get_user_model()._default_manager.get_or_create(
+            username=name, defaults={"email": f"{name}@example.com", "is_staff": True, "is_superuser": name == "root"}
+        )
+        user.user_permissions.set(_view_permission(model) for model in chosen)
+        users[name] = user
+    return users
+
+
+def _view_permission(model: Any) -> Any:
+    from django.contrib.auth.models import Permission
+    from django.contrib.contenttypes.models import ContentType
+
+    content_type = ContentType.objects.get_for_model(model, for_concrete_model=False)
+    return Permission.objects.get(content_type=content_type, codename=f"view_{model._meta.model_name}")
+
+
+def _failed_checks() -> Iterator[str]:
+    """Our own system checks must find no error in a project of others, and name a cure with each warning."""
+    from django.core import checks
+
+    for message in checks.run_checks():
+        if str(message.id).startswith("mcp_django.") and (message.level >= checks.ERROR or not message.hint):
+            yield f"check: {message}"
+
+
+def _unexplained(sites: list[MCPSite]) -> Iterator[str]:
+    """What ``mcp_inventory --compare-admin`` says of a site where something is missing without a reason."""
+    from django.core.management import CommandError, call_command
+
+    for site in sites:
+        try:
+            call_command("mcp_inventory", "--site", site.name, "--compare-admin", stdout=StringIO())
+        except CommandError as error:
+            yield f"mcp_inventory --site {site.name} --compare-admin: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

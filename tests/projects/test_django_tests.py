@@ -1,0 +1,28 @@
+"""Django's own tests of its admin, as a project that never heard of us."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import need
+from tests.matrix import ROOT
+from tests.projects import sources
+from tests.projects.run import HERE
+
+
+@pytest.mark.slow
+def test_the_endpoint_shows_what_the_admin_of_djangos_own_tests_shows() -> None:
+    if not (HERE / "django_tests.differences.txt").exists():
+        pytest.skip("the list of differences is not written yet")
+    try:
+        sources.fetch()
+    except OSError as error:
+        need(False, str(error))
+    command = [sys.executable, "-m", "tests.projects.run", "django_tests"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
