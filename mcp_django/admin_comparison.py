@@ -19,10 +19,11 @@ from django.db import models
 from mcp_django.access.permissions import has_scope
 from mcp_django.compat.admin import names_in_fieldsets
 from mcp_django.hooks import call_hook, hook_of
+from mcp_django.inlines import inlines_of
 from mcp_django.options import ModelMCP
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
-from mcp_django.secrets import is_of_app, is_secret_name, why_hidden
+from mcp_django.secrets import is_of_app, is_secret_name
 from mcp_django.tools.actions import AdminActionTool, offered_actions
 from mcp_django.tools.base import BaseTool
 from mcp_django.types import JSON
@@ -148,7 +149,10 @@ class Comparison:
         reasons = [self._why_field(inline, one, name) for one in found]
         if None in reasons:
             return None
-        if not found and (why := why_hidden(inline.model)) is not None:
+        if inline.model in {relation.between for relation in rights.relations.values()}:
+            return None
+        why = next((why for one, why in inlines_of(rights.model_mcp) if type(one) is type(inline)), "")
+        if not found and why:
             return _written(_OF_HIDDEN, why=why, label=Rights.label_of(inline.model))
         return next((reason for reason in reasons if reason is not None and reason[1]), _NONE)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
 from django.contrib.admin import ModelAdmin
+from django.contrib.admin.options import BaseModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.options import Options
@@ -33,6 +34,7 @@ _FORM_HOOKS = (
     "get_fieldsets",
     "get_exclude",
     "get_form",
+    "get_formset",
     "formfield_for_dbfield",
     "formfield_for_choice_field",
     "formfield_for_foreignkey",
@@ -40,6 +42,9 @@ _FORM_HOOKS = (
     "get_base_fieldsets",
     "get_subclass_fields",
 )
+
+#: Hooks of a ModelAdmin that choose the inlines of an object, or their rows.
+CHOOSING_INLINES = ("get_inlines", "get_inline_instances", "get_formsets_with_inlines", "get_formset_kwargs")
 
 _FORMFIELDS = frozenset({"formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey"})
 
@@ -86,7 +91,7 @@ class _Answer(Enum):
     MAY_DIFFER = 2
 
 
-def hooks_by_object(admin: ModelAdmin[Any] | None, names: tuple[str, ...] = _FORM_HOOKS) -> Sequence[str]:
+def hooks_by_object(admin: BaseModelAdmin[Any] | None, names: tuple[str, ...] = _FORM_HOOKS) -> Sequence[str]:
     """The functions of the hooks whose answer may depend on the object, each as ``FlightAdmin.get_fieldsets``."""
     if admin is None:
         return ()
@@ -96,17 +101,17 @@ def hooks_by_object(admin: ModelAdmin[Any] | None, names: tuple[str, ...] = _FOR
 
 
 @lru_cache(maxsize=1_000)
-def _hooks_of_class_by_object(cls: type[ModelAdmin[Any]], names: tuple[str, ...]) -> Sequence[str]:
+def _hooks_of_class_by_object(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> Sequence[str]:
     return tuple(_called(hook) for hook, answer in _answers(cls, names).items() if answer is _Answer.MAY_DIFFER)
 
 
 @lru_cache(maxsize=1_000)
-def _are_as_django(cls: type[ModelAdmin[Any]]) -> bool:
+def _are_as_django(cls: type[BaseModelAdmin[Any]]) -> bool:
     """Whether every hook leaves the fields as Django has them."""
     return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, _FORM_HOOKS).values())
 
 
-def _put_on(admin: ModelAdmin[Any], names: tuple[str, ...]) -> list[Any]:
+def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> list[Any]:
     """Functions of the hooks that are attributes of the ModelAdmin itself, and not of its class."""
     return [hook for name, hook in vars(admin).items() if name in names]
 
@@ -115,7 +120,7 @@ def _called(hook: Any) -> str:
     return str(getattr(hook, "__qualname__", hook))
 
 
-def _answers(cls: type[ModelAdmin[Any]], names: tuple[str, ...]) -> Mapping[Any, _Answer]:
+def _answers(cls: type[BaseModelAdmin[Any]], names: tuple[str, ...]) -> Mapping[Any, _Answer]:
     """How far each function of the hooks depends on the object: those of all classes, since one may call the next."""
     return {vars(base)[name]: _answer(base, name) for name in names for base in cls.__mro__ if name in vars(base)}
 
@@ -130,7 +135,7 @@ def _answer(cls: type[Any], name: str) -> _Answer:
     return _Answer.SAME_FOR_EACH_OBJECT if is_independent(function) else _Answer.MAY_DIFFER
 
 
-def has_form(admin: ModelAdmin[Any]) -> bool:
+def has_form(admin: BaseModelAdmin[Any]) -> bool:
     """Whether the page of an object shows the form of this ModelAdmin."""
     return not any(base.__module__ in _WITHOUT_FORM for base in type(admin).__mro__)
 
@@ -145,8 +150,22 @@ def shown_of_every_object(admin: ModelAdmin[Any], request: HttpRequest, *, trust
 
     ``trusted``: the project says that its hooks do not.
     """
-    names = _names_in_form(admin, request, trusted=trusted) if has_form(admin) else []
-    return _fields_among(admin, [*_listed(admin, request), *names])
+    names = names_in_form(admin, request, trusted=trusted) if has_form(admin) else []
+    return _fields_among(admin, [*_listed(admin, request), *names, *_links_in_inlines(admin)])
+
+
+def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
+    """Many-to-many fields whose rows between stand in an inline of each object."""
+    if not admin.inlines or hooks_by_object(admin, CHOOSING_INLINES):
+        return []
+    between = [cls.model for cls in admin.inlines if not _hooks_of_class_by_object(cls, _FORM_HOOKS)]
+    fields = [field for field in admin.opts.many_to_many if field.remote_field.through in between]
+    return [field.name for field in fields if _has_own_table(field)]
+
+
+def _has_own_table(field: Any) -> bool:
+    """Whether Django itself made the model that a many-to-many field goes through."""
+    return bool(field.remote_field.through._meta.auto_created)
 
 
 def shown_of_object(admin: ModelAdmin[Any], request: HttpRequest, obj: models.Model) -> list[str]:
@@ -164,23 +183,23 @@ def shown_of_object(admin: ModelAdmin[Any], request: HttpRequest, obj: models.Mo
     return _fields_among(admin, [*_listed(admin, request), *(name for name in in_form if name in rendered)])
 
 
-def computed_in_form(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
+def computed_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """As ``shown_of_every_object``, names of methods and properties among the read-only fields of the form."""
     if not has_form(admin) or (not trusted and hooks_by_object(admin, ("get_readonly_fields",))):
         return []
     opts = admin.opts
-    readonly = {name for name in admin.get_readonly_fields(request, admin.model()) if isinstance(name, str)}
+    readonly = {name for name in admin.get_readonly_fields(request, _any_object(admin)) if isinstance(name, str)}
     fields = {field.name for field in opts.get_fields()}
-    return [name for name in _names_in_form(admin, request, trusted=trusted) if name in readonly - fields]
+    return [name for name in names_in_form(admin, request, trusted=trusted) if name in readonly - fields]
 
 
 def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
     return [name for name in admin.get_list_display(request) if isinstance(name, str)]
 
 
-def _names_in_form(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
+def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """Names in the form of every object. No hook is asked without an object, which would mean the form for adding."""
-    obj = admin.model()
+    obj = _any_object(admin)
     as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
@@ -198,13 +217,17 @@ def _names_in_form(admin: ModelAdmin[Any], request: HttpRequest, *, trusted: boo
     return [name for name in names if name not in excluded]
 
 
+def _any_object(admin: BaseModelAdmin[Any]) -> models.Model:
+    """An empty object for hooks that do not look at it. Those of an inline take the parent."""
+    model: type[models.Model] = getattr(admin, "parent_model", None) or admin.model
+    return model()
+
+
 @lru_cache(maxsize=1_000)
 def _editable(opts: Options[Any]) -> tuple[models.Field[Any, Any], ...]:
     """The fields that a form has where nothing names them."""
     columns = [field for field in opts.concrete_fields if field.editable and not field.primary_key]
-    links = [
-        field for field in opts.many_to_many if field.editable and field.remote_field.through._meta.auto_created  # type: ignore[union-attr]
-    ]  # fmt: skip
+    links = [field for field in opts.many_to_many if field.editable and _has_own_table(field)]
     return (*columns, *links)
 
 

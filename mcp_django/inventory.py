@@ -183,7 +183,6 @@ def _without(entry: JSON, key: str) -> JSON:
 
 def _model(rights: ModelRights) -> JSON:
     model_mcp = rights.model_mcp
-    declared_by: Any = model_mcp.model_admin if model_mcp.bridged else model_mcp
     fields = {}
     for column in rights.columns.values():
         fields[column.name] = {"type": column.kind.name}
@@ -191,7 +190,7 @@ def _model(rights: ModelRights) -> JSON:
             fields[column.name]["relation"] = column.related.label
     return {
         "uri": uris.collection_uri(rights.model),
-        "declared_by": type(declared_by).__name__,
+        "declared_by": type(model_mcp.declared_by).__name__,
         "rows": row_hook(model_mcp) or "all",
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},

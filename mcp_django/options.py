@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib.admin import ModelAdmin
+from django.contrib.admin.options import BaseModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
@@ -91,6 +92,11 @@ class ModelMCP:
         return f"{self.opts.app_label.lower()}.{self.opts.model_name}"
 
     @property
+    def declared_by(self) -> object:
+        """What says how the model is shown: its ModelAdmin, or this registration."""
+        return self.model_admin if self.bridged else self
+
+    @property
     def model_admin(self) -> ModelAdmin[Any] | None:
         """The ModelAdmin whose options hold where this class sets none, or None."""
         if not self.use_admin:
@@ -153,7 +159,7 @@ class ModelMCP:
             declared = dict.fromkeys([*shown, *self.get_extra_fields(request)])
         return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
 
-    def _computed(self, item: Any, admin: ModelAdmin[Any] | None) -> ComputedField:
+    def _computed(self, item: Any, admin: BaseModelAdmin[Any] | None) -> ComputedField:
         name = item if isinstance(item, str) else getattr(item, "__name__", "")
         own = hasattr(type(self), name) and not hasattr(ModelMCP, name)
         owner: Any = self if own else admin

@@ -31,6 +31,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import from_settings
 from mcp_django.exchange.scopes import SCOPES
+from mcp_django.inlines import InlineMCP, inlines_by_parent, models_of_their_own
 from mcp_django.options import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources.function import FunctionResource
@@ -116,6 +117,8 @@ class MCPSite:
         self._functions: dict[str, FunctionTool] = {}
         self._models: dict[str, ModelMCP] | None = None
         self._tools: dict[str, BaseTool] | None = None
+        #: The models in inlines of a model: set with ``models``.
+        self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
         #: Declared resources by their URI, and resource templates by the template.
         self.resources: dict[str, FunctionResource | FunctionTemplate] = {}
         #: Declared prompts by name.
@@ -204,10 +207,15 @@ class MCPSite:
             import_module(settings.ROOT_URLCONF)
             withheld = self.withheld_models
             found = {one.label: one for one in self._declared.values() if one not in withheld}
-            for model in self.model_admins if get_conf().EXPOSE_ADMIN else ():
-                bridged = ModelMCP(model, self, bridged=True)
-                if model not in self._declared and not is_hidden_model(model):
-                    found.setdefault(bridged.label, bridged)
+            if get_conf().EXPOSE_ADMIN:
+                for model in self.model_admins:
+                    bridged = ModelMCP(model, self, bridged=True)
+                    if model not in self._declared and not is_hidden_model(model):
+                        found.setdefault(bridged.label, bridged)
+                self.inlines = inlines_by_parent(found.values())
+                for one in models_of_their_own(self.inlines, self.model_admins.values()):
+                    if one.model not in self._declared:
+                        found.setdefault(one.label, one)
             self._models = found
         return self._models
 

@@ -180,6 +180,11 @@ class Relation:
     links: ModelRights | None = None
 
     @property
+    def between(self) -> Any:
+        """Of a many-to-many field: the model that it goes through."""
+        return self.field.remote_field.through if self.field.many_to_many else None
+
+    @property
     def grouping(self) -> str:
         """How a query of the related model asks for the rows of each row, in words; empty where it cannot."""
         return "" if self.field.many_to_many else f"grouped by {self.field.name}"
@@ -252,7 +257,7 @@ class Relation:
     @property
     def _links(self) -> tuple[Any, Any, Any]:
         """Of a many-to-many relation: the model between, its key of this model's row, and that of the related one."""
-        through = self.field.remote_field.through
+        through = self.between
         names = [self.field.m2m_field_name(), self.field.m2m_reverse_field_name()]
         here, there = names if self.forward else reversed(names)
         return through, through._meta.get_field(here), through._meta.get_field(there)

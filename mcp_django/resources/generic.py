@@ -130,16 +130,24 @@ def relations(rights: ModelRights) -> dict[str, Relation]:
     for field in rights.model._meta.private_fields:
         if not isinstance(field, models.ForeignObject) or not hasattr(field, "object_id_field_name"):
             continue
-        relation = None if field.name in rights.excluded or rights.model_mcp.hides(field) else _relation(rights, field)
+        related = rights.rights.of_model(field.related_model)
+        if related is None or related.model_mcp.checks_objects or field.name in rights.excluded:
+            continue
+        relation = None if rights.model_mcp.hides(field) else _relation(rights, related, field, field.name)
         if relation is not None:
             found[field.name] = relation
     return found
 
 
-def _relation(rights: ModelRights, field: Any) -> Relation | None:
-    related = rights.rights.of_model(field.related_model)
-    if related is None or related.model_mcp.checks_objects:
-        return None
+def of_inline(rights: ModelRights, related: ModelRights, inline: Any, name: str) -> Relation | None:
+    """The rows of a generic inline, a GenericInlineModelAdmin, as a relation of its parent."""
+    from django.contrib.contenttypes.fields import GenericRelation
+
+    field = GenericRelation(inline.model, object_id_field=inline.ct_fk_field, content_type_field=inline.ct_field)
+    return _relation(rights, related, field, name)
+
+
+def _relation(rights: ModelRights, related: ModelRights, field: Any, name: str) -> Relation | None:
     model = rights.model._meta.concrete_model if field.for_concrete_model else rights.model
     kind = related.columns.get(field.content_type_field_name)
     key = related.columns.get(field.object_id_field_name)
@@ -152,7 +160,8 @@ def _relation(rights: ModelRights, field: Any) -> Relation | None:
     types = rows_of_types([model])
     if kind.related is not None:
         types = types.filter(pk__in=kind.related.rows().values("pk"))
-    return GenericRelated(field.name, related, field, forward=True, owner=rights.primary_key, kind=kind, types=types)
+    is_attribute = field.name == name
+    return GenericRelated(name, related, field, is_attribute, owner=rights.primary_key, kind=kind, types=types)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

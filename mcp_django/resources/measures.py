@@ -261,8 +261,9 @@ def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]
     if relation is None:
         return unknown_path(what, rights, path, allowed)
     label = relation.related.label
-    instead = f"Name its rows in filter, one call after the other, or ask {label} itself."
-    if relation.grouping:
+    instead = "Name its rows in filter, one call after the other"
+    instead += f", or ask {label} itself." if relation.related.is_listed else "."
+    if relation.grouping and relation.related.is_listed:
         instead = f"Ask {label} itself, {relation.grouping}."
     return f"{relation.name} leads to many rows of {label}, so that a row would count more than once. {instead}"
 

@@ -31,6 +31,7 @@ from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.inlines import InlineMCP
     from mcp_django.options import ModelMCP
     from mcp_django.sites import MCPSite
 
@@ -128,7 +129,27 @@ class ModelRights:
             if related is not None and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
-        return found | generic.relations(self)
+        found |= generic.relations(self)
+        for inline in self.rights.site.inlines.get(self.model, ()):
+            name, relation = self._inline(inline)
+            if relation is not None and name not in self.excluded:
+                found.setdefault(name, relation)
+        return found
+
+    def _inline(self, inline: InlineMCP) -> tuple[str, Relation | None]:
+        """The rows that an inline of this model shows, as a relation."""
+        related = self.rights.of_inline(inline)
+        if inline.owner is None:
+            name = str(inline.opts.model_name)
+            return name, None if related is None else generic.of_inline(self, related, inline.inline, name)
+        link = inline.owner.remote_field
+        name = str(inline.opts.model_name) if link.hidden else link.name
+        return name, None if related is None else Relation(name, related, inline.owner)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the model can be asked by itself, and is not only a relation of the parent of an inline."""
+        return self.rights.site.models.get(self.label) is self.model_mcp
 
     def _links(self, field: Any) -> ModelRights | None:
         """The rights on the model between that a many-to-many field goes through."""
@@ -345,6 +366,7 @@ class Rights:
         #: Whether rows are read from the database that they are written to, unless the project names another one.
         self.from_primary = from_primary
         self._models: dict[str, ModelRights | None] = {}
+        self._inlines: dict[InlineMCP, ModelRights | None] = {}
 
     @classmethod
     def of(cls, site: MCPSite, request: MCPRequest) -> Rights:
@@ -367,6 +389,14 @@ class Rights:
     def label_of(model: Any) -> str:
         return f"{model._meta.app_label.lower()}.{model._meta.model_name}"
 
+    def of_inline(self, inline: InlineMCP) -> ModelRights | None:
+        """The rights on the model in an inline of another one."""
+        if self.site.models.get(inline.label) is inline:
+            return self.of_label(inline.label)
+        if inline not in self._inlines:
+            self._inlines[inline] = self._rights_on(inline)
+        return self._inlines[inline]
+
     def models(self) -> list[ModelRights]:
         """The models that the principal may view, in the order of their labels."""
         found = (self.of_label(label) for label in sorted(self.site.models))
@@ -374,8 +404,9 @@ class Rights:
 
     def _look_up(self, label: str) -> ModelRights | None:
         model_mcp = self.site.models.get(label)
-        if model_mcp is None:
-            return None
+        return None if model_mcp is None else self._rights_on(model_mcp)
+
+    def _rights_on(self, model_mcp: ModelMCP) -> ModelRights | None:
         hook = model_mcp.has_view_permission
         if decide(self.request, READ, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
             return None

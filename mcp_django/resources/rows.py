@@ -255,8 +255,8 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
         row[index] = [None if value is UNREADABLE else value for (value,) in found[:limit]]
         cut, lost = cut or len(found) > limit, lost or (UNREADABLE,) in found
     if cut:
-        label = relation.related.label
-        notes.append(f"{output.name} lists at most {limit} rows. Ask {label} itself for the others.")
+        others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
+        notes.append(f"{output.name} lists at most {limit} rows.{others}")
     if lost:
         notes.append(unreadable.note([output.name]))
 

@@ -37,6 +37,9 @@ def describe_model(rights: ModelRights) -> JSON:
         described["record"] = record
     if rights.relations:
         described["relations"] = {name: relation.related.label for name, relation in rights.relations.items()}
+        if own := {name: relation for name, relation in rights.relations.items() if not relation.related.is_listed}:
+            # Nothing else describes them.
+            described["relation_fields"] = {name: list(relation.related.columns) for name, relation in own.items()}
         example = next(iter(rights.relations))
         described["relations_help"] = (
             f'Many rows each. In filter: {{"{example}": {{..}}}} for one that meets a filter, {example}__count__gte, '

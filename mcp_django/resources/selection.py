@@ -31,7 +31,7 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
 
 def record_outputs(rights: ModelRights) -> list[Column | RelatedList]:
     """What a record holds where an agent names no fields: all columns, and the keys of many-to-many fields."""
-    links = [relation for relation in rights.relations.values() if relation.forward]
+    links = [relation for relation in rights.relations.values() if relation.forward and relation.field.many_to_many]
     return [*rights.columns.values(), *(RelatedList(one.name, one, one.related.primary_key) for one in links)]
 
 

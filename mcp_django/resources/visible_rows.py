@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db import models, router
+from django.db.models import Q
 
 from mcp_django.compat import queries
+from mcp_django.inlines import InlineMCP
 from mcp_django.resources.kinds import is_parent_link
 
 if TYPE_CHECKING:
@@ -23,12 +25,24 @@ _REFUSED: Any = object()
 def rows(rights: ModelRights) -> models.QuerySet[Any]:
     """The rows that the principal may see: those that the project's hooks give, less those of a hidden owner."""
     queryset = _declared(rights)
+    if isinstance(rights.model_mcp, InlineMCP):
+        return _of_visible_parents(rights, rights.model_mcp, queryset)
     key = rights.model._meta.pk
     if isinstance(key, models.ForeignKey) and not is_parent_link(key):
         owner = rights.rights.of_model(key.related_model)
         if owner is not None and owner.scoped:
             queryset = queryset.filter(pk__in=owner.rows().values(key.target_field.name))
     return queryset
+
+
+def _of_visible_parents(rights: ModelRights, inline: InlineMCP, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+    """The rows of an inline that stand on the pages of parents which the principal may see."""
+    parent = rights.rights.of_model(inline.parent.model)
+    if parent is None:
+        return queryset.none()
+    if inline.owner is None:
+        return queryset  # They are reached from a parent alone.
+    return queryset.filter(Q((f"{inline.owner.name}__in", parent.rows().values(inline.owner.target_field.name))))
 
 
 def instances(rights: ModelRights, keys: Sequence[Any]) -> models.QuerySet[Any]:

@@ -12,6 +12,7 @@ from django.urls import clear_url_caches, include, path
 from demo_project.flights.models import Airport, Flight
 from mcp_django.compat.admin import (
     existing_admin_sites,
+    foreign_key_of_inline,
     model_admins,
     names_in_fieldsets,
     served_admin_sites,
@@ -41,6 +42,14 @@ def test_names_in_fieldsets() -> None:
     fieldsets = [(None, {"fields": ["a", ("b", "c")]}), ("More", {"fields": ("d",)})]
 
     assert names_in_fieldsets(fieldsets) == ["a", "b", "c", "d"]
+
+
+def test_foreign_key_of_inline_is_the_one_to_the_parent() -> None:
+    class Arrivals(admin.TabularInline[Any, Any]):
+        model = Flight
+        fk_name = "destination"
+
+    assert foreign_key_of_inline(Arrivals(Airport, admin.site)).name == "destination"
 
 
 class _Admin(admin.ModelAdmin[Any]):
