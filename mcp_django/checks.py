@@ -29,8 +29,9 @@ from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, row_hook
+from mcp_django.resources.field_kinds import NAMED, kind_of
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
-from mcp_django.resources.kinds import kind_of
+from mcp_django.resources.kinds import KINDS
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites, superusers_request
 from mcp_django.tasks import framework
@@ -75,6 +76,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         found.append(Error(str(error), id="mcp_django.E002"))
     if (problem := _problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
+    found += _check_field_kinds()
     try:
         push_databases()
     except ImproperlyConfigured as error:
@@ -94,6 +96,29 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return [*found, *_check_bounds()]
+
+
+def _check_field_kinds() -> Iterator[CheckMessage]:
+    for path, kind in get_conf().FIELD_KINDS.items():
+        problem, hint = "", None
+        try:
+            cls = import_string(path)
+        except ImportError as error:
+            problem = f"names {path!r}, which cannot be imported: {error}"
+        else:
+            if not isinstance(cls, type) or not issubclass(cls, models.Field):
+                problem = f"names {path!r}, which is no class of fields"
+            elif issubclass(cls, models.ForeignKey):
+                problem = f"names {path!r}, which is a relation: its values are of the kind of the field it points to"
+            elif cls in KINDS:
+                problem = f"names {path!r}, whose kind is {KINDS[cls].name!r} in any case"
+            elif kind not in NAMED:
+                problem = f"gives {path!r} the kind {kind!r}, which does not exist"
+                hint = nearest(kind, NAMED).strip() or f"Kinds: {', '.join(NAMED)}."
+            elif NAMED[kind].linked and not issubclass(cls, models.FileField):
+                problem = f"gives {path!r} the kind {kind!r}, and it is made from no FileField"
+        if problem:
+            yield Error(f"MCP['FIELD_KINDS'] {problem}.", hint=hint, id="mcp_django.E014")
 
 
 def _check_bounds() -> Iterator[CheckMessage]:
@@ -320,9 +345,10 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     if kind_of(primary_key, named=model_mcp.names(primary_key)) is None or model_mcp.hides(primary_key):
         text = f"The primary key of {model_mcp.label} cannot be read"
         if model_mcp.bridged:
-            yield _left_out(
-                text, f"Register a ModelMCP that names {primary_key.name} in fields if agents may read it; otherwise"
+            cure = (
+                f"Name {primary_key.name} in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS'], if agents"
             )
+            yield _left_out(text, f"{cure} may read it; otherwise")
         else:
             yield Error(
                 f"{text}, so no agent can see the model.",
@@ -333,7 +359,14 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
     yield from _check_ordering(model_mcp)
-    for attribute, is_known in (("fields", _can_be_shown), ("exclude", _can_be_hidden), ("filter_fields", _is_path)):
+    if model_mcp.fields is not None and model_mcp.extra_fields:
+        yield Error(
+            f"{type(model_mcp).__name__} has fields and extra_fields: the first names all that is shown of "
+            f"{model_mcp.label}, the second what is shown beside its ModelAdmin's.",
+            hint="Set one of them.",
+            id="mcp_django.E015",
+        )
+    for attribute, is_known in _NAMES:
         declared = getattr(model_mcp, attribute)
         for name in () if declared in (None, "__all__") else declared:
             if not is_known(model_mcp, name):
@@ -405,8 +438,9 @@ def _left_out(problem: str, cure: str) -> CheckMessage:
 def _check_secrets(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     for field in model_mcp.opts.concrete_fields:
         if is_secret_field(field) and model_mcp.names(field) and field.name not in model_mcp.exclude:
+            attribute = "extra_fields" if model_mcp.fields is None else "fields"
             yield Warning(
-                f"{type(model_mcp).__name__}.fields names {field.name!r} of {model_mcp.label}, which looks like a "
+                f"{type(model_mcp).__name__}.{attribute} names {field.name!r} of {model_mcp.label}, which looks like a "
                 "secret: agents may read it.",
                 hint="Leave it out. If it is not a secret, add 'mcp_django.W005' to SILENCED_SYSTEM_CHECKS.",
                 id="mcp_django.W005",
@@ -488,6 +522,15 @@ def _is_path(model_mcp: ModelMCP, path: str) -> bool:
             return False
     leads_to_many = field is not None and (field.one_to_many or field.many_to_many)
     return last == "pk" or (leads_to_many and last == "count") or _field_of(model, last) is not None
+
+
+#: Attributes of a ModelMCP that hold names, and what may be named there.
+_NAMES = (
+    ("fields", _can_be_shown),
+    ("extra_fields", _can_be_shown),
+    ("exclude", _can_be_hidden),
+    ("filter_fields", _is_path),
+)
 
 
 def _field_of(model: type[models.Model], name: str) -> Any:

@@ -6,12 +6,16 @@ What a deployment has no reason to change is a constant beside the code that use
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: The longest message of a stream or a socket: official clients end a connection that sends them one of 1 MiB.
 MAX_MESSAGE_BYTES = 900_000
@@ -41,6 +45,8 @@ class Conf:
     ADMIN_SITE: str = ""
     #: Names of fields that say whose a row is, as ``tenant``. A check warns of models that have one and show every row.
     TENANT_FIELDS: tuple[str, ...] = ()
+    #: What the values of a field class are that is not Django's: {"path.to.Field": "text"}.
+    FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""
@@ -159,9 +165,20 @@ def unknown_keys(values: dict[str, Any]) -> list[str]:
     return sorted(set(values) - {field.name for field in dataclasses.fields(Conf)})
 
 
+def kept_with_settings(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorator: keep the results of a function until the settings change, as they do in tests."""
+    cached = lru_cache(maxsize=10_000)(function)
+    _kept.append(cached)
+    return cached  # type: ignore[return-value]
+
+
+_kept: list[Any] = [get_conf]
+
+
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "MCP":
-        get_conf.cache_clear()
+        for cached in _kept:
+            cached.cache_clear()
 
 
 setting_changed.connect(_forget)

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
 
 from django.conf import settings
-from django.db import connections
+from django.db import connections, models
 from django.utils import translation
 
 from mcp_django.access import overrides
@@ -32,9 +32,9 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.projection import project
 from mcp_django.resources import catalog as resources
 from mcp_django.resources import uris
+from mcp_django.resources.field_kinds import look_up
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
-from mcp_django.resources.kinds import kind_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
 from mcp_django.secrets import is_of_app, why_hidden
@@ -51,7 +51,8 @@ _NOT_LOCKED = frozenset({"left_out", "admin", "failed"})
 _CURES: Mapping[str, str] = {
     "secret": "name it in fields of a ModelMCP",
     "to hidden models": "show that model",
-    "of an unknown class": "name it in fields of a ModelMCP",
+    "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
+    "joined in its own way": "show the model that holds its links",
     "by a hook": "decorate that with mcp_django.ignores_object if it does not",
 }
 #: The sections of an inventory, each with the noun for one of its entries.
@@ -228,14 +229,15 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
             continue
         if model_mcp.hides(field):
             yield field.name, "secret", "looks like a secret, and is not named in fields"
+        elif field.many_to_many and not isinstance(field, models.ManyToManyField):
+            yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
         elif field.name not in rights.shown:
             yield field.name, *_why_not_shown(model_mcp)
+        elif field.concrete and (why := look_up(field, named=model_mcp.names(field))[1]):
+            yield field.name, "of an unknown class", why
         elif field.is_relation:
             why = "points to a model that is not shown, or whose objects are checked one by one"
             yield field.name, "to hidden models", why
-        elif kind_of(field, named=model_mcp.names(field)) is None:
-            why = f"is a {type(field).__name__}, a class that mcp_django does not know"
-            yield field.name, "of an unknown class", why
 
 
 def _reasons(rights: ModelRights) -> Mapping[str, Reason]:

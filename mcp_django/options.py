@@ -43,6 +43,8 @@ class ModelMCP:
 
     #: Names of readable fields, or "__all__" for every field that is not a secret. None: as the ModelAdmin shows.
     fields: Sequence[str] | Literal["__all__"] | None = None
+    #: Names of fields that are readable beside those that the ModelAdmin shows. Not together with ``fields``.
+    extra_fields: Sequence[str] = ()
     #: Names of fields that are not readable, whatever ``fields`` or the admin say.
     exclude: Sequence[str] = ()
     #: Readable fields that a filter may name. None: all of them.
@@ -125,27 +127,36 @@ class ModelMCP:
             return [field.name for field in fields]
         if self.fields is not None:
             return self.fields
-        if self.model_admin is not None:
-            if self.object_hooks:
-                return shown_in_list(self.model_admin, request)
-            return shown_of_every_object(self.model_admin, request, trusted=not self.object_permissions)
-        return []
+        admin = self.model_admin
+        shown: Sequence[str] = ()
+        if admin is not None and self.object_hooks:
+            shown = shown_in_list(admin, request)
+        elif admin is not None:
+            shown = shown_of_every_object(admin, request, trusted=not self.object_permissions)
+        return [*shown, *self.get_extra_fields(request)]
+
+    def get_extra_fields(self, request: HttpRequest) -> Sequence[str]:
+        return self.extra_fields
 
     def get_object_fields(self, request: HttpRequest, obj: models.Model) -> Sequence[str]:
         """As ``get_fields``, of one object, where ``object_hooks`` decide by it."""
         admin = self.model_admin
-        return [] if admin is None else shown_of_object(admin, request, obj)
+        shown = () if admin is None else shown_of_object(admin, request, obj)
+        return [*shown, *self.get_extra_fields(request)]
 
     def get_computed(self, request: HttpRequest) -> Sequence[ComputedField]:
-        """Values of a row that are no fields: methods and properties that ``fields`` or ``list_display`` name."""
+        """Values of a row that are no fields: methods and properties that the options or ``list_display`` name."""
         admin = self.model_admin
-        declared: Iterable[Any] = ()
+        declared: Iterable[Any]
         if self.fields is not None or type(self).get_fields is not ModelMCP.get_fields:
             declared = self.get_fields(request)
-        elif admin is not None:
-            trusted = not self.object_permissions
-            in_form = [] if self.object_hooks else computed_in_form(admin, request, trusted=trusted)
-            declared = dict.fromkeys([*admin.get_list_display(request), *in_form])
+        else:
+            shown: list[Any] = []
+            if admin is not None:
+                shown += admin.get_list_display(request)
+                if not self.object_hooks:
+                    shown += computed_in_form(admin, request, trusted=not self.object_permissions)
+            declared = dict.fromkeys([*shown, *self.get_extra_fields(request)])
         return [self._computed(item, admin) for item in declared if not _is_field(self.model, item)]
 
     def _computed(self, item: Any, admin: BaseModelAdmin[Any] | None) -> ComputedField:
@@ -161,15 +172,17 @@ class ModelMCP:
         return self.exclude
 
     def names(self, field: AnyField) -> bool:
-        """Whether ``fields`` names the field itself, which exposes even a field that is hidden by default."""
+        """Whether the options name the field itself, which exposes even a field that is hidden by default."""
         return self.declares(field.name)
 
     def declares(self, name: str) -> bool:
-        """Whether ``fields`` holds the name itself."""
-        return self.fields is not None and self.fields != "__all__" and name in self.fields
+        """Whether ``fields`` or ``extra_fields`` holds the name itself."""
+        if self.fields is None:
+            return name in self.extra_fields
+        return self.fields != "__all__" and name in self.fields
 
     def hides(self, field: AnyField) -> bool:
-        """Whether the field is a secret that ``fields`` does not name."""
+        """Whether the field is a secret that the options do not name."""
         return is_secret_field(field) and not self.names(field)
 
     def get_filter_fields(self, request: HttpRequest) -> Sequence[str] | None:

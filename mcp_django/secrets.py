@@ -37,13 +37,19 @@ _COMPANIONS = {
     ),
     "id": _words("national session tax"),
     "link": _words("activation invitation invite login magic reset"),
-    "number": _words("account card passport"),
+    "number": _words("account card passport security"),
     "no": _words("account card passport"),
     "sk": _words("stripe"),
     "string": _words("connection"),
     "url": _words("activation invitation invite magic reset"),
 }
 _COMPANIONS |= {f"{word}s": companions for word, companions in _COMPANIONS.items()}
+
+#: Words in the name of a field's class that say as much.
+_SECRET_CLASS_WORDS = _words(
+    """cipher ciphered confidential fernet gpg hashed masked obfuscated pgp private protected random secure secured
+    sensitive vault"""
+)
 
 _HIDDEN_APPS = _words(
     """admin auditlog authtoken axes background_task django_apscheduler django_celery_beat django_celery_results
@@ -93,6 +99,16 @@ def _is_secret_word(word: str) -> bool:
 @lru_cache(maxsize=4_096)
 def is_secret_field(field: models.Field[Any, Any]) -> bool:
     return is_secret_name(field.name) or (field.name == "password" and issubclass(field.model, AbstractBaseUser))
+
+
+def is_secret_class(cls: type[Any]) -> bool:
+    """Whether a class of fields is named for secret values: ``UrlsafeTokenField``, ``EncryptedMixin``."""
+    words = _words_of(cls.__name__)
+    return (
+        is_secret_name(cls.__name__)
+        or not _SECRET_CLASS_WORDS.isdisjoint(words)
+        or any("crypt" in word for word in words)
+    )
 
 
 def is_hidden_model(model: type[models.Model]) -> bool:

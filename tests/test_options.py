@@ -12,7 +12,7 @@ from django.http import HttpRequest
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import ModelMCP, site
-from tests.shop.models import Product, Unwatched
+from tests.shop.models import Parcel, Product, Unwatched
 from tests.support.asking import DirectPeer, columns, described, errors_of, keys, text_of
 from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
@@ -52,6 +52,60 @@ def test_all_fields(root: DirectPeer, declared: Declared) -> None:
         "id", "name", "sku", "price", "weight", "stock", "launched", "opens", "lead_time", "active", "details",
         "manual", "blob",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("model_mcp", options("extra_fields", ["carrier", "number"]))
+def test_extra_fields_are_shown_beside_those_of_the_admin(
+    root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]
+) -> None:
+    declared.admin(Flight, type("FlightAdmin", (Admin,), {"list_display": ["number", "origin"], "fields": ["number"]}))
+    declared.model(Flight, model_mcp)
+
+    assert columns(root) == ["id", "number", "origin", "carrier"]
+
+
+def test_a_method_among_extra_fields_is_computed_beside_those_of_the_admin(
+    root: DirectPeer, declared: Declared
+) -> None:
+    class FlightAdmin(Admin):
+        list_display = ["number", "shout"]
+
+        def shout(self, flight: Flight) -> str:
+            return "shout"
+
+    class FlightMCP(ModelMCP):
+        extra_fields = ["whisper"]
+
+        def whisper(self, flight: Flight) -> str:
+            return "whisper"
+
+    declared.admin(Flight, FlightAdmin)
+    declared.model(Flight, FlightMCP)
+
+    page = root.call("find_records", model="flights.flight", fields=["shout", "whisper"], limit=1)
+
+    assert page["structuredContent"]["rows"][0][1:] == ["shout", "whisper"]
+
+
+def test_extra_fields_show_what_is_hidden_by_default(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Product, extra_fields=["api_key"])
+    declared.admin(Parcel, Admin)
+    declared.model(Parcel, extra_fields=["seal"])
+
+    assert "api_key" in columns(root, "shop.product")
+    assert columns(root, "shop.parcel") == ["id", "code", "seal", "price", "price_currency"]
+
+
+def test_extra_fields_are_all_that_is_shown_where_no_admin_is_asked(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, extra_fields=["number"], use_admin=False)
+
+    assert columns(root) == ["id", "number"]
+
+
+def test_extra_fields_do_not_show_what_is_excluded(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Product, extra_fields=["api_key"], exclude=["api_key"])
+
+    assert "api_key" not in columns(root, "shop.product")
 
 
 @pytest.mark.parametrize("model_mcp", options("exclude", ["number", "id", "nope"]))

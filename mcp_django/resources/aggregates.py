@@ -13,7 +13,7 @@ from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
-from mcp_django.db.bounds import bounded, fetch
+from mcp_django.db.bounds import bounded
 from mcp_django.hooks import call_hook
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
@@ -21,7 +21,7 @@ from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
-from mcp_django.resources.values import within_bytes, write_rows
+from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
 
@@ -195,7 +195,7 @@ def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) ->
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return fetch(ordered.values_list(*plan.shown)[:count])
+    return fetch_values(ordered.values_list(*plan.shown)[:count])
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
@@ -209,7 +209,7 @@ def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
 
 def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str]) -> Table:
     conf = get_conf()
-    rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT)
+    rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT, notes)
     if plan.smallest > 1:
         # The note is always there, since otherwise it would reveal that a group was left out.
         what = f"Groups of fewer than {plan.smallest} rows are left out"

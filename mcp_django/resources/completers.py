@@ -20,7 +20,7 @@ from mcp_django.resources import catalog, measures, rows, templates, uris, value
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function_templates import FunctionTemplate
-from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID
+from mcp_django.resources.kinds import BOOLEAN, INTEGER, TEXT, UUID, Kind
 from mcp_django.resources.parsing import column_of
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import choices_of
@@ -189,7 +189,7 @@ def _beginnings(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     if not typed:
         yield Q()
         return
-    read = _BEGINNINGS.get(column.kind.name)
+    read = _BEGINNINGS.get(column.kind)
     if read is not None:
         yield from read(model, column, typed)
         return
@@ -245,8 +245,8 @@ def _texts(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
     yield condition
 
 
-_BEGINNINGS: Mapping[str, Callable[[ModelRights, Column, str], Iterator[Q]]] = {
-    INTEGER.name: _integers,
-    UUID.name: _uuids,
-    TEXT.name: _texts,
+_BEGINNINGS: Mapping[Kind, Callable[[ModelRights, Column, str], Iterator[Q]]] = {
+    INTEGER: _integers,
+    UUID: _uuids,
+    TEXT: _texts,
 }

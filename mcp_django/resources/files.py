@@ -48,16 +48,19 @@ def read(rights: ModelRights, uri: str, target: Target) -> JSON | None:
     if not holds(rights, target.field):
         return None
     column = rights.columns[target.field]
-    if column.kind is BINARY:
+    is_binary = column.kind.name == BINARY.name
+    if is_binary:
         for (size,) in fetch(queryset.values_list(Length(column.attname))[:1]):
             _check_size(size or 0)
     stored = [value for (value,) in fetch(queryset.values_list(column.attname)[:1]) if value]
     if not stored:
         return None
-    if column.kind is BINARY:
-        return function.contents(uri, _BYTES, bytes(stored[0]))
-    content = _read_stored(column.field, stored[0], f"{rights.label}.{column.name}")
-    return None if content is None else _contents(uri, stored[0], content)
+    if is_binary:
+        content = bytes(stored[0])
+        _check_size(len(content))  # A class of the project's may have stored less.
+        return function.contents(uri, _BYTES, content)
+    read = _read_stored(column.field, stored[0], f"{rights.label}.{column.name}")
+    return None if read is None else _contents(uri, stored[0], read)
 
 
 def _read_stored(field: AnyField, name: str, where: str) -> bytes | None:

@@ -1,7 +1,6 @@
-"""The kind of each class of model field: its JSON type, its lookups, how its values are read and written.
+"""The kind of each of Django's field classes: its JSON type, its lookups, how its values are read and written.
 
-A field class that is not in ``KINDS`` is not exposed until a ModelMCP names the field: an encrypted field, say, is a
-CharField whose values come out decrypted.
+``field_kinds`` says what the kind of a field of another class is.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from django.utils.duration import duration_iso_string
 
 from mcp_django.resources.parsing import (
     ValueReader,
-    column_of,
     read_address,
     read_boolean,
     read_date,
@@ -80,6 +78,10 @@ class Kind:
     long: bool = False
     #: Types of values, that of null among them, which ``write`` leaves as they are.
     json_types: frozenset[type] = frozenset()
+    #: Whether the field's own class converts the values: the database may sort and compare others than are read.
+    converted: bool = False
+    #: Whether a search may look for a part of what is stored.
+    searchable: bool = True
 
     def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
         """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
@@ -200,25 +202,6 @@ KINDS: Mapping[type[Any], Kind] = {
     models.ImageField: FILE,
     models.BinaryField: BINARY,
 }
-
-
-def kind_of(field: AnyField, *, named: bool) -> Kind | None:
-    """The kind of a column. A subclass of a known class is taken for one only where the field was ``named``."""
-    field = column_of(field)
-    for cls in type(field).__mro__ if named else (type(field),):
-        kind = KINDS.get(cls) or _kind_on_postgresql(cls, field, named=named)
-        if kind is not None:
-            return kind
-    return None
-
-
-def _kind_on_postgresql(cls: type[Any], field: AnyField, *, named: bool) -> Kind | None:
-    # A class of that module can only be here where its driver is installed.
-    if not cls.__module__.startswith("django.contrib.postgres."):
-        return None
-    from mcp_django.resources import postgresql
-
-    return postgresql.kind_of(cls, field, named=named)
 
 
 @cache

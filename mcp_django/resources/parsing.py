@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 import uuid
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -155,10 +155,17 @@ def refuse(field: AnyField, value: Any) -> Any:
 
 def column_of(field: AnyField) -> AnyField:
     """The field whose values the column holds: the target of a foreign key, the output of a generated field."""
+    *_, column = steps_to_column(field)
+    return column
+
+
+def steps_to_column(field: AnyField) -> Iterator[AnyField]:
+    """The field, then those that it takes its values from, up to ``column_of``."""
     while True:
+        yield field
         if isinstance(field, models.ForeignKey):
             field = field.target_field
         elif isinstance(field, models.GeneratedField):
             field = field.output_field  # type: ignore[assignment]
         else:
-            return field
+            return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
@@ -16,13 +16,15 @@ from django.db import models
 
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
-from mcp_django.conf import get_conf
+from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.exchange.scopes import READ
 from mcp_django.hooks import call_hook
 from mcp_django.options import searched_by, shows_every_row
 from mcp_django.resources import generic, visible_rows
 from mcp_django.resources.columns import Column, Computed, Relation
-from mcp_django.resources.kinds import DATETIME, is_parent_link, kind_of, split_path
+from mcp_django.resources.field_classes import partners
+from mcp_django.resources.field_kinds import kind_of
+from mcp_django.resources.kinds import DATETIME, is_parent_link, split_path
 from mcp_django.resources.searching import AdminSearch, SearchField, search_field
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
@@ -55,7 +57,9 @@ class ModelRights:
     @cached_property
     def shown(self) -> dict[str, None]:
         """Names of the fields and computed values of a row: as declared, without those that are excluded."""
-        names = (name for name in self._declared_names() if isinstance(name, str))
+        names = [name for name in self._declared_names() if isinstance(name, str)]
+        if beside := partners(self.model):
+            names = [part for name in names for part in (name, beside.get(name, name))]
         return dict.fromkeys(name for name in names if name not in self.excluded)
 
     def _declared_names(self) -> Iterable[Any]:
@@ -164,7 +168,9 @@ class ModelRights:
     def shows_relation(self, field: Any) -> bool:
         """Whether the field, which points to another model, may be read here."""
         if field.many_to_many:
-            return field.name in self.shown and not self.model_mcp.hides(field) and self._shows_links(field)
+            # A manager of tags, say, also says that it is many-to-many, and is joined in its own way.
+            is_plain = isinstance(field, models.ManyToManyField) and field.name in self.shown
+            return is_plain and not self.model_mcp.hides(field) and self._shows_links(field)
         return field.name in self.columns and not is_parent_link(field)
 
     @cached_property
@@ -408,7 +414,7 @@ class Rights:
         return found if found.has_readable_key else None
 
 
-@lru_cache(maxsize=10_000)
+@kept_with_settings
 def _column_of(field: AnyField, named: bool) -> Column | None:
     """A field as a column, as the model alone has it: without what a foreign key points to, for every principal."""
     kind = kind_of(field, named=named)

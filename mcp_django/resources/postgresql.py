@@ -11,7 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import DecimalValidator
 from django.db import models
 
-from mcp_django.resources import kinds
+from mcp_django.resources import field_kinds, kinds
 from mcp_django.resources.kinds import Kind, list_of
 from mcp_django.resources.parsing import MAX_LIST_VALUES, ValueReader, check_length, read_part
 from mcp_django.types import AnyField
@@ -31,7 +31,7 @@ _COMPARED = frozenset(
 def kind_of(cls: type[Any], field: Any, *, named: bool) -> Kind | None:
     """The kind of a field whose class is ``cls``, or is made from it."""
     if cls is postgres.ArrayField:
-        base = kinds.kind_of(field.base_field, named=named)
+        base = field_kinds.kind_of(field.base_field, named=named)
         return None if base is None or base.linked else _array_of(base)
     return _KINDS.get(cls)
 

@@ -15,13 +15,14 @@ from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.resources import keyset, selection
+from mcp_django.resources import keyset, selection, unreadable
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, order
-from mcp_django.resources.values import cut_record, long_columns, within_bytes, write_rows
+from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
+from mcp_django.resources.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
 
 #: Rows of a page where the agent names no limit: they fit into a model's attention.
@@ -102,7 +103,7 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
     limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
     raw = _with_related(rights, plan.outputs, found, notes)
-    rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT)
+    rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
     if cut:
         what = f"Values of {', '.join(cut)} ending in …"
@@ -113,11 +114,13 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
         notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
-        cursor = keyset.make_cursor(
-            plan.place_of(found[kept - 1]), keyset.query_digest(*plan.identity), rights.rights.request.mcp.principal.key
-        )
+        place = plan.place_of(found[kept - 1])
+        if UNREADABLE not in place:
+            digest = keyset.query_digest(*plan.identity)
+            cursor = keyset.make_cursor(place, digest, rights.rights.request.mcp.principal.key)
         if cursor is None:
-            notes.append("There are more rows. Texts of this order are too long for a cursor: order by other fields.")
+            why = "A value of this order is too long for a cursor, or cannot be read"
+            notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
         notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
     total = _count(rights, plan, notes) if query.total else None
@@ -181,17 +184,19 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
             return kept, False
         # A short page is searched as far as a long one, since the place where the search ends would reveal hidden rows.
         after, size = plan.place_of(batch[-1]), get_conf().MAX_ROWS + 1
+        if UNREADABLE in after:
+            break
     return kept[:limit], True
 
 
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
-        return fetch(_values(plan.queryset, plan.outputs, plan.names)[:count])
+        return fetch_values(_values(plan.queryset, plan.outputs, plan.names)[:count])
     rows: list[Sequence[Any]] = []
     for condition in keyset.segments(plan.orders, after, alias=plan.queryset.db):
         matching = plan.queryset.filter(condition)
-        rows += fetch(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
+        rows += fetch_values(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:
             break
     return rows
@@ -231,13 +236,13 @@ def _with_related(
     for index, output in lists.items():
         _fill_list(rights, output, index, whole, notes)
     if computed:
-        _fill_computed(rights, computed, whole)
+        _fill_computed(rights, computed, whole, notes)
     return whole
 
 
 def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
     """A query for each row: an index answers each, whatever the number of related rows is."""
-    relation, limit, cut = output.relation, MAX_RELATED, False
+    relation, limit, cut, lost = output.relation, MAX_RELATED, False, False
     columns = [output.column]
     owners = {row[0]: row[0] for row in rows}
     if relation.owner_attname != rights.primary_key.attname:
@@ -246,16 +251,20 @@ def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[
     for row in rows:
         owner = owners.get(row[0])
         related = relation.rows_of(owner).order_by("pk")
-        found = [] if owner is None else fetch(_values(related, columns, _names(columns))[: limit + 1])
-        row[index] = [value for (value,) in found[:limit]]
-        cut = cut or len(found) > limit
+        found = [] if owner is None else fetch_values(_values(related, columns, _names(columns))[: limit + 1])
+        row[index] = [None if value is UNREADABLE else value for (value,) in found[:limit]]
+        cut, lost = cut or len(found) > limit, lost or (UNREADABLE,) in found
     if cut:
         others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
         notes.append(f"{output.name} lists at most {limit} rows.{others}")
+    if lost:
+        notes.append(unreadable.note([output.name]))
 
 
-def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]]) -> None:
-    instances = {instance.pk: instance for instance in fetch(rights.instances([row[0] for row in rows]))}
+def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], notes: list[str]) -> None:
+    instances = {instance.pk: instance for instance in fetch_instances(rights.instances([row[0] for row in rows]))}
+    if any(row[0] not in instances for row in rows):
+        notes.append(unreadable.note(output.name for output in computed.values()))
     for row in rows:
         instance = instances.get(row[0])
         for index, output in computed.items():
@@ -282,8 +291,12 @@ def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[
         return None
     if not rights.model_mcp.checks_objects and not rights.model_mcp.shows_by_object:
         return rights, queryset
-    row = next(iter(fetch(queryset[:1])), None)
-    return (rights.of_row(row), queryset) if row is not None and _may_view(rights, row) else None
+    row = next(iter(fetch_instances(queryset[:1])), None)
+    if row is not None:
+        return (rights.of_row(row), queryset) if _may_view(rights, row) else None
+    # Of a row with a value that cannot be read no hook can be asked. Pages show the rest of it without them.
+    is_there = not rights.model_mcp.checks_objects and fetch(queryset.values_list("pk")[:1])
+    return (rights, queryset) if is_there else None
 
 
 def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.QuerySet[Any]], Record | None]:
@@ -295,14 +308,14 @@ def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Quer
 
 
 def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
-    found = fetch(_values(queryset, outputs, _names(outputs))[:1])
+    found = fetch_values(_values(queryset, outputs, _names(outputs))[:1])
     if not found:
         return None
     notes: list[str] = []
     raw = _with_related(rights, outputs, found, notes)
     # Every value whole, unless one alone is more than a message may carry.
     limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
-    [values], cut = write_rows(rights, outputs, raw, limit)
+    [values], cut = write_rows(rights, outputs, raw, limit, notes)
     notes += _cut_note(cut, limit)
     return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)
 
@@ -336,7 +349,9 @@ def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None 
     if rights.model_mcp.checks_objects:
         request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
         name = f"{rights.model_mcp}.has_view_permission"
-        return {str(obj.pk) for obj in fetch(queryset) if call_hook(partial(may_view, request, obj), False, name)}
+        return {
+            str(obj.pk) for obj in fetch_instances(queryset) if call_hook(partial(may_view, request, obj), False, name)
+        }
     return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
 
 

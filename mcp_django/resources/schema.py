@@ -15,6 +15,9 @@ from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
 
+#: More choices than these are not listed: nobody reads all time zones each time that a model is described.
+_MAX_CHOICES = 100
+
 
 def describe_model(rights: ModelRights) -> JSON:
     """A model for describe_models: its fields, and those that filters, orders and searches may use."""
@@ -44,7 +47,9 @@ def describe_model(rights: ModelRights) -> JSON:
         )
     if columns := list(rights.filterable.values()):
         # Once for each type, since fields are many and types are few.
-        described["lookups"] = {column.kind.name: list(column.kind.lookups) for column in columns}
+        described["lookups"] = {
+            column.kind.name: list(column.kind.lookups) for column in columns if not column.kind.converted
+        }
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
@@ -75,11 +80,20 @@ def describe_column(rights: ModelRights, column: Column) -> JSON:
         described["help"] = str(field.help_text)
     if field.null:
         described["null"] = True
-    if choices := choices_of(column):
+    if choices := _listed_choices(column):
         described["choices"] = choices
     if column.name not in rights.filterable:
         described["filter"] = False
+    elif column.kind.converted:
+        # Fewer than other fields of the type have.
+        described["lookups"] = list(column.kind.lookups)
     return described
+
+
+def _listed_choices(column: Column) -> dict[str, str]:
+    """The choices of a column, unless they are too many."""
+    choices = choices_of(column)
+    return choices if len(choices) <= _MAX_CHOICES else {}
 
 
 def choices_of(column: Column) -> dict[str, str]:
@@ -122,12 +136,13 @@ def _property(column: Column | RelatedList) -> JSON:
         label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
         return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")
-    if types is not None and (column.field.null or column.masked) and "null" not in types:
+    nullable = column.field.null or column.masked or column.kind.converted
+    if types is not None and nullable and "null" not in types:
         schema["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema["title"] = _text(column.field.verbose_name)
     if column.field.help_text:
         schema["description"] = _text(column.field.help_text)
-    if choices := choices_of(column):
+    if choices := _listed_choices(column):
         labels = "; ".join(f"{value}: {label}" for value, label in choices.items())
         schema["description"] = " ".join(part for part in (schema.get("description", ""), f"One of {labels}.") if part)
     if column.related is not None:

@@ -63,7 +63,8 @@ def search_field(rights: ModelRights, declared: str) -> SearchField | None:
     head, _, rest = path.partition("__")
     relation = rights.relations.get(head)
     column, explicit = rights.column_and_lookup(path) if relation is None else relation.related.column_and_lookup(rest)
-    if column is None or column.related is not None or column.types is not None or lookup == "search":
+    is_sought = column is not None and column.related is None and column.types is None and column.kind.searchable
+    if column is None or not is_sought or lookup == "search":
         return None
     if explicit and (explicit not in column.kind.lookups or explicit in ("in", "isnull", "range")):
         return None
@@ -148,6 +149,11 @@ def _are_rows_of(model: type[models.Model], found: models.QuerySet[Any]) -> bool
 
 def _sought(field: SearchField, word: str) -> Any:
     """The word as a value of the search field, or None where it cannot be one, as a name in a number."""
+    if field.column.kind.converted:
+        try:
+            queries.prepare_lookup(field.column.field, field.lookup, word)
+        except Exception:  # noqa: BLE001 - a class may raise anything for a part of its values
+            return None
     if field.lookup not in field.column.kind.lookups:
         return word  # The admin's own containment, which takes any field as text.
     try:

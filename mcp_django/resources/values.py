@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Protocol
 
+from django.db import models
+
 from mcp_django.conf import get_conf
+from mcp_django.db.bounds import fetch
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import uris
+from mcp_django.resources import unreadable, uris
 from mcp_django.resources.columns import Output
 from mcp_django.resources.kinds import TEXT, Kind
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.unreadable import UNREADABLE, Unreadable, is_fault_of_value
 from mcp_django.types import JSON
 
 #: Of one value: shorter ones are never cut to make room.
 _LONG_BYTES = 1_000
+
+
+def fetch_values(queryset: models.QuerySet[Any]) -> list[Any]:
+    """All rows of a ``values_list``, with UNREADABLE in the place of a value that cannot be read. Raises TooSlow."""
+    try:
+        return fetch(queryset)
+    except Exception as error:  # noqa: BLE001 - it is raised again there if no value is at fault
+        return unreadable.fetch_marked(queryset, error)
 
 
 class Written(Protocol):
@@ -33,35 +47,58 @@ def write(output: Output, value: Any) -> Any:
 
 
 def write_rows(
-    rights: ModelRights, outputs: Sequence[Written], rows: Sequence[Sequence[Any]], limit: int
+    rights: ModelRights, outputs: Sequence[Written], rows: Sequence[Sequence[Any]], limit: int, notes: list[str]
 ) -> tuple[list[list[Any]], list[str]]:
     """The rows as JSON values, and the names of the columns that were cut: no value is longer than ``limit``.
 
     A row begins with a value for each output; what comes after is left out. Where there are links, the first value is
-    the primary key.
+    the primary key. A value that can be neither read nor written is null, with a note.
     """
     columns: list[Sequence[Any]] = []
     cut: list[str] = []
+    lost: list[str] = []
     for output, values in zip(outputs, zip(*rows, strict=True), strict=False):
         if output.kind.linked:
             columns.append([
-                uris.file_uri(rights.model, row[0], output.name) if value else None
+                uris.file_uri(rights.model, row[0], output.name) if value and value is not UNREADABLE else None
                 for row, value in zip(rows, values, strict=True)
             ])  # fmt: skip
+            if UNREADABLE in values:
+                lost.append(output.name)
             continue
-        written = _write_column(output.kind, values)
+        written = _write_column(output.kind, values, partial(lost.append, output.name))
         if output.kind.long and not _are_short_texts(written, limit):
             whole, written = written, [_shortened(value, limit) for value in written]
             if any(value is not short for value, short in zip(whole, written, strict=True)):
                 cut.append(output.name)
         columns.append(written)
+    if lost:
+        notes.append(unreadable.note(dict.fromkeys(lost)))
     return [list(row) for row in zip(*columns, strict=True)], cut
 
 
-def _write_column(kind: Kind, values: Sequence[Any]) -> Sequence[Any]:
-    if kind.json_types.issuperset(map(type, values)):
+def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -> Sequence[Any]:
+    """The values as JSON; ``lose`` is called if one of them can be neither read nor written."""
+    types = set(map(type, values))
+    if types <= kind.json_types:
         return values
-    return [None if value is None else kind.write(value) for value in values]
+    if Unreadable not in types:
+        with suppress(Exception):
+            return [None if value is None else kind.write(value) for value in values]
+    return [_written(kind, value, lose) for value in values]
+
+
+def _written(kind: Kind, value: Any, lose: Callable[[], None]) -> Any:
+    if value is UNREADABLE:
+        lose()
+        return None
+    try:
+        return None if value is None else kind.write(value)
+    except Exception as error:
+        if not is_fault_of_value(error):
+            raise
+        lose()
+        return None
 
 
 def _are_short_texts(values: Sequence[Any], limit: int) -> bool:

@@ -23,7 +23,7 @@ from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import rows
-from mcp_django.resources.kinds import kind_of
+from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.policy import Rights
 from mcp_django.tools.action_responses import read_messages, read_response
 from mcp_django.tools.base import Annotations, BaseTool

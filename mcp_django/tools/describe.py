@@ -113,7 +113,8 @@ def _examples(model: ModelRights) -> list[JSON]:
 
 def _condition(column: Column) -> JSON | None:
     """A useful condition on the column."""
-    if choices := [value for value, _ in column.field.flatchoices or () if value not in (None, "")]:
+    choices = [value for value, _ in column.field.flatchoices or () if value not in (None, "")]
+    if choices and "exact" in column.kind.lookups:
         return {column.name: column.kind.write(choices[0])}
     lookup, value = _SAMPLES.get(column.kind, ("", None))
     return {f"{column.name}__{lookup}": value} if lookup and not column.field.primary_key else None
@@ -121,6 +122,6 @@ def _condition(column: Column) -> JSON | None:
 
 def _groups(model: ModelRights) -> JSON:
     """Count rows by a field with few values, if there is one."""
-    columns = model.columns.values()
+    columns = [column for column in model.columns.values() if column.kind.orderable]
     few = [column.name for column in columns if column.field.flatchoices or column.kind is BOOLEAN or column.related]
     return {"group_by": few[:1]} if few else {}

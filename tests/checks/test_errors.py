@@ -16,6 +16,7 @@ from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.conf import get_conf, load
 from mcp_django.events import bus
+from mcp_django.resources.field_kinds import NAMED
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
@@ -126,7 +127,13 @@ def test_e005_is_silent_where_fields_are_named_or_asked_of_the_admin(declared: D
 
 
 @pytest.mark.parametrize(
-    ("attribute", "other"), [("fields", "flights"), ("exclude", "flights__id"), ("filter_fields", "flights__qqq")]
+    ("attribute", "other"),
+    [
+        ("fields", "flights"),
+        ("extra_fields", "flights"),
+        ("exclude", "flights__id"),
+        ("filter_fields", "flights__qqq"),
+    ],
 )
 def test_e006_a_name_that_is_no_column(declared: Declared, attribute: str, other: str) -> None:
     class AirlineMCP(ModelMCP):
@@ -348,3 +355,48 @@ def test_e013_an_admin_site_that_is_none(path: str, problem: str) -> None:
 def test_e013_is_silent_for_the_default_admin_site() -> None:
     with override_settings(MCP={"ADMIN_SITE": "django.contrib.admin.site"}):
         assert of("E013") == []
+
+
+@pytest.mark.parametrize(("path", "kind", "problem", "hint"), [
+    ("tests.shop.fields.SealFeld", "text", "names 'tests.shop.fields.SealFeld', which cannot be imported: ", None),
+    ("nothing", "text", "names 'nothing', which cannot be imported: ", None),
+    ("tests.shop.fields.Size", "text", "names 'tests.shop.fields.Size', which is no class of fields.", None),
+    ("tests.shop.fields.OwnerKey", "text", "names 'tests.shop.fields.OwnerKey', which is a relation: ", None),
+    ("django.db.models.CharField", "integer", "names 'django.db.models.CharField', whose kind is 'text' in any", None),
+    ("tests.shop.fields.SealedField", "txt", "gives 'tests.shop.fields.SealedField' the kind 'txt', which does not",
+     "Did you mean text?"),
+    ("tests.shop.fields.SealedField", "qqqq", "gives 'tests.shop.fields.SealedField' the kind 'qqqq', which does not",
+     f"Kinds: {', '.join(NAMED)}."),
+    ("tests.shop.fields.SealedField", "file", "gives 'tests.shop.fields.SealedField' the kind 'file', and it is", None),
+])  # fmt: skip
+def test_e014_a_kind_of_a_class_that_cannot_be(path: str, kind: str, problem: str, hint: str | None) -> None:
+    with override_settings(MCP={"FIELD_KINDS": {path: kind}}):
+        [message] = of("E014")
+
+    assert message.msg.startswith(f"MCP['FIELD_KINDS'] {problem}")
+    assert message.hint == hint
+
+
+@pytest.mark.parametrize("kind", ["text", "integer", "ip address", "json"])
+def test_e014_is_silent_for_a_class_and_its_kind(kind: str) -> None:
+    with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": kind}}):
+        assert of("E014") == []
+
+
+def test_e015_fields_and_extra_fields(declared: Declared) -> None:
+    declared.model(Airline, fields=["name"], extra_fields=["carrier"])
+
+    [message] = of("E015")
+
+    assert message.msg == (
+        "AirlineMCP has fields and extra_fields: the first names all that is shown of flights.airline, the second what "
+        "is shown beside its ModelAdmin's."
+    )
+    assert message.hint == "Set one of them."
+
+
+def test_e015_is_silent_where_one_of_them_is_set(declared: Declared) -> None:
+    declared.model(Airline, extra_fields=["carrier"])
+    declared.model(Flight, fields=["number"])
+
+    assert messages() == []

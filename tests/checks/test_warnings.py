@@ -87,6 +87,14 @@ def test_w005_a_secret_that_is_named(declared: Declared) -> None:
     ]
 
 
+def test_w005_a_secret_among_extra_fields(declared: Declared) -> None:
+    declared.model(Product, extra_fields=["api_key"])
+
+    [message] = of("W005")
+
+    assert message.msg.startswith("ProductMCP.extra_fields names 'api_key' of shop.product")
+
+
 @pytest.mark.parametrize("options", [
     {"fields": "__all__"},
     {"fields": ["name"]},
@@ -307,7 +315,7 @@ def test_w014_a_model_of_the_admin_that_cannot_be_exposed(declared: Declared) ->
             "There is no cure yet; add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS."
         ),
         f"The primary key of shop.odd cannot be read, {ends}": (
-            "Register a ModelMCP that names number in fields if agents may read it; otherwise add 'mcp_django.W014' to "
-            "SILENCED_SYSTEM_CHECKS."
+            "Name number in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS'], if agents may read it; "
+            "otherwise add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS."
         ),
     }

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
-from django.db import connection, connections, models
+from django.db import OperationalError, connection, connections, models
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
 from django.test import override_settings
@@ -23,14 +23,16 @@ from mcp_django.compat.queries import (
     has_one_table,
     has_plain_rows,
     is_sliced_or_combined,
+    mark_unreadable,
     may_double_rows,
     names_database,
     picks_rows,
+    prepare_lookup,
     statement,
     unlock,
     write_to,
 )
-from tests.shop.models import Tag
+from tests.shop.models import Parcel, Tag
 
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
@@ -192,3 +194,50 @@ def test_query_set_hooks_hear_of_a_delete_by_one_statement(db: None) -> None:
     assert (number, _Hooked.deleted) == (2, [2])
     assert connections["default"].in_atomic_block
     assert not Session.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("lookup", "value", "fails"), [("exact", "1", False), ("exact", "x", True), ("nope", "1", True)]
+)
+def test_what_a_field_raises_for_the_value_of_a_lookup(lookup: str, value: str, fails: bool) -> None:
+    field = Parcel._meta.get_field("size")
+
+    if fails:
+        with pytest.raises((ValueError, TypeError)):
+            prepare_lookup(field, lookup, value)
+    else:
+        prepare_lookup(field, lookup, value)
+
+
+@pytest.fixture
+def unread(db: None) -> Parcel:
+    """A parcel whose size the field cannot read, beside one that it can."""
+    Parcel.objects.create(code="P1", size="1")
+    parcel = Parcel.objects.create(code="P2", size="2")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE shop_parcel SET size = 'x' WHERE code = 'P2'")
+    return parcel
+
+
+def test_a_value_that_cannot_be_read_is_marked(unread: Parcel) -> None:
+    mark = object()
+    values = Parcel.objects.order_by("code").annotate(same=F("size")).values_list("code", "size", "same")
+
+    with pytest.raises(ValueError, match="no size"):
+        list(values)
+    [first, second] = mark_unreadable(values, mark)
+
+    assert (first[0], str(first[1]), str(first[2])) == ("P1", "size 1", "size 1")
+    assert second == ("P2", mark, mark)
+    with pytest.raises(ValueError, match="no size"):
+        list(values.all())
+
+
+def test_an_error_of_the_database_within_a_converter_is_raised(unread: Parcel, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(*args: Any) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(type(Parcel._meta.get_field("size")), "from_db_value", ask)
+
+    with pytest.raises(OperationalError):
+        list(mark_unreadable(Parcel.objects.values_list("size"), object()))

@@ -17,7 +17,7 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_django import ModelMCP
 from mcp_django.protocol.jsonrpc import encode
-from tests.shop.models import Document, Person
+from tests.shop.models import Document, Parcel, Person
 from tests.support.asking import DirectPeer, errors_of, keys
 from tests.support.data import make_staff
 from tests.support.declared import Declared
@@ -331,3 +331,12 @@ def test_what_is_no_file_is_not_watched(documents: None, admin: Peer, uri: str) 
     document.save()
 
     assert watching.uris(1) == ["db://shop/document/x"]
+
+
+@override_settings(MCP={"MAX_FILE_BYTES": 100})
+def test_bytes_that_a_class_unpacks_are_read_up_to_the_limit(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Parcel, fields=["stamp"])
+    small, large = Parcel.objects.create(stamp=b"x" * 10), Parcel.objects.create(stamp=b"x" * 11)
+
+    assert base64.b64decode(contents_of(root, f"db://shop/parcel/{small.pk}/stamp")["blob"]) == b"x" * 100
+    assert reason_of(root, f"db://shop/parcel/{large.pk}/stamp") == "LIMIT_EXCEEDED"

@@ -18,7 +18,8 @@ from django.db.backends.postgresql.psycopg_any import NumericRange
 from jsonschema import Draft202012Validator
 
 from demo_project.flights.models import Flight
-from mcp_django.resources.kinds import KINDS, TEXT, kind_of
+from mcp_django.resources.field_kinds import kind_of
+from mcp_django.resources.kinds import KINDS, TEXT
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights

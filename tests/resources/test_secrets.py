@@ -32,7 +32,7 @@ from tests.support.peers import MODERN, Peer
     "credentials", "auth_key", "license_key", "encryption_keys", "hash", "jwt", "signature", "passphrase", "seed",
     "recovery_key", "pwhash", "mfa_key", "privkey", "activation_code", "one_time_code", "magic_link", "reset_url",
     "security_answer", "psk", "mnemonic", "connection_string", "credit_card", "tax_id", "passport_no", "national_id",
-    "MagicLinks", "passport_numbers",
+    "MagicLinks", "passport_numbers", "social_security_number",
 ])  # fmt: skip
 def test_a_name_that_says_secret(name: str) -> None:
     assert is_secret_name(name)

@@ -8,6 +8,7 @@ from django.contrib.postgres import fields as postgres
 from django.db import models
 
 from mcp_django import WatchedManager, WatchedQuerySetMixin
+from tests.shop import fields
 
 
 class Tag(models.Model):
@@ -325,3 +326,19 @@ class Ware(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Parcel(models.Model):
+    """Fields of other classes than Django's own."""
+
+    code = fields.CodeField(default="P")
+    seal = fields.SealedField(max_length=50, default="wax")
+    card = fields.MaskedField(max_length=50, default="4711")
+    size = fields.SizeField(max_length=50, default="1")
+    stamp = fields.SealedBytesField(null=True, editable=True)
+    price_currency = fields.CurrencyField(max_length=3, default="EUR", editable=False)
+    price = fields.MoneyField(max_digits=10, decimal_places=2, null=True)
+    owner = fields.OwnerKey(Person, models.CASCADE, null=True, related_name="parcels")
+
+    def __str__(self) -> str:
+        return self.code

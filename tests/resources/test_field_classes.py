@@ -1,0 +1,376 @@
+"""Fields of other classes than Django's own: which are taken for what they are made from, and which stay hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.test import override_settings
+from django.test.utils import isolate_apps
+
+from mcp_django.resources.field_classes import KNOWN, differences
+from mcp_django.resources.field_kinds import NAMED, kind_of, look_up
+from mcp_django.resources.kinds import DATETIME, DECIMAL, FILE, INTEGER, TEXT, Kind
+from tests.shop.fields import CodeField, OwnerKey, SealedField
+from tests.shop.models import Parcel, Person
+
+
+def field_of(*bases: type[Any], name: str = "OwnField", **attributes: Any) -> models.Field[Any, Any]:
+    """A field of a class with these attributes of its own."""
+    field: models.Field[Any, Any] = type(name, bases, attributes)(max_length=10)
+    return field
+
+
+def kind(field: models.Field[Any, Any]) -> Kind | None:
+    return kind_of(field, named=False)
+
+
+def method(*args: Any, **kwargs: Any) -> Any:
+    """What a class may have in the place of a method of Django's."""
+
+
+def typed(widget: type[forms.Widget]) -> Callable[..., Any]:
+    return lambda self, **kwargs: forms.CharField(widget=widget)
+
+
+@pytest.mark.parametrize(("base", "expected"), [
+    (models.CharField, TEXT), (models.SlugField, TEXT), (models.TextField, TEXT), (models.EmailField, TEXT),
+    (models.IntegerField, INTEGER), (models.PositiveSmallIntegerField, INTEGER), (models.DateTimeField, DATETIME),
+    (models.FileField, FILE),
+])  # fmt: skip
+def test_a_subclass_without_a_part_in_its_values_is_what_it_is_made_from(base: type[Any], expected: Kind) -> None:
+    class Nice(base):
+        description = "Nice"
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+
+        def get_internal_type(self) -> str:
+            return str(super().get_internal_type())
+
+        def own_method(self) -> None:
+            pass
+
+    class Nicer(Nice):
+        pass
+
+    assert kind(Nice()) is kind(Nicer()) is expected
+
+
+@pytest.mark.parametrize("name", [
+    "check", "clean", "deconstruct", "get_default", "pre_save", "save_form_data", "validate", "value_to_string",
+    "_check_max_length_attribute",
+])  # fmt: skip
+def test_what_is_of_forms_and_migrations_and_saving_has_no_part_in_values(name: str) -> None:
+    assert kind(field_of(models.CharField, **{name: method})) is TEXT
+
+
+@pytest.mark.parametrize("name", [
+    "from_db_value", "get_db_converters", "get_prep_value", "get_db_prep_value", "get_db_prep_save", "to_python",
+    "value_from_object", "contribute_to_class", "select_format", "get_placeholder", "get_placeholder_sql", "db_type",
+    "cast_db_type", "rel_db_type", "db_parameters", "get_col", "cached_col", "get_lookup", "get_transform",
+    "get_lookups", "path_infos", "target_field", "get_attname", "set_attributes_from_name", "resolve_expression",
+    "__getattribute__", "__getattr__", "__get__", "__eq__", "__deepcopy__",
+])  # fmt: skip
+def test_each_part_in_values_makes_a_class_doubtful(name: str) -> None:
+    cls = type("OwnField", (models.CharField,), {name: method})
+
+    # Made without __init__, since some of these would break it.
+    found = differences(object.__new__(cls), models.CharField)
+
+    assert next(found) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["from_db_value", "get_prep_value", "get_db_prep_save", "to_python", "get_placeholder"]
+)
+def test_a_doubtful_class_is_hidden_with_the_reason(name: str) -> None:
+    assert look_up(field_of(models.CharField, **{name: method}), named=False) == (
+        None, f"is a OwnField, a class that is not known and has its own {name}",
+    )  # fmt: skip
+
+
+def test_a_class_with_a_descriptor_of_its_own_is_hidden() -> None:
+    assert kind(field_of(models.CharField, descriptor_class=property)) is None
+
+
+def test_a_class_that_calls_itself_another_type_of_column_is_hidden() -> None:
+    assert kind(field_of(models.CharField, get_internal_type=lambda self: "BinaryField")) is None
+
+
+def test_a_class_that_lookups_are_registered_on_is_hidden() -> None:
+    class Sounding(models.CharField[Any, Any]):
+        pass
+
+    assert kind(Sounding()) is TEXT
+
+    Sounding.register_lookup(models.lookups.IExact, "exact")
+
+    assert kind(Sounding()) is None
+
+
+def test_a_class_whose_metaclass_may_do_anything_is_hidden() -> None:
+    class Meta(type):
+        pass
+
+    assert kind(Meta("OwnField", (models.CharField,), {})()) is None
+
+
+class Decrypts:
+    def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+        return value
+
+
+class StoredOtherwise(models.Field[Any, Any]):
+    def get_db_prep_save(self, value: Any, connection: Any) -> Any:
+        return value
+
+
+@pytest.mark.parametrize("bases", [
+    (Decrypts, models.CharField), (models.CharField, Decrypts), (StoredOtherwise, models.CharField),
+    (models.CharField, StoredOtherwise),
+])  # fmt: skip
+def test_a_mixin_that_has_a_part_in_values_hides_wherever_it_stands(bases: tuple[type[Any], ...]) -> None:
+    assert kind(field_of(*bases)) is None
+    assert kind(type("Child", (type(field_of(*bases)),), {})()) is None
+
+
+@pytest.mark.parametrize("name", ["from_db_value", "get_prep_value", "get_placeholder", "descriptor_class"])
+def test_a_field_whose_own_attributes_have_a_part_in_its_values_is_hidden(name: str) -> None:
+    field: models.Field[Any, Any] = models.CharField(max_length=10)
+
+    vars(field)[name] = method
+
+    assert kind(field) is None
+
+
+def test_what_django_keeps_on_a_field_does_not_hide_it() -> None:
+    owner: Any = Parcel._meta.get_field("owner")
+    kept = (owner.path_infos, owner.reverse_path_infos, owner.foreign_related_fields, owner.cached_col)
+
+    assert all(kept)
+    assert kind(owner) is INTEGER
+
+
+@pytest.mark.parametrize("name", [
+    "UrlsafeTokenField", "PasswordField", "EncryptedCharField", "CryptoField", "PGPTextField", "FernetField",
+    "HashedField", "SecureTextField", "RandomCharField", "SensitiveField", "PINField", "TextHMACField",
+])  # fmt: skip
+def test_a_class_that_is_named_for_secrets_is_hidden_whatever_it_does(name: str) -> None:
+    field = field_of(models.CharField, name=name)
+
+    assert look_up(field, named=False) == (
+        None, f"is a {name}, a class that is named as if its values were secrets",
+    )  # fmt: skip
+    assert kind(field_of(type(field))) is None
+
+
+def test_a_class_whose_form_shows_dots_is_hidden() -> None:
+    assert kind(field_of(models.CharField, formfield=typed(forms.TextInput))) is TEXT
+    assert kind(field_of(models.CharField, formfield=typed(forms.PasswordInput))) is None
+
+
+def test_a_named_field_that_has_a_part_in_its_values_has_few_lookups() -> None:
+    found = kind_of(SealedField(), named=True)
+
+    assert found is not None
+    assert (found.name, found.lookups, found.orderable) == ("text", ("exact", "in", "isnull"), False)
+
+
+def test_a_named_field_of_a_plain_class_has_all_lookups() -> None:
+    assert kind_of(CodeField(), named=True) is TEXT
+    assert kind_of(field_of(models.CharField, name="EncryptedField"), named=True) is TEXT
+
+
+def test_a_named_array_that_has_a_part_in_its_values_is_only_asked_for_null() -> None:
+    class OwnArray(ArrayField):  # type: ignore[type-arg]
+        def from_db_value(self, value: Any, expression: Any, connection: Any) -> Any:
+            return value
+
+    field = OwnArray(models.TextField())
+
+    assert kind(field) is None
+    found = kind_of(field, named=True)
+    assert found is not None and found.lookups == ("isnull",)
+
+
+def test_an_array_of_a_plain_class_is_one_of_what_that_is_made_from() -> None:
+    class ChoicesArray(ArrayField):  # type: ignore[type-arg]
+        pass
+
+    assert kind(ChoicesArray(CodeField())) is kind(ArrayField(models.TextField()))
+    assert kind(ArrayField(SealedField())) is None
+
+
+# Classes of packages.
+
+
+def stand_in(path: str, *bases: type[Any], **attributes: Any) -> type[Any]:
+    """A class that has the path of a package's."""
+    module, _, name = path.rpartition(".")
+    return type(name, bases, {"__module__": module, **attributes})
+
+
+OVERRIDES = {"from_db_value": method, "to_python": method, "contribute_to_class": method, "attr_class": str}
+
+
+@pytest.mark.parametrize("path", KNOWN)
+def test_a_class_of_a_known_package_is_of_its_kind(path: str) -> None:
+    name = KNOWN[path]
+    field = stand_in(path, models.CharField, **OVERRIDES)()
+
+    found = kind(field)
+
+    if name is None:
+        assert found is TEXT
+    else:
+        assert found is not None and found.name == name
+        assert set(found.lookups) <= {"exact", "in", "isnull"} and not found.orderable
+
+
+def test_a_subclass_of_a_known_class_is_of_its_kind() -> None:
+    phone = stand_in("phonenumber_field.modelfields.PhoneNumberField", models.CharField, **OVERRIDES)
+
+    assert kind(field_of(phone)) is kind(phone())
+
+
+def test_an_encrypted_subclass_of_a_known_class_is_hidden() -> None:
+    phone = stand_in("phonenumber_field.modelfields.PhoneNumberField", models.CharField, **OVERRIDES)
+    status = stand_in("model_utils.fields.StatusField", models.CharField, contribute_to_class=method)
+
+    assert kind(field_of(phone, from_db_value=method)) is None
+    assert kind(field_of(status, from_db_value=method)) is None
+    assert kind(field_of(Decrypts, phone)) is None
+
+
+def test_a_class_of_a_package_that_is_made_from_no_known_class_is_known_too() -> None:
+    found = kind(stand_in("timezone_field.fields.TimeZoneField", models.Field)())
+
+    assert found is not None and found.name == "text"
+
+
+# Relations and keys.
+
+
+def model_of(name: str = "Made", /, **fields: models.Field[Any, Any]) -> type[models.Model]:
+    with isolate_apps("tests.shop"):
+        meta = type("Meta", (), {"app_label": "shop"})
+        return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **fields})
+
+
+def test_a_plain_subclass_of_a_foreign_key_holds_keys() -> None:
+    assert kind(Parcel._meta.get_field("owner")) is INTEGER
+
+
+def test_a_foreign_key_whose_class_protects_rows_is_no_secret() -> None:
+    model = model_of(owner=type("ProtectedForeignKey", (models.ForeignKey,), {})(Person, models.PROTECT))
+
+    assert kind(model._meta.get_field("owner")) is INTEGER
+
+
+@pytest.mark.parametrize("base", [models.ForeignKey, models.OneToOneField])
+def test_a_foreign_key_that_has_a_part_in_its_values_is_hidden(base: type[Any]) -> None:
+    cls = type("OddKey", (base,), {"get_prep_value": method})
+    model = model_of(owner=cls(Person, models.CASCADE), plain=base(Person, models.CASCADE, related_name="+"))
+
+    assert kind(model._meta.get_field("plain")) is INTEGER
+    assert look_up(model._meta.get_field("owner"), named=False) == (
+        None, "is a OddKey, a class that is not known and has its own get_prep_value",
+    )  # fmt: skip
+    assert kind_of(model._meta.get_field("owner"), named=True) is INTEGER
+
+
+def test_a_foreign_key_to_a_key_that_is_hidden_is_hidden() -> None:
+    target = model_of("Target", key=SealedField(primary_key=True, max_length=10))
+    model = model_of(owner=OwnerKey(target, models.CASCADE, related_name="+"))
+
+    assert kind(target._meta.pk) is None
+    assert kind(model._meta.get_field("owner")) is None
+
+
+def test_a_key_that_may_read_two_values_as_one_is_hidden_unless_it_is_named() -> None:
+    upper = stand_in("oscar.models.fields.UppercaseCharField", models.CharField, from_db_value=method)
+    target = model_of("Target", key=upper(primary_key=True, max_length=10))
+    model = model_of(owner=models.ForeignKey(target, models.CASCADE, related_name="+"), note=upper(max_length=5))
+
+    assert kind(model._meta.get_field("note")) is not None
+    for field in (target._meta.pk, model._meta.get_field("owner")):
+        assert look_up(field, named=False) == (
+            None, "is a key, and a UppercaseCharField, which may read two values as the same one",
+        )  # fmt: skip
+        assert kind_of(field, named=True) is not None
+
+
+def test_a_key_of_a_class_that_the_settings_name_is_shown() -> None:
+    target = model_of("Target", key=SealedField(primary_key=True, max_length=10))
+
+    with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": "text"}}):
+        assert kind(target._meta.pk) is not None
+    assert kind(target._meta.pk) is None
+
+
+def test_a_generated_field_is_of_the_class_of_its_output() -> None:
+    def generated(output: Any, cls: Any = models.GeneratedField) -> Any:
+        return cls(expression=models.F("x"), output_field=output, db_persist=True)
+
+    odd = type("OddField", (models.GeneratedField,), {"from_db_value": method})
+
+    assert kind(generated(CodeField())) is TEXT
+    assert kind(generated(SealedField())) is None
+    assert kind(generated(CodeField(), odd)) is None
+
+
+# The setting.
+
+
+def test_what_the_settings_say_of_a_class_holds_for_its_plain_subclasses() -> None:
+    with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": "integer"}}):
+        for field in (SealedField(), field_of(SealedField)):
+            found = kind(field)
+            assert found is not None and found.name == "integer"
+        assert kind(field_of(SealedField, from_db_value=method)) is None
+
+
+@pytest.mark.parametrize("kinds", [
+    {"tests.shop.fields.Nothing": "text"}, {"nothing": "text"}, {"tests.shop.fields.SealedField": "nothing"},
+    {"tests.shop.fields.SealedField": ["text"]},
+])  # fmt: skip
+def test_a_setting_that_cannot_be_used_shows_nothing(kinds: dict[str, Any]) -> None:
+    with override_settings(MCP={"FIELD_KINDS": kinds}):
+        assert kind(SealedField()) is None
+        assert kind(CodeField()) is TEXT
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_class_may_be_said_to_be_of_each_kind(name: str) -> None:
+    with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": name}}):
+        found = kind(SealedField())
+
+    assert found is not None and found.name == name
+    assert found.schema == NAMED[name].schema
+    assert not found.orderable and not found.searchable
+
+
+def test_numbers_are_made_of_the_objects_of_a_class() -> None:
+    class Meters:
+        def __int__(self) -> int:
+            return 5
+
+        def __float__(self) -> float:
+            return 5.5
+
+    for name, expected in (("integer", 5), ("number", 5.5)):
+        with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": name}}):
+            found = kind(SealedField())
+        assert found is not None and found.write(Meters()) == expected
+
+
+def test_money_is_a_decimal() -> None:
+    found = kind(Parcel._meta.get_field("price"))
+
+    assert found is not None and found.name == DECIMAL.name
+    assert kind(Parcel._meta.get_field("price_currency")) is TEXT
