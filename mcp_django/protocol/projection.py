@@ -94,7 +94,8 @@ def _list_tools(result: JSON, revision: str) -> JSON:
 
 def _with_old_schemas(tool: JSON) -> JSON:
     """Before 2026-07-28 structured content is an object. Other values, and their schemas, go under ``result``."""
-    tool = {**tool, "inputSchema": _with_object_properties(tool["inputSchema"])}
+    # smolagents 1.26 connects to no server where a schema of arguments names no properties.
+    tool = {**tool, "inputSchema": {"properties": {}, **_with_object_properties(tool["inputSchema"])}}
     if "outputSchema" in tool:
         schema = tool["outputSchema"]
         schema = schema if schema.get("type") == "object" else under_result(schema)

@@ -26,7 +26,6 @@ from django.utils.text import Truncator
 from mcp_django.compat.requests import disposition_of
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
-from mcp_django.tools.results import text_block
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -40,23 +39,28 @@ _TABLES = {"text/csv": ",", "text/tab-separated-values": "\t"}
 _ROLLED_BACK = "Its changes to the database were rolled back; what it sent elsewhere, such as mail, was not taken back."
 
 
-def read_response(request: MCPRequest, admin: ModelAdmin[Any], response: Any, tool_name: str) -> list[JSON]:
-    """The content blocks of what an action returned. As in the admin, what is no response means "back to the list".
+def read_response(
+    request: MCPRequest, admin: ModelAdmin[Any], response: Any, tool_name: str
+) -> tuple[list[str], list[JSON]]:
+    """What an action returned: lines about it, and files as content blocks. A file has a line.
+
+    As in the admin, what is no response means "back to the list".
 
     Raises ToolError for a refusal, and for a page or a redirect that a person must follow: the caller then rolls back.
     """
     if not isinstance(response, HttpResponseBase):
-        return []
+        return [], []
     if response.status_code >= HTTPStatus.BAD_REQUEST:
         raise ToolError(f"The action answered {_refusal(response)} {_ROLLED_BACK}")
     if isinstance(response, HttpResponseRedirectBase):
-        return _end(request, admin, response)
+        return _end(request, admin, response), []
     if _is_page(response):
         raise ToolError(
             "A person must finish this action on a page of the admin. Nothing was changed. "
             f"Open {changelist_url(request, admin) or 'the admin'} and run it there."
         )
-    return _file(response, tool_name)
+    about, file = _file(response, tool_name)
+    return [about], [file]
 
 
 def read_messages(request: MCPRequest) -> tuple[list[str], bool]:
@@ -100,7 +104,7 @@ def _refusal(response: HttpResponseBase) -> str:
 # Redirects.
 
 
-def _end(request: MCPRequest, admin: ModelAdmin[Any], response: HttpResponseRedirectBase) -> list[JSON]:
+def _end(request: MCPRequest, admin: ModelAdmin[Any], response: HttpResponseRedirectBase) -> list[str]:
     """A line with the page to which a finished action leads. Raises ToolError if it leads anywhere else."""
     location = response.headers["Location"]
     changelist = changelist_url(request, admin)
@@ -113,7 +117,7 @@ def _end(request: MCPRequest, admin: ModelAdmin[Any], response: HttpResponseRedi
         raise ToolError(
             f"The action goes on at {location[:_REASON_CHARS]}, where a person must finish it. {_ROLLED_BACK}"
         )
-    return [text_block(f"See {url}")] if url else []
+    return [f"See {url}"] if url else []
 
 
 def _is_of_request(request: MCPRequest, location: str) -> bool:
@@ -162,8 +166,8 @@ def _mime_type(response: HttpResponseBase) -> str:
     return response.headers.get("Content-Type", "application/octet-stream").partition(";")[0].strip().lower()
 
 
-def _file(response: HttpResponseBase, tool_name: str) -> list[JSON]:
-    """The body as an embedded resource, behind a line about it for clients that drop such resources."""
+def _file(response: HttpResponseBase, tool_name: str) -> tuple[str, JSON]:
+    """A line about the body, for clients that drop embedded resources, and the body as such a resource."""
     limit = get_conf().MAX_RESULT_BYTES
     body = bytearray()
     for chunk in _chunks(response, limit):
@@ -186,7 +190,7 @@ def _file(response: HttpResponseBase, tool_name: str) -> list[JSON]:
             lines = _line_count(text, _TABLES[mime_type])
             about.append(f"{lines:,} line{'' if lines == 1 else 's'}")
     about.append(f"{len(body) / 1_000:,.1f} kB" if len(body) >= 1_000 else f"{len(body)} bytes")
-    return [text_block(f"attached: {', '.join(about)}"), {"type": "resource", "resource": resource}]
+    return f"attached: {', '.join(about)}", {"type": "resource", "resource": resource}
 
 
 def _too_large(limit: int) -> ToolError:

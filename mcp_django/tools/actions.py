@@ -211,7 +211,7 @@ class AdminActionTool(BaseTool):
             # An action that fails half-way must not leave half of its work behind.
             with transaction.atomic(using=alias), connections[alias].execute_wrapper(written):
                 response = function(admin, request, queryset)
-                content = read_response(request, admin, response, self.name)
+                about, files = read_response(request, admin, response, self.name)
                 is_taken_back = transaction.get_rollback(using=alias)
         except (PermissionDenied, ValidationError) as error:
             detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
@@ -224,11 +224,10 @@ class AdminActionTool(BaseTool):
             said.append("The action took its own changes back: nothing was changed.")
         elif has_failed:
             said.append(f"Nothing was rolled back: the action wrote {written.describe()}.")
-        if not said and all(block["type"] == "text" for block in content):
+        if not said and not files:
             said.append("Done; the admin said nothing.")
-        if said:
-            content.insert(0, text_block("\n".join(said)))
-        return {"content": content, "isError": has_failed}
+        # One text, since some agents read the first block alone.
+        return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
 
     def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
         """The rows to act on. Raises ToolError before anything is changed if one id is not among the rows."""

@@ -225,8 +225,8 @@ def leads(location: str | None, *said: str) -> Act:
 def test_a_redirect_to_a_page_of_a_model_is_a_success(run: Any, location: Any, url: str) -> None:
     quiet, said = run(leads(location)), run(leads(location, "2 flights."))
 
-    assert [block["text"] for block in quiet["content"]] == ["Done; the admin said nothing.", f"See {url}"]
-    assert [block["text"] for block in said["content"]] == ["2 flights.", f"See {url}"]
+    assert text_of(quiet) == f"Done; the admin said nothing.\nSee {url}"
+    assert text_of(said) == f"2 flights.\nSee {url}"
     assert (quiet["isError"], cancelled()) == (False, 2)
 
 
@@ -252,4 +252,4 @@ def test_a_redirect_is_understood_below_a_prefix(run: Any) -> None:
         finally:
             set_script_prefix("/")
 
-    assert result["content"][1]["text"] == "See http://localhost/below/admin/flights/flight/7/change/"
+    assert text_of(result) == "ok\nSee http://localhost/below/admin/flights/flight/7/change/"

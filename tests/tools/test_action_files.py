@@ -8,7 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.http import (
     FileResponse,
@@ -137,6 +137,17 @@ def test_a_file_is_an_embedded_resource(give: Any, response: Any, about: str, re
     ]  # fmt: skip
     assert result["isError"] is False
     assert changed()
+
+
+def test_messages_and_the_line_about_a_file_are_one_text(give: Any) -> None:
+    def response(request: HttpRequest) -> HttpResponse:
+        messages.success(request, "2 flights were exported.")
+        return HttpResponse("a,b", content_type="text/csv")
+
+    text, file = give(response)["content"]
+
+    assert text["text"].splitlines() == ["2 flights were exported.", "attached: file.csv, text/csv, 1 line, 3 bytes"]
+    assert file["type"] == "resource"
 
 
 @pytest.mark.parametrize("page", [

@@ -231,6 +231,19 @@ def test_properties_that_are_true_or_false_are_objects_for_older_clients(root: D
     }  # fmt: skip
 
 
+def test_clients_before_2026_07_28_are_given_properties_where_a_schema_names_none(
+    root: DirectPeer, declared: Declared
+) -> None:
+    """smolagents connects to no server where they are missing."""
+    given = {"type": "object"}
+    declared.tool(reach, input_schema=given)
+    older = {"type": "object", "properties": {}}
+
+    assert {revision: schema_of(root, revision) for revision in REVISIONS} == {
+        **dict.fromkeys(LEGACY, older), MODERN: given,
+    }  # fmt: skip
+
+
 # Refused when it is declared.
 
 
