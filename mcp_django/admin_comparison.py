@@ -17,6 +17,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
 from mcp_django.access.permissions import has_scope
+from mcp_django.admin_form import empty_object, has_form
 from mcp_django.compat.admin import names_in_fieldsets
 from mcp_django.hooks import call_hook, hook_of
 from mcp_django.inlines import inlines_of
@@ -38,6 +39,7 @@ _EXCLUDED: Reason = ("excluded", "{owner} excludes it; take it out of exclude th
 _NOT_NAMED: Reason = ("not named", "fields of {owner} do not name it; name it there")
 _SECRET: Reason = ("secret", "looks like a secret; name it in fields of a ModelMCP")
 _BY_OBJECT: Reason = ("by a hook", "{hook} may decide by the object; decorate it with mcp_django.ignores_object")
+_OF_CLASS: Reason = ("in forms of a class", "is in the form of the class of the object; ask the model of that class")
 _PATH: Reason = ("in hidden relations", "leads to a field that is not shown; show that field")
 _INPUT: Reason = ("input", "is an input of the form, and no value of a row; name a method in fields of a ModelMCP")
 _COMPUTED: Reason = ("computed in forms", "is computed in the form alone; name it in list_display")
@@ -133,6 +135,8 @@ class Comparison:
             return _written(_NOT_NAMED, owner=type(model_mcp).__name__)
         if is_secret_name(name):
             return _SECRET
+        if model_mcp.model_admin is not None and not has_form(model_mcp.model_admin):
+            return _OF_CLASS
         if model_mcp.object_hooks:
             return _written(_BY_OBJECT, hook=model_mcp.object_hooks[0])
         if "__" in name.strip("_"):
@@ -174,7 +178,7 @@ def _written(reason: Reason, **named: str) -> Reason:
 
 def _shows(rights: ModelRights, name: str) -> bool:
     """Whether the principal may read what the admin names so, be it in get_record alone."""
-    of_row = rights.of_row(rights.model())
+    of_row = rights.of_row(empty_object(rights.model))
     return name in rights.computed or of_row.knows(name) or name in record_fields(rights)
 
 
@@ -189,7 +193,9 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
     """The names in the list and in the change form, without the text of a row, which is no field of it."""
     nothing: list[Any] = []
     listed = _ask(admin, "get_list_display", lambda: list(admin.get_list_display(request)), nothing)
-    in_form = _ask(admin, "get_fieldsets", lambda: list(admin.get_fieldsets(request, admin.model())), nothing)
+    in_form = _ask(
+        admin, "get_fieldsets", lambda: list(admin.get_fieldsets(request, empty_object(admin.model))), nothing
+    )
     names = [item if isinstance(item, str) else getattr(item, "__name__", "") for item in listed]
     names = [_field_name(admin.model, name) for name in [*names, *names_in_fieldsets(in_form)]]
     return [name for name in dict.fromkeys(names) if name != "__str__"]
@@ -197,7 +203,7 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
 
 def _inline_names(admin: ModelAdmin[Any], request: Any) -> Iterator[tuple[Any, str]]:
     """The names in each inline of the change form, without the key that leads back to the object."""
-    parent = admin.model
+    parent = partial(empty_object, admin.model)
     nothing: list[Any] = []
     for inline in _ask(admin, "get_inline_instances", lambda: admin.get_inline_instances(request, parent()), nothing):
         in_form = _ask(inline, "get_fieldsets", partial(inline.get_fieldsets, request, parent()), nothing)

@@ -53,7 +53,7 @@ _SAME_AS_DJANGO: Mapping[str, frozenset[str]] = {
     "mptt.admin": _FORMFIELDS,
     "parler.admin": frozenset({"get_form"}),
     "simple_history.admin": frozenset({"has_view_permission"}),
-    "unfold.admin": frozenset({"get_fieldsets"}),
+    "unfold.admin": frozenset({"get_fieldsets", "get_formset_kwargs"}),
     "unfold.mixins.base_model_admin": _FORMFIELDS | {"formfield_for_manytomany"},
 }
 #: Hooks of known packages that give other fields than Django, the same for each object.
@@ -135,6 +135,14 @@ def _answer(cls: type[Any], name: str) -> _Answer:
     return _Answer.SAME_FOR_EACH_OBJECT if is_independent(function) else _Answer.MAY_DIFFER
 
 
+def has_list(admin: ModelAdmin[Any]) -> bool:
+    """Whether there is a page of all objects: a ``get_urls`` of the project may have left it out."""
+    if not hooks_by_object(admin, ("get_urls",)):
+        return True
+    name = f"{admin.opts.app_label}_{admin.opts.model_name}_changelist"
+    return any(getattr(pattern, "name", None) == name for pattern in admin.get_urls())
+
+
 def has_form(admin: BaseModelAdmin[Any]) -> bool:
     """Whether the page of an object shows the form of this ModelAdmin."""
     return not any(base.__module__ in _WITHOUT_FORM for base in type(admin).__mro__)
@@ -164,8 +172,9 @@ def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
 
 
 def _is_given(opts: Options[Any], field: models.Field[Any, Any]) -> bool:
-    """Whether the field is the key of the row or of its part in a parent's table, and no part of a form."""
-    return field.primary_key and (field is opts.pk or isinstance(field, models.AutoField))
+    """Whether the field is the key of the row, or of its part in a parent's table where no form has that."""
+    is_link = bool(field.remote_field and field.remote_field.parent_link)
+    return field.primary_key and (field is opts.pk or is_link or isinstance(field, models.AutoField))
 
 
 def _has_own_table(field: Any) -> bool:
@@ -193,7 +202,7 @@ def computed_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, truste
     if not has_form(admin) or (not trusted and hooks_by_object(admin, ("get_readonly_fields",))):
         return []
     opts = admin.opts
-    readonly = {name for name in admin.get_readonly_fields(request, _any_object(admin)) if isinstance(name, str)}
+    readonly = {name for name in admin.get_readonly_fields(request, _object_for(admin)) if isinstance(name, str)}
     fields = {field.name for field in opts.get_fields()}
     return [name for name in names_in_form(admin, request, trusted=trusted) if name in readonly - fields]
 
@@ -204,7 +213,7 @@ def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
 
 def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """Names in the form of every object. No hook is asked without an object, which would mean the form for adding."""
-    obj = _any_object(admin)
+    obj = _object_for(admin)
     as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
@@ -222,10 +231,19 @@ def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: 
     return [name for name in names if name not in excluded]
 
 
-def _any_object(admin: BaseModelAdmin[Any]) -> models.Model:
-    """An empty object for hooks that do not look at it. Those of an inline take the parent."""
-    model: type[models.Model] = getattr(admin, "parent_model", None) or admin.model
-    return model()
+def _object_for(admin: BaseModelAdmin[Any]) -> models.Model:
+    """An object for hooks that do not look at it. Those of an inline take the parent."""
+    return empty_object(getattr(admin, "parent_model", None) or admin.model)
+
+
+def empty_object(model: type[models.Model]) -> models.Model:
+    """An object without values, in no database."""
+    # Each field is given, since a default may ask the database.
+    return model(**{field.attname: None for field in model._meta.concrete_fields if not _is_generated(field)})
+
+
+def _is_generated(field: models.Field[Any, Any]) -> bool:
+    return isinstance(field, models.GeneratedField)
 
 
 @lru_cache(maxsize=1_000)

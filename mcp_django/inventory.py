@@ -322,7 +322,8 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
     for model in site.model_admins:
         if model not in exposed:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
-            why = why_hidden(model) or "EXPOSE_ADMIN is off"
+            without_list = "its ModelAdmin has no list" if get_conf().EXPOSE_ADMIN else "EXPOSE_ADMIN is off"
+            why = why_hidden(model) or without_list
             is_ours = is_of_app(model, "mcp_django") or model._meta.swapped
             found[label] = why if is_ours else f"{why}; register a ModelMCP for it to show it"
     for model, admin_sites in site.undecided_models.items():

@@ -25,6 +25,7 @@ from django.utils import translation
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__
+from mcp_django.admin_form import has_list
 from mcp_django.compat.admin import existing_admin_sites, model_admins, served_admin_sites
 from mcp_django.completion import CompletionFunction
 from mcp_django.conf import get_conf
@@ -208,9 +209,9 @@ class MCPSite:
             withheld = self.withheld_models
             found = {one.label: one for one in self._declared.values() if one not in withheld}
             if get_conf().EXPOSE_ADMIN:
-                for model in self.model_admins:
+                for model, model_admin in self.model_admins.items():
                     bridged = ModelMCP(model, self, bridged=True)
-                    if model not in self._declared and not is_hidden_model(model):
+                    if model not in self._declared and not is_hidden_model(model) and has_list(model_admin):
                         found.setdefault(bridged.label, bridged)
                 self.inlines = inlines_by_parent(found.values())
                 for one in models_of_their_own(self.inlines, self.model_admins.values()):

@@ -330,6 +330,19 @@ def test_a_parent_of_polymorphic_models_has_no_form_of_its_own(root: DirectPeer,
     assert record(root, "flights.flight", 1) == {"id": 1, "number": 1000}
 
 
+def test_a_model_whose_admin_has_no_list_is_hidden(root: DirectPeer, declared: Declared) -> None:
+    declared.admin(Flight, type("Other", (Admin,), {"get_urls": lambda self: []}))
+
+    assert "flights.flight" not in site.models
+    assert inventory.build(site)["left_out"]["flights.flight"].startswith("its ModelAdmin has no list; ")
+
+
+def test_a_model_whose_admin_has_more_pages_is_shown(root: DirectPeer, declared: Declared) -> None:
+    declared.admin(Flight, type("More", (Admin,), {"get_urls": lambda self: [*Admin.get_urls(self)]}))
+
+    assert "flights.flight" in site.models
+
+
 # What a form shows beside columns.
 
 

@@ -88,7 +88,7 @@ def differences(field: AnyField, base: type[Any]) -> Iterator[str]:
         if type(cls) not in (type, ABCMeta):
             yield "metaclass"
         yield from (name for name, value in vars(cls).items() if _may_change_values(name, value, field, base))
-    yield from (name for name, value in vars(field).items() if _replaces_method(name, value, base))
+    yield from (name for name, value in vars(field).items() if _replaces_method(name, value, field, base))
 
 
 def is_named_as_secret(field: AnyField, base: type[Any]) -> bool:
@@ -121,12 +121,17 @@ def _is_typed_unseen(field: AnyField) -> bool:
     return isinstance(getattr(form_field, "widget", None), forms.PasswordInput)
 
 
-def _replaces_method(name: str, value: Any, base: type[Any]) -> bool:
+def _replaces_method(name: str, value: Any, field: AnyField, base: type[Any]) -> bool:
     """Whether an attribute of a field itself stands in the place of what its class would do."""
+    if name == "instance_lookups":
+        # Django gives a generated field those of its output.
+        output: Any = field.output_field if isinstance(field, models.GeneratedField) else None
+        given_by_django = {} if output is None else output.get_class_lookups()
+        return not value.items() <= given_by_django.items()
     if name in _OPTIONAL or name in ("attr_class", "descriptor_class"):
         return True
     given = inspect.getattr_static(base, name, None)
-    return (isinstance(given, _METHODS) and name not in _HARMLESS) or (name == "instance_lookups" and bool(value))
+    return isinstance(given, _METHODS) and name not in _HARMLESS
 
 
 _METHODS = (FunctionType, classmethod, staticmethod)

@@ -319,6 +319,9 @@ def test_a_generated_field_is_of_the_class_of_its_output() -> None:
 
     odd = type("OddField", (models.GeneratedField,), {"from_db_value": method})
 
+    made = model_of("Made", x=models.IntegerField(), y=generated(models.BigIntegerField()))
+
+    assert kind(made._meta.get_field("y")) is INTEGER
     assert kind(generated(CodeField())) is TEXT
     assert kind(generated(SealedField())) is None
     assert kind(generated(CodeField(), odd)) is None

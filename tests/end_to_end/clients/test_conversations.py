@@ -40,8 +40,10 @@ def test_the_lists_hold_what_the_desk_offers(real_client: RealClient, report: Re
         "db://auth/group{?group_by,measures,id,name,search,order_by,limit}",
         "db://auth/group{?id,name,search,order_by,limit}",
         "db://auth/user/{id}",
-        "db://auth/user{?group_by,measures,id,username,email,first_name,last_name,is_staff,search,order_by,limit}",
-        "db://auth/user{?id,username,email,first_name,last_name,is_staff,search,order_by,limit}",
+        "db://auth/user{?group_by,measures,id,username,email,first_name,last_name,is_staff,is_active,is_superuser,"
+        "last_login,date_joined,search,order_by,limit}",
+        "db://auth/user{?id,username,email,first_name,last_name,is_staff,is_active,is_superuser,last_login,date_joined,"
+        "search,order_by,limit}",
         "db://desk/ticket/{id}",
         "db://desk/ticket{?group_by,measures,id,title,status,search,order_by,limit}",
         "db://desk/ticket{?id,title,status,search,order_by,limit}",
