@@ -20,7 +20,7 @@ from mcp_django.access.permissions import has_scope
 from mcp_django.admin_form import empty_object, has_form
 from mcp_django.compat.admin import names_in_fieldsets
 from mcp_django.hooks import call_hook, hook_of
-from mcp_django.inlines import inlines_of
+from mcp_django.inlines import InlineMCP, inlines_of
 from mcp_django.options import ModelMCP
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
@@ -131,7 +131,8 @@ class Comparison:
             return hidden
         if name in rights.excluded:
             return _written(_EXCLUDED, owner=type(model_mcp).__name__)
-        if model_mcp.fields is not None or hook_of(model_mcp, "get_fields") is not ModelMCP.get_fields:
+        own = model_mcp.fields is not None or hook_of(model_mcp, "get_fields") is not ModelMCP.get_fields
+        if own and not isinstance(model_mcp, InlineMCP):
             return _written(_NOT_NAMED, owner=type(model_mcp).__name__)
         if is_secret_name(name):
             return _SECRET
@@ -178,7 +179,7 @@ def _written(reason: Reason, **named: str) -> Reason:
 
 def _shows(rights: ModelRights, name: str) -> bool:
     """Whether the principal may read what the admin names so, be it in get_record alone."""
-    of_row = rights.of_row(empty_object(rights.model))
+    of_row = rights.of_row(empty_object(rights.model)) if rights.model_mcp.shows_by_object else rights
     return name in rights.computed or of_row.knows(name) or name in record_fields(rights)
 
 
@@ -193,9 +194,8 @@ def _names(admin: ModelAdmin[Any], request: Any) -> list[str]:
     """The names in the list and in the change form, without the text of a row, which is no field of it."""
     nothing: list[Any] = []
     listed = _ask(admin, "get_list_display", lambda: list(admin.get_list_display(request)), nothing)
-    in_form = _ask(
-        admin, "get_fieldsets", lambda: list(admin.get_fieldsets(request, empty_object(admin.model))), nothing
-    )
+    ask = partial(admin.get_fieldsets, request)
+    in_form = _ask(admin, "get_fieldsets", lambda: list(ask(empty_object(admin.model))), nothing)
     names = [item if isinstance(item, str) else getattr(item, "__name__", "") for item in listed]
     names = [_field_name(admin.model, name) for name in [*names, *names_in_fieldsets(in_form)]]
     return [name for name in dict.fromkeys(names) if name != "__str__"]

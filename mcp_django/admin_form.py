@@ -237,13 +237,13 @@ def _object_for(admin: BaseModelAdmin[Any]) -> models.Model:
 
 
 def empty_object(model: type[models.Model]) -> models.Model:
-    """An object without values, in no database."""
-    # Each field is given, since a default may ask the database.
-    return model(**{field.attname: None for field in model._meta.concrete_fields if not _is_generated(field)})
+    """An object without values, in no database. A default that is a function is not called: it may ask the database."""
+    fields = [field for field in model._meta.concrete_fields if not isinstance(field, models.GeneratedField)]
+    return model(**{field.attname: None if _has_function(field) else field.get_default() for field in fields})
 
 
-def _is_generated(field: models.Field[Any, Any]) -> bool:
-    return isinstance(field, models.GeneratedField)
+def _has_function(field: models.Field[Any, Any]) -> bool:
+    return field.has_default() and callable(field.default)
 
 
 @lru_cache(maxsize=1_000)

@@ -233,7 +233,7 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
             yield field.name, "joined in its own way", f"is a {type(field).__name__}, which joins rows in its own way"
         elif field.name not in rights.shown:
             yield field.name, *_why_not_shown(model_mcp)
-        elif field.concrete and (why := look_up(field, named=model_mcp.names(field))[1]):
+        elif not field.many_to_many and (why := look_up(field, named=model_mcp.names(field))[1]):
             yield field.name, "of an unknown class", why
         elif field.is_relation:
             why = "points to a model that is not shown, or whose objects are checked one by one"

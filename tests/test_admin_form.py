@@ -343,6 +343,17 @@ def test_a_model_whose_admin_has_more_pages_is_shown(root: DirectPeer, declared:
     assert "flights.flight" in site.models
 
 
+def test_a_default_of_a_field_is_not_asked_for_what_the_form_shows(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def default() -> Any:
+        raise AssertionError("a default may ask the database")
+
+    monkeypatch.setitem(vars(Product._meta.get_field("details")), "_get_default", default)
+
+    assert "stock" in columns(root, "shop.product")
+
+
 # What a form shows beside columns.
 
 
