@@ -46,6 +46,9 @@ _FORM_HOOKS = (
 #: Hooks of a ModelAdmin that choose the inlines of an object, or their rows.
 CHOOSING_INLINES = ("get_inlines", "get_inline_instances", "get_formsets_with_inlines", "get_formset_kwargs")
 
+#: What a formset of the project may restrict its rows by.
+_RESTRICTING = ("__init__", "get_queryset", "queryset", "initial_form_count")
+
 _FORMFIELDS = frozenset({"formfield_for_dbfield", "formfield_for_choice_field", "formfield_for_foreignkey"})
 
 #: Hooks of known packages that leave the fields and permissions of an existing object as Django has them, by module.
@@ -166,9 +169,19 @@ def _links_in_inlines(admin: ModelAdmin[Any]) -> list[str]:
     """Many-to-many fields whose rows between stand in an inline of each object."""
     if not admin.inlines or hooks_by_object(admin, CHOOSING_INLINES):
         return []
-    between = [cls.model for cls in admin.inlines if not _hooks_of_class_by_object(cls, _FORM_HOOKS)]
+    hooks = (*_FORM_HOOKS, "get_queryset")
+    shown = [cls for cls in admin.inlines if not _hooks_of_class_by_object(cls, hooks) and not restricting_formset(cls)]
+    between = [cls.model for cls in shown]
     fields = [field for field in admin.opts.many_to_many if field.remote_field.through in between]
     return [field.name for field in fields if _has_own_table(field)]
+
+
+def restricting_formset(inline: Any) -> str:
+    """The class of the project's own that may show only some of the rows of an inline; empty if there is none."""
+    for cls in inline.formset.__mro__[:-1]:
+        if not cls.__module__.startswith("django.") and any(name in vars(cls) for name in _RESTRICTING):
+            return str(cls.__qualname__)
+    return ""
 
 
 def _is_given(opts: Options[Any], field: models.Field[Any, Any]) -> bool:

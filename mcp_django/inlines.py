@@ -11,7 +11,14 @@ from django.contrib.admin import ModelAdmin
 from django.contrib.admin.options import InlineModelAdmin
 from django.db import models
 
-from mcp_django.admin_form import CHOOSING_INLINES, computed_in_form, has_form, hooks_by_object, names_in_form
+from mcp_django.admin_form import (
+    CHOOSING_INLINES,
+    computed_in_form,
+    has_form,
+    hooks_by_object,
+    names_in_form,
+    restricting_formset,
+)
 from mcp_django.compat.admin import foreign_key_of_inline
 from mcp_django.hooks import hook_of
 from mcp_django.options import ComputedField, ModelMCP
@@ -19,9 +26,6 @@ from mcp_django.secrets import why_hidden
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
-
-#: What a formset of the project may restrict its rows by.
-_RESTRICTING = ("__init__", "get_queryset", "queryset", "initial_form_count")
 
 
 class InlineMCP(ModelMCP):
@@ -119,7 +123,5 @@ def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
         return "its rows are those of a many-to-many field"
     if hooks := hooks_by_object(inline):
         return f"{hooks[0]} may decide by the object of the parent"
-    for cls in inline.formset.__mro__[:-1]:
-        if not cls.__module__.startswith("django.") and any(name in vars(cls) for name in _RESTRICTING):
-            return f"{cls.__qualname__} may show only some of the rows"
-    return ""
+    formset = restricting_formset(inline)
+    return f"{formset} may show only some of the rows" if formset else ""

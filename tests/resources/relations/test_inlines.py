@@ -229,6 +229,19 @@ def test_the_rows_between_of_a_many_to_many_field_show_that_field(root: DirectPe
     assert keys(root, "shop.product", filter={"tags__name": "red"}) == [product.pk]
 
 
+@pytest.mark.parametrize("restricted", [
+    {"get_queryset": lambda self, request: Inline.get_queryset(self, request).none()},
+    {"formset": type("Formset", (BaseInlineFormSet,), {"get_queryset": lambda self: self.model.objects.none()})},
+], ids=["queryset", "formset"])  # fmt: skip
+def test_rows_between_that_the_inline_leaves_out_are_shown_by_no_field(
+    root: DirectPeer, declared: Declared, restricted: dict[str, Any]
+) -> None:
+    between = type("Between", (Inline,), {"model": Product.tags.through, **restricted})
+    declared.admin(Product, type("Own", (Admin,), {"exclude": ["tags"], "inlines": [between]}))
+
+    assert errors_of(root.call("find_records", model="shop.product", filter={"tags__name": "red"}))
+
+
 # Inlines that stay hidden.
 
 
