@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.exceptions import ValidationError as DjangoValidationError
@@ -155,6 +156,7 @@ def model_of(hint: Any) -> tuple[type[models.Model] | None, bool, tuple[Any, ...
     found = [item for item in options if isinstance(item, type) and issubclass(item, models.Model)]
     if not found:
         return None, False, metadata
-    if len(found) > 1 or any(item not in (found[0], type(None)) for item in options):
+    is_generic = get_origin(hint) not in (None, Union, UnionType)
+    if is_generic or len(found) > 1 or any(item not in (found[0], type(None)) for item in options):
         raise ImproperlyConfigured(f"An argument may be one model, or one model or None, but not {hint}.")
     return found[0], type(None) in options, metadata

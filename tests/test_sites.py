@@ -113,6 +113,11 @@ def _recursive_result(request: HttpRequest) -> Node:
     return Node()
 
 
+def _list_of_models(request: HttpRequest, which: list[Flight] = []) -> str:  # noqa: B006
+    """Many rows of a model."""
+    return ""
+
+
 def _two_models(request: HttpRequest, thing: Flight | Airline) -> str:
     """Two models."""
     return ""
@@ -141,6 +146,7 @@ def _strange_result(request: HttpRequest) -> Stranger:
     (_recursive, "The type Node of a tool refers to itself"),
     (_recursive_result, "The type Node of a tool refers to itself"),
     (_two_models, "may be one model, or one model or None"),
+    (_list_of_models, "may be one model, or one model or None"),
     (_strange, "_strange"),
     (_strange_result, "_strange_result"),
 ])  # fmt: skip
