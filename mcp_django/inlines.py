@@ -123,5 +123,10 @@ def _why_of_inline(parent: ModelMCP, inline: InlineModelAdmin[Any, Any]) -> str:
         return "its rows are those of a many-to-many field"
     if hooks := hooks_by_object(inline):
         return f"{hooks[0]} may decide by the object of the parent"
+    if not is_generic(inline):
+        try:
+            foreign_key_of_inline(inline)
+        except ValueError:
+            return "no foreign key leads from its model to the parent"
     formset = restricting_formset(inline)
     return f"{formset} may show only some of the rows" if formset else ""

@@ -208,6 +208,7 @@ class MCPSite:
             import_module(settings.ROOT_URLCONF)
             withheld = self.withheld_models
             found = {one.label: one for one in self._declared.values() if one not in withheld}
+            self.inlines = {}
             if get_conf().EXPOSE_ADMIN:
                 for model, model_admin in self.model_admins.items():
                     bridged = ModelMCP(model, self, bridged=True)

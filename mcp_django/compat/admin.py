@@ -61,7 +61,7 @@ def names_in_fieldsets(fieldsets: Any) -> list[str]:
 
 
 def foreign_key_of_inline(inline: Any) -> models.ForeignKey[Any, Any]:
-    """The foreign key by which the rows of an inline belong to their parent.
+    """The foreign key by which the rows of an inline belong to their parent. Raises ValueError if there is none.
 
     Private: ``django.forms.models._get_foreign_key``. Seen with: Django 5.2, 6.0, 6.1. Public way: the attribute ``fk``
     of a formset class, which would have to be made.

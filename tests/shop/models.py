@@ -192,10 +192,11 @@ class Making(models.Model):
 
 
 class Warranty(models.Model):
-    """One of a part at most."""
+    """One of a part at most, with a secret."""
 
     part = models.OneToOneField(Part, models.CASCADE, related_name="warranty")
     months = models.IntegerField()
+    pin = models.CharField(max_length=4, default="1234")
 
     def __str__(self) -> str:
         return f"warranty {self.pk}"

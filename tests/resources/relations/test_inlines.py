@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.admin import GenericTabularInline
 from django.contrib.contenttypes.models import ContentType
@@ -13,7 +15,8 @@ from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest
 
 from mcp_django import MCPSite, ModelMCP, inventory, site
-from tests.shop.models import Apikey, Making, Part, Product, Remark, Supplier, Tag, Warranty
+from mcp_django.models import AccessToken
+from tests.shop.models import Making, Part, Product, Remark, Supplier, Tag, Warranty
 from tests.support.asking import DirectPeer, columns, described, errors_of, keys, text_of
 from tests.support.data import make_staff
 from tests.support.declared import Declared
@@ -136,18 +139,29 @@ def test_who_may_not_view_the_rows_of_the_inline_sees_none(parts: dict[str, Part
     assert not is_hidden(both)
 
 
-def test_a_secret_in_an_inline_stays_hidden(root: DirectPeer, declared: Declared) -> None:
-    class KeyInline(Inline):
-        model = Apikey
-        fk_name = "part"
+def test_a_secret_in_an_inline_stays_hidden(root: DirectPeer, declared: Declared, parts: dict[str, Part]) -> None:
+    with_inline(declared, type("WarrantyInline", (Inline,), {"model": Warranty}))
+    Warranty.objects.create(part=parts["bolt"], months=12)
 
-    class TagInline(Inline):
-        model = Product.tags.through
+    assert columns(root, "shop.warranty") == ["id", "part", "months"]
+    assert errors_of(root.call("find_records", model="shop.warranty", filter={"pin__startswith": "1"}))
+    assert errors_of(root.call("find_records", model="shop.part", filter={"warranty__pin": "1234"}))
+    assert errors_of(root.call("find_records", model="shop.part", fields=["warranty__pin"]))
 
-    declared.admin(Product, type("Own", (Admin,), {"fields": ["name", "api_key"], "inlines": [TagInline]}))
 
-    assert "api_key" not in columns(root, "shop.product")
-    assert KeyInline.model is Apikey and "shop.apikey" not in site.models
+def test_a_model_that_is_hidden_stays_hidden_in_an_inline(root: DirectPeer, declared: Declared) -> None:
+    inlines = [type("Own", (Inline,), {"model": model}) for model in (AccessToken, LogEntry)]
+    declared.admin(User, type("Tokens", (UserAdmin,), {"inlines": inlines}))
+
+    assert not {"mcp_django.accesstoken", "admin.logentry"} & set(site.models)
+    assert not {"mcp_django.accesstoken", "admin.logentry"} & {*described(root, "auth.user")["relations"].values()}
+
+
+def test_an_inline_without_a_key_to_its_parent_harms_no_other_model(root: DirectPeer, declared: Declared) -> None:
+    with_inline(declared, type("Lost", (Inline,), {"model": Supplier}))
+
+    assert columns(root, "shop.part")[:2] == ["id", "name"]
+    assert "shop.supplier" not in site.models
 
 
 def test_actions_of_an_inline_are_no_tools(root: DirectPeer, declared: Declared) -> None:
@@ -169,9 +183,7 @@ def test_a_read_only_method_of_an_inline_can_be_asked_for(root: DirectPeer, decl
     assert [row[1].endswith("!") for row in rows] == [True, True]
 
 
-def test_clients_that_watch_a_record_of_an_inline_may_see_it(
-    root: DirectPeer, declared: Declared, parts: dict[str, Part]
-) -> None:
+def test_a_record_of_an_inline_has_a_uri(root: DirectPeer, declared: Declared, parts: dict[str, Part]) -> None:
     declared.admin(Part, PartAdmin)
 
     assert root.read(f"db://shop/making/{parts['bolt'].makings.get().pk}")["part"] == parts["bolt"].pk
@@ -321,6 +333,18 @@ def test_a_site_that_exposes_no_admin_has_no_inlines(declared: Declared, setting
     declared.forget()
 
     assert "shop.making" not in MCPSite("other").models
+
+
+def test_a_registered_parent_has_no_inlines_once_no_admin_is_exposed(
+    root: DirectPeer, declared: Declared, settings: Any
+) -> None:
+    declared.admin(Part, PartAdmin)
+    declared.model(Part)
+    before = described(root, "shop.part")["relations"]
+    settings.MCP = {**settings.MCP, "EXPOSE_ADMIN": False}
+    declared.forget()
+
+    assert (before, described(root, "shop.part").get("relations", {})) == ({"makings": "shop.making"}, {})
 
 
 def test_a_cut_list_of_a_relation_alone_names_no_model_to_ask(
