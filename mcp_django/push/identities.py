@@ -7,6 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
+from django.utils import timezone
 from django.utils.functional import LazyObject
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _ORIGIN = frozenset({"QUERY_STRING", "REMOTE_ADDR", "REMOTE_USER"})
 
 
 class Identity:
-    """Everything that decides what a listener may see: its site, its principal's rights, and its request."""
+    """Everything that decides what a listener may see: the site, its principal's rights, its request, its time zone."""
 
     __slots__ = ("__weakref__", "principal_key")
 
@@ -57,7 +58,9 @@ def identity_of(site: MCPSite, principal: Principal, request: MCPRequest) -> Ide
     attributes = {
         (name, _compared(value)) for name, value in request.attributes().items() if name not in ("mcp", "auth")
     }
-    parts = (principal.key, site.name, principal.rights, request.path, frozenset(headers), frozenset(attributes))
+    # Answers have their date-times in the zone that a call context activates.
+    zone = timezone.get_current_timezone_name()
+    parts = (principal.key, site.name, principal.rights, request.path, frozenset(headers), frozenset(attributes), zone)
     with _identities_lock:
         return _identities.setdefault(parts, Identity(principal.key))
 

@@ -114,7 +114,7 @@ class _AggregatePlan:
                 read = is_null or self.measures[alias].read(lookup, value)
             except ValidationError as error:
                 raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
-            condition &= Q((f"{alias}__{lookup}", read))
+            condition &= self.measures[alias].kind.compare(alias, lookup, read)
         return condition
 
     def _orders(self, names: Sequence[str]) -> list[OrderBy]:

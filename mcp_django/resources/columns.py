@@ -128,12 +128,12 @@ class Column:
             # A relation itself knows few lookups; the column that it ends in, which is the same one, knows them all.
             plain = not isinstance(self.field, models.ForeignKey) or lookup in ("exact", "in", "isnull")
             path = self.attname if plain else f"{self.field.name}__{self.target}"
-            return Q((f"{path}__{lookup}", value))
+            return self.kind.compare(path, lookup, value)
         visible = self.related.rows()
         if lookup == "isnull":
             hidden = ~Q((f"{self.attname}__in", self._ends(visible))) | Q((f"{self.attname}__isnull", True))
             return hidden if value else ~hidden
-        return self.points_to(Q((f"{self.target}__{lookup}", value)))
+        return self.points_to(self.kind.compare(self.target, lookup, value))
 
     def points_to(self, condition: Q) -> Q:
         """Of a foreign key: a condition that it points to a visible row which meets ``condition``."""

@@ -7,6 +7,7 @@ values are read by the kind (CVE-2025-64459).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +19,10 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, RelatedCount
+from mcp_django.resources.days import Days
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.kinds import BOOLEAN, INTEGER, PARTS, split_path
-from mcp_django.resources.parsing import check_length
+from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, INTEGER, PARTS, split_path
+from mcp_django.resources.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -101,6 +103,15 @@ class _Position:
             return relation.related, relation.exists
         return (column.related, column.points_to) if column is not None and column.related is not None else None
 
+    def single_column(self, path: str) -> Column | None:
+        """The column of a path of which a row has one value: through foreign keys alone."""
+        head, rest = split_path(path)
+        if head in self.rights.relations or not rest:
+            column = None if rest else self.column(head)
+            return None if column is None or column.related is not None else column
+        related = self.related(head) if self.reach > 0 else None
+        return None if related is None else self.beyond(head, related[0]).single_column(rest)
+
     def names(self) -> list[str]:
         """The names that are allowed here."""
         if self.granted is not None:
@@ -108,11 +119,27 @@ class _Position:
         return [*self.rights.columns, *self.rights.relations]
 
 
+def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
+    """The conditions, those on the year and the month of one column as a range of days, which an index answers."""
+    found = dict(conditions)
+    for path in [name.removesuffix("__year") for name in conditions if name.endswith("__year")]:
+        year, month, days = f"{path}__year", f"{path}__month", f"{path}__range"
+        column = position.single_column(path) if month in conditions and days not in conditions else None
+        if column is None or column.kind not in (DATE, DATETIME):
+            continue
+        with suppress(ValidationError, ValueError):  # What is wrong is said of each by itself.
+            month_of = Days.of_month(read_year(column.field, found[year]), read_part(column.field, found[month]))
+            found[days] = [month_of.first.isoformat(), month_of.last.isoformat()]
+            del found[year], found[month]
+    return found
+
+
 class _FilterReader:
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
         self.conditions = 0
         self.relations = 0
+        self.days = 0
 
     def read(self, conditions: Any, where: str, position: _Position) -> Q:
         if position.depth > MAX_DEPTH:
@@ -123,7 +150,7 @@ class _FilterReader:
             # If it meant "every row", a slip inside ``any`` or ``not`` would turn the result into its opposite.
             return self._wrong(where, "must not be empty", conditions)
         condition = Q()
-        for name, value in conditions.items():
+        for name, value in _months_as_ranges(conditions, position).items():
             self._count(where)
             condition &= self._condition_or_group(name, value, f"{where}.{name[:100]}", position)
         return condition
@@ -236,7 +263,12 @@ class _FilterReader:
             if lookup == "range" and len(value) != 2:
                 raise ValidationError("must be a list of two values")
             check_length(value)
-            return [column.kind.read(column.field, item) for item in value]
+            values = [column.kind.read_for(lookup, column.field, item) for item in value]
+            self.days += sum(isinstance(item, Days) for item in values)
+            if self.days > MAX_LIST_VALUES:
+                # Each is a condition in SQL, of which SQLite takes less than a thousand in a row.
+                raise ValidationError(f"at most {MAX_LIST_VALUES} days in a filter")
+            return values
         return column.kind.read_for(lookup.partition("__")[0], column.field, value)
 
     def _count(self, where: str) -> None:

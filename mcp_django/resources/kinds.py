@@ -11,18 +11,21 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Length
 from django.utils import timezone
 from django.utils.duration import duration_iso_string
 
+from mcp_django.resources import days
 from mcp_django.resources.parsing import (
     ValueReader,
     read_address,
     read_boolean,
     read_date,
     read_datetime,
+    read_datetime_or_day,
     read_decimal,
     read_duration,
     read_integer,
@@ -53,6 +56,9 @@ PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
 #: Deeper JSON than this is more than the encoder takes.
 MAX_JSON_DEPTH = 100
 
+#: A zone is asked for its name at one.
+_ANY_MOMENT = datetime.datetime(2000, 1, 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
@@ -72,6 +78,10 @@ class Kind:
     #: Whether rows hold a link in place of the value, which resources/read gives; none where the value is ``empty``.
     linked: bool = False
     empty: Any = None
+    #: From a path, a lookup and what was read for it to a condition.
+    compare: Callable[[str, str, Any], Q] = days.comparison
+    #: Makes a function as ``write`` for many values, where one by one would look up what they share.
+    make_writer: Callable[[], Callable[[Any], Any]] | None = None
     #: The expression that reads the value, given the path of the field.
     select: Callable[[str], Any] = F
     #: Whether a value may be long, and is cut in a page.
@@ -86,6 +96,10 @@ class Kind:
     def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
         """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
         return self.readers.get(lookup, self.read)(field, value)
+
+    def writer(self) -> Callable[[Any], Any]:
+        """A function as ``write``, for the values of a column."""
+        return self.write if self.make_writer is None else self.make_writer()
 
 
 def _same(value: Any) -> Any:
@@ -114,6 +128,38 @@ def _write_json(value: Any, depth: int = 0) -> Any:
 
 
 def _write_datetime(value: datetime.datetime) -> str:
+    return _datetime_writer()(value)
+
+
+def _datetime_writer() -> Callable[[datetime.datetime], str]:
+    """Writes date-times in the current time zone, with its offset; in UTC where that is the zone, or cannot be."""
+    if not settings.USE_TZ:
+        return _write_local
+    zone = timezone.get_current_timezone()
+    if zone.tzname(_ANY_MOMENT) == "UTC":
+        return write_utc
+
+    def write(value: datetime.datetime) -> str:
+        if value.tzinfo is None:
+            return value.isoformat()
+        try:
+            text = value.astimezone(zone).isoformat()
+        except OverflowError:
+            return write_utc(value)
+        # An offset with seconds, as of local mean time, is more than ISO 8601 knows.
+        return text if text[-6] in "+-" else write_utc(value)
+
+    return write
+
+
+def _write_local(value: datetime.datetime) -> str:
+    """A date-time of a project without time zones."""
+    local = value if timezone.is_naive(value) else timezone.make_naive(value, timezone.get_default_timezone())
+    return local.isoformat()
+
+
+def write_utc(value: datetime.datetime) -> str:
+    """A date-time in UTC, as ``2013-01-31T08:30:00Z``."""
     if value.tzinfo is not datetime.UTC:
         if timezone.is_naive(value):
             return value.isoformat()
@@ -147,7 +193,11 @@ DATE = Kind(
 DATETIME = Kind(
     "datetime", {"type": "string", "format": "date-time"}, (*_ORDERED, "date", "time", *_DATE_PARTS, *_TIME_PARTS),
     read_datetime, _write_datetime,
-    readers={**_DATE_READERS, **_TIME_READERS, "date": read_date, "time": read_time},
+    readers={
+        **dict.fromkeys(_ORDERED, read_datetime_or_day), **_DATE_READERS, **_TIME_READERS, "date": read_date,
+        "time": read_time,
+    },
+    compare=days.moment_comparison, make_writer=_datetime_writer,
 )  # fmt: skip
 TIME = Kind(
     "time", {"type": "string", "format": "time"}, (*_ORDERED, *_TIME_PARTS), read_time,

@@ -233,7 +233,7 @@ class Measure:
         if lookup == "isnull":
             return BOOLEAN.read(models.BooleanField(), value)
         field = models.BigIntegerField() if self.column is None or self.kind is INTEGER else self.column.field
-        return self.kind.read(field, value)
+        return self.kind.read_for(lookup, field, value)
 
 
 def group_of(rights: ModelRights, name: str) -> GroupColumn:

@@ -7,20 +7,32 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Sized
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from django import forms
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import connections, models
+from django.utils import timezone
 
 from mcp_django.compat.connections import integer_range
+from mcp_django.resources.days import Days
 from mcp_django.types import AnyField
+
+T = TypeVar("T", datetime.date, datetime.time, datetime.datetime)
 
 #: From a value of an agent to a value of the ORM. Raises ValidationError.
 ValueReader = Callable[[AnyField, Any], Any]
 
 #: Python's int() also reads underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
+
+#: Of ISO 8601, these forms alone: Python also reads ``20130131`` and ``2013-W05-4``, and forms read ``01/31/2013``.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,12})?)?", re.ASCII)
+_DATETIME = re.compile(rf"{_DATE.pattern}[T ]{_TIME.pattern}(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
+_AS_DATE = "as 2013-01-31"
+_AS_DATETIME = "must be a date and time, as 2013-01-31T08:30:00Z"
 
 #: Values in a list. A longer list makes a statement that databases plan slowly, or refuse.
 MAX_LIST_VALUES = 200
@@ -94,13 +106,51 @@ def _form_reader(form_field: Callable[[], forms.Field], what: str) -> Callable[[
     return read
 
 
+def read_date(field: AnyField, value: Any) -> datetime.date:
+    return _from_iso(datetime.date, _DATE, value, f"must be a date, {_AS_DATE}")
+
+
+def read_time(field: AnyField, value: Any) -> datetime.time:
+    return _from_iso(datetime.time, _TIME, value, "must be a time, as 08:30:00")
+
+
+def _from_iso(made: type[T], form: re.Pattern[str], value: Any, message: str) -> T:
+    text = value.strip() if isinstance(value, str) else ""
+    try:
+        if form.fullmatch(text):
+            return made.fromisoformat(text)
+    except ValueError:
+        pass
+    raise ValidationError(message)
+
+
 def read_datetime(field: AnyField, value: Any) -> datetime.datetime:
-    read = _form_reader(forms.DateTimeField, "a date and time, as 2013-01-31T08:30:00Z")
-    moment: datetime.datetime = read(field, value)
+    """One instant; of a day its first one."""
+    read = read_datetime_or_day(field, value)
+    return read if isinstance(read, datetime.datetime) else cast("datetime.datetime", read.start())
+
+
+def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Days:
+    """A date-time, in the current time zone if it has no offset; or a day of that zone."""
+    if isinstance(value, str) and _DATE.fullmatch(value.strip()):
+        day = read_date(field, value)
+        _check_year(day)
+        return Days(day, day)
+    # What has digits and no time is likely a day in another form.
+    is_day = isinstance(value, str) and ":" not in value and re.search(r"\d", value)
+    message = f"{_AS_DATETIME}, or a day, {_AS_DATE}" if is_day else _AS_DATETIME
+    moment = _from_iso(datetime.datetime, _DATETIME, value, message)
+    _check_year(moment)
+    if settings.USE_TZ:
+        # Of a local time that exists twice this is the first one; one that clocks leave out is as much later.
+        return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+    return moment if timezone.is_naive(moment) else timezone.make_naive(moment, timezone.get_default_timezone())
+
+
+def _check_year(moment: datetime.date) -> None:
     # An offset at the ends of the calendar cannot be turned into UTC.
     if not 1 < moment.year < 9999:
         raise ValidationError("is out of range")
-    return moment
 
 
 def read_duration(field: AnyField, value: Any) -> datetime.timedelta:
@@ -136,10 +186,6 @@ def read_year(field: AnyField, value: Any) -> int:
     if not 1 < year < 9999:
         raise ValidationError("is out of range")
     return year
-
-
-read_date = _form_reader(forms.DateField, "a date, as 2013-01-31")
-read_time = _form_reader(forms.TimeField, "a time, as 08:30:00")
 
 
 def check_length(values: Sized) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.conf import settings
-from django.utils import translation
+from django.utils import timezone, translation
 from django.utils.functional import Promise
 
 from mcp_django.hooks import call_hook
@@ -11,6 +11,7 @@ from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
 from mcp_django.resources.indexes import is_indexed
+from mcp_django.resources.kinds import DATETIME
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
@@ -30,6 +31,8 @@ def describe_model(rights: ModelRights) -> JSON:
     if description := rights.description:
         described["description"] = description
     described["fields"] = {name: describe_column(rights, column) for name, column in rights.columns.items()}
+    if any(column.kind is DATETIME for column in rights.columns.values()):
+        described["time_zone"] = f"Date-times are in {timezone.get_current_timezone_name()}."
     if rights.computed:
         described["computed"] = {name: _computed(computed) for name, computed in rights.computed.items()}
     if record := record_fields(rights):

@@ -84,7 +84,8 @@ def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -
         return values
     if Unreadable not in types:
         with suppress(Exception):
-            return [None if value is None else kind.write(value) for value in values]
+            write = kind.writer()
+            return [None if value is None else write(value) for value in values]
     return [_written(kind, value, lose) for value in values]
 
 

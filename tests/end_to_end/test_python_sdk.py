@@ -103,7 +103,7 @@ def test_a_record_and_a_collection_are_read(talk: Talk[Any]) -> None:
         "number": 1545,
         "origin": "EWR",
         "destination": "IAH",
-        "departs_at": "2013-01-01T10:15:00Z",
+        "departs_at": "2013-01-01T05:15:00-05:00",
     }
     page = json.loads(collection.text)
     assert page["columns"] == ["carrier", "name"]

@@ -129,15 +129,6 @@ def test_binary_that_no_form_shows_is_hidden(root: DirectPeer) -> None:
     assert "blob" not in root.read("db://shop/product.schema")["properties"]
 
 
-def test_moments_are_written_in_utc(root: DirectPeer) -> None:
-    make_flights(1)
-    Flight.objects.update(
-        departs_at=datetime.datetime(2013, 7, 1, 8, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=-4)))
-    )
-
-    assert root.read("db://flights/flight/1")["departs_at"] == "2013-07-01T12:00:00.000005Z"
-
-
 def test_a_relation_is_written_as_the_key_that_it_holds(root: DirectPeer) -> None:
     make_flights(2)
 

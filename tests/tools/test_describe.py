@@ -55,6 +55,7 @@ def test_a_model_is_described_whole(root: DirectPeer) -> None:
             "resolved": {"type": "boolean"},
             "note": {"type": "text", "help": "What happened, in a sentence or two."},
         },
+        "time_zone": "Date-times are in America/New_York.",
         "lookups": described(root, "flights.disruption")["lookups"],
         "indexed": ["id", "reported_at", "flight", "reported_by"],
         "search_fields": ["note", "flight__tailnum", "flight__number"],

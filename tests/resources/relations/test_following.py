@@ -40,7 +40,7 @@ def test_fields_of_related_rows(root: User, flights: None) -> None:
         [1, "JFK", None], [2, "EWR", 149], [3, "LGA", 149],
     ]  # fmt: skip
     assert read(Disruption, root, "flight__origin__name", "flight__departs_at") == [
-        [1, "JFK", "2013-01-01T10:00:00Z"], [2, "EWR", "2013-01-01T11:00:00Z"],
+        [1, "JFK", "2013-01-01T05:00:00-05:00"], [2, "EWR", "2013-01-01T06:00:00-05:00"],
     ]  # fmt: skip
 
 
