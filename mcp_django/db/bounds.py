@@ -260,18 +260,20 @@ def fetch(queryset: models.QuerySet[Any]) -> list[Any]:
 
 
 @contextmanager
-def bounded(alias: str) -> Iterator[None]:
+def bounded(alias: str, seconds: float | None = None) -> Iterator[None]:
     """Limit our own queries to a database within the block: each ends in time, and none writes. Raises TooSlow.
 
+    ``seconds`` is a shorter time than STATEMENT_SECONDS, for a query whose answer is worth no more.
     Do not use it around ``iterator()``, whose rows are read after its statement has ended, nor around hooks.
     """
     conf = get_conf()
     connection = connections[alias]
     kind = BOUNDS.get(connection.vendor)
-    if kind is None or not (conf.STATEMENT_SECONDS or conf.READ_ONLY_TRANSACTIONS):
+    if kind is None or not (seconds or conf.STATEMENT_SECONDS or conf.READ_ONLY_TRANSACTIONS):
         yield
         return
-    bounds = kind(connection, conf.STATEMENT_SECONDS, conf.READ_ONLY_TRANSACTIONS)
+    limit = min(filter(None, (seconds, conf.STATEMENT_SECONDS)), default=0.0)
+    bounds = kind(connection, limit, conf.READ_ONLY_TRANSACTIONS)
     try:
         with connection.execute_wrapper(bounds):
             yield

@@ -16,7 +16,7 @@ from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
-from mcp_django.resources import annotating, files, function, queries, rows, uris
+from mcp_django.resources import annotating, files, function, queries, rows, splitting, uris
 from mcp_django.resources import templates as model_templates
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function import FunctionResource
@@ -127,7 +127,8 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         record = rows.get(model, target.key)
         return None if record is None else function.contents(uri, MIME_TYPE, record.values)
     try:
-        return function.contents(uri, MIME_TYPE, _query_contents(model, target))
+        with splitting.explained(model.rights, {"model": target.label, "filter": dict(target.query)}):
+            return function.contents(uri, MIME_TYPE, _query_contents(model, target))
     except InvalidQuery as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 

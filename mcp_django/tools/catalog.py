@@ -109,7 +109,7 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     except ToolError as error:
         return error_result(error.message, error.errors)
     except TooSlow as error:
-        return error_result(error.message)
+        return error_result(error.message, error.errors)
     except MCPError:
         raise
     except (Exception, SystemExit):

@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import annotating, keyset, rows
+from mcp_django.resources import annotating, keyset, rows, splitting
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
@@ -106,8 +106,9 @@ class QueryTool(BaseTool):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         try:
             # Verbose names and help texts are in the project's language, whatever the thread's language is.
-            with translation.override(settings.LANGUAGE_CODE):
-                return self.answer(exchange, self._rights(exchange.request), arguments)
+            rights = self._rights(exchange.request)
+            with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments):
+                return self.answer(exchange, rights, arguments)
         except InvalidQuery as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
 
