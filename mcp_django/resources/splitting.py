@@ -65,7 +65,7 @@ def _advice(rights: ModelRights, conditions: JSON) -> str:
     if not columns:
         return ""
     ends = {column.name: _ends_in(column, conditions) for column in columns}
-    column = min(columns, key=lambda item: (not any(ends[item.name]), _KINDS.index(item.kind)))
+    column = min(columns, key=lambda item: (ends[item.name] == [None, None], _KINDS.index(item.kind)))
     low, high = _with_ends_of_rows(rights, column, ends[column.name])
     name, part = column.name, f"{column.name}__gte/{column.name}__lt of a part"
     if low is None or high is None:
@@ -79,7 +79,7 @@ def _can_split(rights: ModelRights, column: Column) -> bool:
     return is_value and is_indexed(rights.model, [column.name])
 
 
-def _ends_in(column: Column, conditions: JSON) -> Sequence[Any]:
+def _ends_in(column: Column, conditions: JSON) -> list[Any]:
     """The lowest and the highest value that conditions allow; None where they leave it open."""
     ends: list[Any] = [None, None]
     for lookup, value in _bounds(column.name, conditions):
@@ -103,13 +103,13 @@ def _bounds(name: str, conditions: JSON) -> Iterator[tuple[str, Any]]:
             yield lookup, value
 
 
-def _with_ends_of_rows(rights: ModelRights, column: Column, ends: Sequence[Any]) -> Sequence[Any]:
+def _with_ends_of_rows(rights: ModelRights, column: Column, ends: list[Any]) -> list[Any]:
     """The ends, those that are open as the visible rows have them, if an index gives them and they may be known."""
     if all(end is not None for end in ends) or rights.model_mcp.checks_objects or smallest_group(rights) > 1:
         return ends
     rows = rights.rows().filter(Q((f"{column.attname}__isnull", False))).values_list(column.attname, flat=True)
     found = list(ends)
-    with suppress(TooSlow, DatabaseError):
+    with suppress(TooSlow, DatabaseError, ValueError, TypeError):  # A value may be unreadable.
         for index, order in enumerate((column.attname, f"-{column.attname}")):
             with bounded(rows.db, _SECONDS):
                 found[index] = found[index] if found[index] is not None else rows.order_by(order).first()
@@ -124,7 +124,10 @@ def _day(end: datetime.date) -> datetime.date:
     """The local date of an end in time."""
     if not isinstance(end, datetime.datetime):
         return end
-    return end.date() if timezone.is_naive(end) else timezone.localdate(end)
+    try:
+        return end.date() if timezone.is_naive(end) else timezone.localdate(end)
+    except OverflowError:
+        return end.date()  # At the ends of the calendar.
 
 
 def _part(low: Any, high: Any) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import json
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from django.contrib.auth.models import User
 from django.db.models import BooleanField, Q
 from django.db.models.expressions import RawSQL
 from django.test import override_settings
+from django.utils import timezone
 
 from demo_project.flights.models import Disruption, Flight
 from mcp_django import ModelMCP
@@ -73,6 +75,7 @@ def test_the_range_of_the_column_is_that_of_the_visible_rows(root: DirectPeer, f
     ({"departs_at__gt": "2010-06-01"}, "from 2010-06-01 to 2013-12-31, one year"),
     ({"departs_at__lte": "2013-06-01T10:00:00Z"}, "from 2013-01-01 to 2013-06-01, one month"),
     ({"id__gte": 3, "id__lt": 9}, "from 3 to 9, a tenth of it"),
+    ({"id__gte": 0, "id__lt": 9}, "from 0 to 9, a tenth of it"),
     ({"status": "on_time", "id__in": [1]}, "from 2013-01-01 to 2013-12-31, one quarter"),
 ])  # fmt: skip
 def test_the_range_is_that_of_the_filter_where_it_has_one(
@@ -89,6 +92,15 @@ def test_without_a_column_to_split_by_the_error_is_the_common_one(root: DirectPe
     assert advice(root, "flights.plane") == ""
     assert advice(root, "flights.nothing") == ""
     assert advice(root, id="1") == ""
+
+
+def test_the_end_of_the_calendar_is_a_range_too(root: DirectPeer, flights: None) -> None:
+    Flight.objects.filter(pk=12).update(departs_at=datetime.datetime(9999, 12, 31, 23, tzinfo=datetime.UTC))
+
+    with timezone.override(ZoneInfo("Asia/Tokyo")):
+        said = advice(root)
+
+    assert " from 2013-01-01 to 9999-12-31 " in said
 
 
 def test_a_column_without_values_has_no_range(root: DirectPeer) -> None:
