@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -17,7 +19,7 @@ from mcp_django.push.identities import identity_of
 from mcp_django.push.live_answers import Viewer
 from mcp_django.resources import uris
 from mcp_django.resources.kinds import DATETIME, INTEGER
-from mcp_django.sites import site
+from mcp_django.sites import MCPSite, site
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer, described, request_of
 from tests.support.data import make_flights
@@ -127,6 +129,30 @@ def test_pages_go_on_in_another_zone(root: DirectPeer) -> None:
         page = root.call("find_records", **asked, cursor=cursor)["structuredContent"]
 
     assert [row[0] for row in page["rows"]] == [3, 4]
+
+
+def test_each_user_is_answered_in_the_zone_that_call_context_activates(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    depart(datetime.datetime(2013, 1, 1, 4, 0, tzinfo=datetime.UTC))
+    tokyo = DirectPeer(User.objects.create_superuser("tokyo"))
+
+    @contextmanager
+    def call_context(self: MCPSite, request: Any) -> Iterator[None]:
+        with timezone.override(ZoneInfo("Asia/Tokyo") if request.user.username == "tokyo" else None):
+            yield
+
+    monkeypatch.setattr(MCPSite, "call_context", call_context)
+
+    def found(peer: DirectPeer) -> Any:
+        asked = {"departs_at": "2013-01-01"}
+        return peer.call("find_records", model="flights.flight", filter=asked, fields=["departs_at"])[
+            "structuredContent"
+        ]["rows"]
+
+    assert found(tokyo) == [[1, "2013-01-01T13:00:00+09:00"]]
+    assert found(root) == []
+    assert departure(root) == "2012-12-31T23:00:00-05:00"
 
 
 # The zone is said.

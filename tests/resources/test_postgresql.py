@@ -52,7 +52,7 @@ WRITTEN = [
     ("weights", NumericRange(Decimal("0.5"), Decimal("1.5"), "(]"), {"lower": "0.5", "upper": "1.5", "bounds": "(]"}),
     ("open_days", DateRange(datetime.date(2013, 1, 1), datetime.date(2014, 1, 1)),
      {"lower": "2013-01-01", "upper": "2014-01-01", "bounds": "[)"}),
-    ("open_at", DateTimeTZRange(NOON, None), {"lower": "2013-01-31T12:00:00Z", "upper": None, "bounds": "[)"}),
+    ("open_at", DateTimeTZRange(NOON, None), {"lower": "2013-01-31T07:00:00-05:00", "upper": None, "bounds": "[)"}),
     ("open_at", None, None),
 ]  # fmt: skip
 
