@@ -382,6 +382,15 @@ def test_a_lookup_of_local_dates_computes_with_no_column(flights: ModelRights, a
     assert not any(word in sql for word in ("django_datetime", "AT TIME ZONE", "CONVERT_TZ", "EXTRACT"))
 
 
+def test_a_list_of_local_dates_is_the_days_together(flights: ModelRights) -> None:
+    depart("2013-01-02T05:00:00Z", "2013-01-03T05:00:00Z", "2013-01-05T05:00:00Z")
+    days = [datetime.date(2013, 1, day) for day in (5, 2, 2, 3)]
+
+    condition = flights.columns["departs_at"].condition("date__in", days)
+
+    assert sorted(flights.rows().filter(condition).values_list("id", flat=True)) == [1, 2, 3]
+
+
 def test_a_month_of_a_date_is_a_range(root: User) -> None:
     Product.objects.create(name="lamp", launched=datetime.date(2013, 1, 31))
     Product.objects.create(name="chair", launched=datetime.date(2013, 2, 1))
