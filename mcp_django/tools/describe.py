@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.json_schema.schema import Schema
+from mcp_django.resources import rules
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.indexes import is_indexed
@@ -60,6 +61,8 @@ class DescribeModels(QueryTool):
         described = describe_model(model)
         if actions := _actions(exchange, model):
             described["actions"] = actions
+        if notes := rules.of_model(model):
+            described["notes"] = notes
         described["examples"] = _examples(model)
         return structured_result(described)
 
