@@ -215,11 +215,10 @@ class AdminActionTool(BaseTool):
             chosen = of_ids(self.model_mcp, admin, request, arguments["ids"])
             return self._act(exchange, lambda: chosen)
         by_filter = partial(of_filter, self.model_mcp, admin, request, conditions)
-        if self.annotations.read_only:
-            chosen = by_filter()
-            return self._act(exchange, lambda: chosen) if chosen.keys else text_result("No row matches the filter.")
         if "confirm" not in arguments:
-            return self._ask_to_confirm(exchange, conditions, by_filter())
+            found = by_filter()
+            acts_at_once = self.annotations.read_only and found.keys
+            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
         confirmation = confirmations.read(exchange, self.name, conditions, arguments["confirm"])
         nonces.forget_expired()
 
@@ -232,8 +231,8 @@ class AdminActionTool(BaseTool):
 
         return self._act(exchange, confirmed, nonces.database())
 
-    def _ask_to_confirm(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
-        """What the filter finds, and the token that acts on it."""
+    def _show(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
+        """What the filter finds, and the token that acts on it if it finds anything."""
         lines = preview(self.model_mcp, exchange.request, conditions, chosen.keys)
         if chosen.keys:
             token = confirmations.issue(exchange, self.name, conditions, chosen.keys)

@@ -46,7 +46,7 @@ def test_rows_limited_by_a_rule_have_a_note(ops: DirectPeer) -> None:
     assert notes(ops, "aggregate_records", filter={"origin": "EWR"}) == [OF_FLIGHTS]
     assert ops.read("db://flights/flight?origin=EWR")["notes"] == [OF_FLIGHTS]
     assert ops.read("db://flights/flight?group_by=origin")["notes"] == [OF_FLIGHTS]
-    assert described(ops)["notes"] == [OF_FLIGHTS]
+    assert OF_FLIGHTS in described(ops)["notes"]
 
 
 def test_the_note_is_the_same_whether_or_not_a_row_is_hidden(ops: DirectPeer) -> None:
@@ -59,7 +59,7 @@ def test_the_note_is_the_same_whether_or_not_a_row_is_hidden(ops: DirectPeer) ->
 def test_who_sees_every_row_gets_no_note(root: DirectPeer) -> None:
     assert notes(root, filter={"origin": "EWR"}) == notes(root, "aggregate_records") == []
     assert "notes" not in root.read("db://flights/flight?origin=EWR")
-    assert "notes" not in described(root)
+    assert OF_FLIGHTS not in str(described(root))
 
 
 @pytest.mark.parametrize("asked", [
