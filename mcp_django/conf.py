@@ -47,6 +47,8 @@ class Conf:
     TENANT_FIELDS: tuple[str, ...] = ()
     #: What the values of a field class are that is not Django's: {"path.to.Field": "text"}.
     FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    #: Agents are told that actions exist which are switched off, or beyond their token's scope, without their names.
+    MENTION_SWITCHED_OFF: bool = True
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""

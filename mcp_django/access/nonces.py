@@ -14,17 +14,36 @@ _CLOCK_SKEW = timedelta(minutes=5)
 
 
 def redeem(nonce: str, seconds: float) -> bool:
-    """Whether this is the first use of ``nonce``.
+    """Whether this is the first use of ``nonce``, outside of a transaction. See ``claim``."""
+    forget_expired()
+    return claim(nonce, seconds)
+
+
+def claim(nonce: str, seconds: float) -> bool:
+    """Whether this is the first use of ``nonce``. In a transaction on ``database()`` that is rolled back, it was none.
 
     The row is kept for ``seconds``, and longer by what clocks may differ: the nonce itself must be invalid by then.
     """
     from mcp_django.models import UsedNonce
 
-    now = timezone.now()
-    clear_away(UsedNonce.objects.filter(expires_at__lte=now))
+    end = timezone.now() + timedelta(seconds=seconds) + _CLOCK_SKEW
     try:
-        with transaction.atomic(using=router.db_for_write(UsedNonce)):
-            UsedNonce.objects.create(nonce=nonce, expires_at=now + timedelta(seconds=seconds) + _CLOCK_SKEW)
+        with transaction.atomic(using=database()):
+            UsedNonce.objects.create(nonce=nonce, expires_at=end)
     except IntegrityError:
         return False
     return True
+
+
+def forget_expired() -> None:
+    """Delete nonces that are no longer valid anyway. Do not call it in a transaction."""
+    from mcp_django.models import UsedNonce
+
+    clear_away(UsedNonce.objects.filter(expires_at__lte=timezone.now()))
+
+
+def database() -> str:
+    """The alias of the database that remembers used nonces."""
+    from mcp_django.models import UsedNonce
+
+    return router.db_for_write(UsedNonce)

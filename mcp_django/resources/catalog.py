@@ -136,7 +136,7 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
 def _query_contents(model: ModelRights, target: uris.Target) -> JSON:
     """The result of the query of a collection or an aggregate, with the URI of the next page."""
     found = queries.answer(model, target)
-    values, notes = dict(found.values), list(found.notes)
+    values, notes = dict(found.values), [*found.notes, *queries.rule_notes(model, target)]
     if found.next_cursor is not None:
         kept = [(name, value) for name, value in target.query if name != "cursor"]
         following = uris.query_uri(model.model, [*kept, ("cursor", found.next_cursor)])

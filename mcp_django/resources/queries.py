@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from django.db import models
 
 from mcp_django.exceptions import FieldError
-from mcp_django.resources import aggregates, rows, templates, uris
+from mcp_django.resources import aggregates, rows, rules, templates, uris
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.kinds import split_path
 from mcp_django.resources.policy import ModelRights
@@ -43,6 +43,13 @@ def answer(model: ModelRights, target: uris.Target) -> QueryResult:
     if page.total is not None:
         values["total"] = page.total
     return QueryResult(values, page.notes, page.next_cursor)
+
+
+def rule_notes(model: ModelRights, target: uris.Target) -> list[str]:
+    """The note of ``rules`` for a valid query. It is no part of the answer, whose watchers it would notify."""
+    if target.kind == "aggregate":
+        return rules.of_groups(model, aggregate_query(target.query))
+    return rules.of_records(model, record_query(target.query))
 
 
 def record_query(query: Parameters) -> rows.RecordQuery:

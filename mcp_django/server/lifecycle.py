@@ -8,6 +8,7 @@ from mcp_django.protocol.extensions import TASKS_EXTENSION
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS
 from mcp_django.tasks.framework import is_offered
+from mcp_django.tools.instructions import instructions
 from mcp_django.types import JSON
 
 
@@ -54,5 +55,5 @@ def _extensions(exchange: Exchange) -> JSON:
 
 
 def _instructions(exchange: Exchange) -> JSON:
-    instructions = exchange.site.get_instructions(exchange.request)
-    return {"instructions": instructions} if instructions else {}
+    text = instructions(exchange)
+    return {"instructions": text} if text else {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from contextlib import ExitStack
+from functools import cached_property, lru_cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -13,21 +14,22 @@ from django.contrib import admin as contrib_admin
 from django.contrib.admin import ModelAdmin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.core.exceptions import PermissionDenied, ValidationError
-from django.db import connections, models, router, transaction
+from django.db import connections, router, transaction
 from django.http import QueryDict
 from django.http.response import HttpResponseBase
 
+from mcp_django.access import nonces
 from mcp_django.compat.requests import close_resources, freeze
 from mcp_django.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import rows
-from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.policy import Rights
+from mcp_django.tools import confirmations
 from mcp_django.tools.action_responses import read_messages, read_response
+from mcp_django.tools.action_rows import MAX_ACTION_IDS, ChosenRows, of_filter, of_ids, preview
 from mcp_django.tools.base import Annotations, BaseTool
-from mcp_django.tools.results import text_block
+from mcp_django.tools.results import text_block, text_result
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -41,8 +43,14 @@ _LOCATION: Any = getattr(contrib_admin, "ActionLocation", None)
 F = TypeVar("F", bound=Callable[..., Any])
 
 _MAX_NAME = 64
-#: Rows of one call. No model writes more keys into a message.
-_MAX_IDS = 1_000
+_FILTER = "In the place of ids, as in find_records."
+_FIRST_CALL = " Shows the rows first."
+_CONFIRM: JSON = {
+    "type": "string",
+    "title": "Confirm",
+    "maxLength": confirmations.MAX_CHARS,
+    "description": "The token given with these rows.",
+}
 _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
@@ -152,25 +160,28 @@ class AdminActionTool(BaseTool):
         return label.rstrip(".")
 
     def get_description(self, request: MCPRequest | None) -> str:
-        return f"{self.get_title()}. Acts on the {self.model_mcp.label} rows with the given ids."
+        return f"{self.get_title()}. Acts on {self.model_mcp.label} rows, by ids or filter."
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         return self._schema.schema
 
-    @property
+    @cached_property
     def _schema(self) -> Schema:
+        label = self.model_mcp.label
         ids = {
             "type": "array",
             "title": "Ids",
             # Integers are taken too. One type in each schema, since some model interfaces drop a tool with two.
             "items": {"type": "string"},
             "minItems": 1,
-            "maxItems": _MAX_IDS,
-            "description": f"Primary keys of the {self.model_mcp.label} rows to act on. All or none are acted on.",
+            "maxItems": MAX_ACTION_IDS,
+            "description": f"Primary keys of the {label} rows to act on. All or none are acted on.",
         }
-        return Schema(
-            {"type": "object", "properties": {"ids": ids}, "required": ["ids"], "additionalProperties": False}
-        )
+        properties: JSON = {"ids": ids, "filter": {"type": "object", "title": "Filter", "description": _FILTER}}
+        if not self.annotations.read_only:
+            properties["filter"]["description"] += _FIRST_CALL
+            properties["confirm"] = _CONFIRM
+        return Schema({"type": "object", "properties": properties, "additionalProperties": False})
 
     def is_available(self, request: MCPRequest) -> bool:
         """As the changelist offers it. An action that names no permission needs the change permission of the model."""
@@ -196,21 +207,61 @@ class AdminActionTool(BaseTool):
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._schema.without_blanks(arguments)
-        if errors := self._schema.errors(arguments):
+        if errors := self._schema.errors(arguments) or _misused(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         admin, request = self._admin, exchange.request
-        queryset = self._chosen(exchange, arguments["ids"])
+        conditions = arguments.get("filter")
+        if not conditions:
+            chosen = of_ids(self.model_mcp, admin, request, arguments["ids"])
+            return self._act(exchange, lambda: chosen)
+        by_filter = partial(of_filter, self.model_mcp, admin, request, conditions)
+        if "confirm" not in arguments:
+            found = by_filter()
+            acts_at_once = self.annotations.read_only and found.keys
+            return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
+        confirmation = confirmations.read(exchange, self.name, conditions, arguments["confirm"])
+        nonces.forget_expired()
+
+        def confirmed() -> ChosenRows:
+            # The claim is the first statement of the transaction: another process with the same token waits for it.
+            confirmation.claim()
+            found = by_filter()
+            confirmation.check(found.keys)
+            return found
+
+        return self._act(exchange, confirmed, nonces.database())
+
+    def _show(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
+        """What the filter finds, and the token that acts on it if it finds anything."""
+        lines = preview(self.model_mcp, exchange.request, conditions, chosen.keys)
+        if chosen.keys:
+            token = confirmations.issue(exchange, self.name, conditions, chosen.keys)
+            minutes = confirmations.SECONDS // 60
+            lines.append(
+                f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same filter and "
+                f'"confirm": "{token}".'
+            )
+        return text_result("\n".join(lines))
+
+    def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], *databases: str) -> JSON:
+        """Run the action on the rows, in a transaction on its database and on the others that ``choose`` writes to."""
+        admin, request = self._admin, exchange.request
         function = self._function_for(request)
         if function is None:
             raise ToolError("You may not do this. Nothing was changed.")
-        request.POST = _posted(self.action_name, arguments["ids"])
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
         response: Any = None
         try:
             # An action that fails half-way must not leave half of its work behind.
-            with transaction.atomic(using=alias), connections[alias].execute_wrapper(written):
-                response = function(admin, request, queryset)
+            with ExitStack() as transactions:
+                # The database of the action commits last: a token is rather lost than used twice.
+                for name in dict.fromkeys([alias, *databases]):
+                    transactions.enter_context(transaction.atomic(using=name))
+                chosen = choose()
+                request.POST = _posted(self.action_name, chosen.keys)
+                transactions.enter_context(connections[alias].execute_wrapper(written))
+                response = function(admin, request, chosen.queryset)
                 about, files = read_response(request, admin, response, self.name)
                 is_taken_back = transaction.get_rollback(using=alias)
         except (PermissionDenied, ValidationError) as error:
@@ -229,34 +280,14 @@ class AdminActionTool(BaseTool):
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
 
-    def _chosen(self, exchange: Exchange, ids: list[Any]) -> models.QuerySet[Any]:
-        """The rows to act on. Raises ToolError before anything is changed if one id is not among the rows."""
-        primary_key = self.model_mcp.opts.pk
-        kind = kind_of(primary_key, named=True)
-        keys: dict[Any, Any] = {}
-        errors: list[FieldError] = []
-        for index, received in enumerate(ids):
-            try:
-                keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
-            except ValidationError:
-                errors.append(self._unknown(index, received))
-        queryset = self._admin.get_queryset(exchange.request).filter(pk__in=list(keys))
-        rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
-        visible = set() if rights is None else rows.visible_keys(rights, list(keys))
-        found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
-        errors += [self._unknown(index, ids[index]) for key, index in keys.items() if key not in set(found)]
-        if errors:
-            errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
-            raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
-        if len(found) != len(set(found)):
-            # A join in get_queryset doubled rows. The action must see each of them once.
-            return self.model_mcp.model._base_manager.using(queryset.db).filter(pk__in=found)
-        return queryset
 
-    def _unknown(self, index: int, received: Any) -> FieldError:
-        return field_error(
-            f"ids.{index}", f"no {self.model_mcp.label} with the primary key {str(received)[:100]}.", received
-        )
+def _misused(arguments: JSON) -> list[FieldError]:
+    """The errors of arguments that do not go together."""
+    if ("ids" in arguments) == bool(arguments.get("filter")):
+        return [field_error("ids", "give either ids or a filter that is not empty.")]
+    if "confirm" in arguments and "ids" in arguments:
+        return [field_error("confirm", "goes with a filter: ids need no confirmation.")]
+    return []
 
 
 def _posted(action_name: str, ids: list[Any]) -> Any:

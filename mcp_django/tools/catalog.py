@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -13,9 +13,9 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, decide, has_scope
+from mcp_django.access.permissions import ALLOWED, Decision, decide, has_scope
 from mcp_django.exceptions import MCPError, ToolError
-from mcp_django.exchange.scopes import ACTIONS
+from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
 from mcp_django.tasks.framework import can_run
@@ -87,6 +87,29 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     return None if found is None else found.tool
 
 
+def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
+    """Those of the tools that the principal may call now. Each is asked when its turn comes."""
+    rows = overrides.tools.of(exchange)
+    return (tool for tool in tools if _available(tool, rows, exchange) is not None)
+
+
+def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decision]:
+    """Why the principal may not call those of the tools that the user's own permissions allow.
+
+    The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups of which the user is no member is not allowed.
+    """
+    rows = overrides.tools.of(exchange)
+    reasons: set[Decision] = set()
+    for tool in tools:
+        override = _override(tool, rows)
+        why = [] if override.enabled else [Decision.SWITCHED_OFF]
+        why += [] if has_scope(exchange.principal, tool.scope) else [Decision.NO_SCOPE]
+        on, hook = replace(override, enabled=True), tool.is_available
+        if why and decide(exchange.request, READ, on, hook, f"tool {tool.name}") is ALLOWED:
+            reasons.update(why)
+    return frozenset(reasons)
+
+
 def mirrored(exchange: Exchange, name: object) -> tuple[Mirrored, ...]:
     """The arguments of a tool that HTTP clients repeat in headers.
 
@@ -120,10 +143,14 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
 
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
-    override = rows.get(tool.name) or (overrides.ON if tool.enabled_by_default else overrides.OFF)
+    override = _override(tool, rows)
     decision = decide(exchange.request, tool.scope, override, tool.is_available, f"tool {tool.name}")
     if decision is not ALLOWED:
         return None
     if tool.task == "required" and not can_run(exchange.site):
         return None
     return AvailableTool(tool, override.description)
+
+
+def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
+    return rows.get(tool.name) or (overrides.ON if tool.enabled_by_default else overrides.OFF)

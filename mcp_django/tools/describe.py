@@ -6,15 +6,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.access.permissions import Decision
+from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
+from mcp_django.resources import rules
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, INTEGER, NUMBER, TEXT, Kind
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import describe_model
-from mcp_django.tools import catalog
+from mcp_django.tools import catalog, instructions
 from mcp_django.tools.actions import AdminActionTool
+from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import MAX_LISTED_MODELS, QueryTool, arguments_schema
 from mcp_django.tools.results import structured_result
 from mcp_django.types import JSON
@@ -37,6 +41,19 @@ _SAMPLES: Mapping[Kind, tuple[str, Any]] = {
 }
 
 
+#: Why actions cannot be called → the line that says what can be done.
+_WITHHELD = {
+    frozenset({Decision.SWITCHED_OFF}): "Actions exist that are switched off; an administrator can switch them on.",
+    frozenset({Decision.NO_SCOPE}): (
+        "Actions exist that this token may not run; an administrator can give the token the scope actions."
+    ),
+    frozenset({Decision.SWITCHED_OFF, Decision.NO_SCOPE}): (
+        "Actions exist that are switched off, or that this token may not run; an administrator can switch them on and "
+        "give the token the scope actions."
+    ),
+}
+
+
 class DescribeModels(QueryTool):
     name = "describe_models"
     title = "Describe models"
@@ -55,11 +72,14 @@ class DescribeModels(QueryTool):
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         if "model" not in arguments:
-            return structured_result(_listed(rights.models(), arguments.get("app")))
+            listed = _listed(rights.models(), arguments.get("app"))
+            return structured_result({**listed, "notes": [*listed.get("notes", []), *instructions.about(exchange)]})
         model = self._model(rights, arguments["model"])
         described = describe_model(model)
         if actions := _actions(exchange, model):
             described["actions"] = actions
+        if notes := [*rules.of_model(model), *_withheld_actions(exchange, model)]:
+            described["notes"] = notes
         described["examples"] = _examples(model)
         return structured_result(described)
 
@@ -83,11 +103,19 @@ def _line(model: ModelRights) -> str:
 
 def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
     """The names of the tools that act on rows of the model and that the principal may call now."""
-    return [
-        entry.tool.name
-        for entry in catalog.available(exchange)
-        if isinstance(entry.tool, AdminActionTool) and entry.tool.model_mcp.label == model.label
-    ]
+    return [entry.tool.name for entry in catalog.available(exchange) if _acts_on(entry.tool, model)]
+
+
+def _withheld_actions(exchange: Exchange, model: ModelRights) -> list[str]:
+    """The line that says that actions exist which the user's permissions allow, without their names."""
+    if not get_conf().MENTION_SWITCHED_OFF:
+        return []
+    line = _WITHHELD.get(catalog.withheld(exchange, (t for t in exchange.site.tools.values() if _acts_on(t, model))))
+    return [] if line is None else [line]
+
+
+def _acts_on(tool: BaseTool, model: ModelRights) -> bool:
+    return isinstance(tool, AdminActionTool) and tool.model_mcp.label == model.label
 
 
 def _examples(model: ModelRights) -> list[JSON]:

@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import annotating, keyset, rows, splitting
+from mcp_django.resources import annotating, keyset, rows, rules, splitting
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
@@ -161,23 +161,22 @@ class FindRecords(QueryTool):
         return table_schema(next_cursor={"type": "string"}, total={"type": "integer"})
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        page = rows.find(
-            self._model(rights, arguments["model"]),
-            rows.RecordQuery(
-                filter=arguments.get("filter", {}),
-                search=arguments.get("search", ""),
-                order_by=arguments.get("order_by", ()),
-                fields=arguments.get("fields", ()),
-                limit=int(arguments.get("limit", 0)),
-                cursor=arguments.get("cursor"),
-                total=arguments.get("total", False),
-            ),
+        model = self._model(rights, arguments["model"])
+        query = rows.RecordQuery(
+            filter=arguments.get("filter", {}),
+            search=arguments.get("search", ""),
+            order_by=arguments.get("order_by", ()),
+            fields=arguments.get("fields", ()),
+            limit=int(arguments.get("limit", 0)),
+            cursor=arguments.get("cursor"),
+            total=arguments.get("total", False),
         )
+        page = rows.find(model, query)
         extra: JSON = {} if page.total is None else {"total": page.total}
         if page.next_cursor is not None:
             extra["next_cursor"] = page.next_cursor
-        if page.notes:
-            extra["notes"] = page.notes
+        if notes := [*page.notes, *rules.of_records(model, query)]:
+            extra["notes"] = notes
         return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
 
 

@@ -92,7 +92,11 @@ def test_paging_past_rows_that_are_hidden_by_a_permission_on_the_object(root: Di
     ]
 
     assert first["rows"] == [[2, "of root"]]
-    assert second == {"columns": ["id", "notes"], "rows": [[5, "of root"]]}
+    assert second == {
+        "columns": ["id", "notes"],
+        "rows": [[5, "of root"]],
+        "notes": ["A rule of this project limits which rows of flights.flight you see."],
+    }
 
 
 def test_watching_a_collection_for_rows_that_are_hidden_by_a_permission_on_the_object(

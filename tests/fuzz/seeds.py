@@ -265,6 +265,12 @@ def _finds(world: World) -> st.SearchStrategy[Message]:
 
 _KEYS = st.one_of(texts, st.integers(), st.sampled_from([1, "1", "JFK", "UA", "N14228", 1.0, 2**63, "9" * 50]))
 
+
+def _acts() -> st.SearchStrategy[Message]:
+    by_ids = st.fixed_dictionaries({"ids": st.lists(_KEYS, max_size=5)})
+    return st.one_of(by_ids, st.fixed_dictionaries({"filter": filters()}, optional={"confirm": texts}))
+
+
 _ARGUMENTS: dict[str, Callable[[World], st.SearchStrategy[Message]]] = {
     "describe_models": lambda world: st.fixed_dictionaries({}, optional={"model": st.sampled_from(MODELS)}),
     "find_records": _finds,
@@ -284,8 +290,8 @@ _ARGUMENTS: dict[str, Callable[[World], st.SearchStrategy[Message]]] = {
             "many": st.lists(values),
         },
     ),
-    "flights_flight_mark_cancelled": lambda world: st.fixed_dictionaries({"ids": st.lists(_KEYS, max_size=5)}),
-    "flights_flight_export_as_csv": lambda world: st.fixed_dictionaries({"ids": st.lists(_KEYS, max_size=5)}),
+    "flights_flight_mark_cancelled": lambda world: _acts(),
+    "flights_flight_export_as_csv": lambda world: _acts(),
 }
 
 #: What a client says of itself.

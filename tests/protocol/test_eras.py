@@ -41,6 +41,7 @@ def test_initialize_agrees_on_the_requested_legacy_revision(admin: Peer, revisio
             "protocolVersion": revision,
             "capabilities": offered(revision, push=admin.push),
             "serverInfo": {"name": "django", "version": __version__},
+            "instructions": raw.message["result"]["instructions"],
         },
     }
     schemas.check(raw.message, revision, "initialize")

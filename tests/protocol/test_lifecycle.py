@@ -18,6 +18,7 @@ def test_discover_has_the_capabilities_of_the_transport(admin: Peer) -> None:
         "resultType": "complete",
         "supportedVersions": ["2026-07-28"],
         "capabilities": offered(MODERN, push=admin.push),
+        "instructions": result["instructions"],
         "ttlMs": 0,
         "cacheScope": "private",
         "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "django", "version": __version__}},

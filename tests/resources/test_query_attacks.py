@@ -132,11 +132,12 @@ def test_searching_a_hidden_field(root: DirectPeer, declared: Declared) -> None:
     {"not": {"origin": "JFK"}}, {"any": [{"id": 2}, {"id": 3}]}, {"destination__arrivals__id": 2, "id": 2},
 ])  # fmt: skip
 def test_inferring_a_hidden_row_by_paging_and_counting(ops: DirectPeer, root: DirectPeer, probe: Any) -> None:
-    """What is hidden and what is not there have one answer: no row, no cursor, no note, a total of 0."""
+    """What is hidden and what is not there have one answer: no row, no cursor, the note of the rule, a total of 0."""
     assert keys(root, filter=probe)
     found = ops.call("find_records", model="flights.flight", filter=probe, total=True, limit=1)
     assert found["structuredContent"] == {
         "columns": found["structuredContent"]["columns"], "rows": [], "total": 0,
+        "notes": ["A rule of this project limits which rows of flights.flight you see."],
     }  # fmt: skip
     counted = ops.call("aggregate_records", model="flights.flight", filter=probe, measures=["count"])
     assert counted["structuredContent"]["rows"] == [[0]]

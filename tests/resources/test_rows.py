@@ -95,7 +95,10 @@ def test_counting_rows_that_are_asked_one_by_one(root: DirectPeer, declared: Dec
     assert page == {
         "columns": ["id"],
         "rows": [[2], [3], [4], [5]],
-        "notes": ["There is no total: the permission is checked for each row."],
+        "notes": [
+            "There is no total: the permission is checked for each row.",
+            "A rule of this project limits which rows of flights.flight you see.",
+        ],
     }
 
 

@@ -52,16 +52,23 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
     assert listed(admin, CANCEL) == {
         "name": CANCEL,
         "title": "Mark selected flights as cancelled",
-        "description": "Mark selected flights as cancelled. Acts on the flights.flight rows with the given ids.",
+        "description": "Mark selected flights as cancelled. Acts on flights.flight rows, by ids or filter.",
         "inputSchema": {
             "type": "object",
             "properties": {
                 "ids": {
                     "type": "array", "title": "Ids", "items": {"type": "string"}, "minItems": 1, "maxItems": 1000,
                     "description": "Primary keys of the flights.flight rows to act on. All or none are acted on.",
-                }
+                },
+                "filter": {
+                    "type": "object", "title": "Filter",
+                    "description": "In the place of ids, as in find_records. Shows the rows first.",
+                },
+                "confirm": {
+                    "type": "string", "title": "Confirm", "maxLength": 120,
+                    "description": "The token given with these rows.",
+                },
             },
-            "required": ["ids"],
             "additionalProperties": False,
         },
         "annotations": {
@@ -160,7 +167,7 @@ def test_what_an_action_says_of_itself(root: DirectPeer, tags: list[Tag]) -> Non
     assert tool["annotations"] == {
         "readOnlyHint": False, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False,
     }  # fmt: skip
-    assert tool["description"].endswith("Acts on the shop.tag rows with the given ids.")
+    assert tool["description"].endswith("Acts on shop.tag rows, by ids or filter.")
     assert tool["inputSchema"]["properties"]["ids"]["items"] == {"type": "string"}
 
 

@@ -217,7 +217,7 @@ def test_many_models_are_listed_app_by_app(root: DirectPeer, few_listed: None) -
     answer = root.call("describe_models")["structuredContent"]
 
     assert answer["apps"]["flights"] == "6 models"
-    assert answer["notes"] == ["Call describe_models with an app for its models."]
+    assert answer["notes"][0] == "Call describe_models with an app for its models."
     of_app = root.call("describe_models", app="flights")["structuredContent"]
     assert list(of_app["models"]) == [f"flights.{name}" for name in MODELS]
     assert root.call("find_records", model="flights.airline")["isError"] is False

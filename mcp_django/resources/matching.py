@@ -1,0 +1,32 @@
+"""The keys of all visible rows that meet a filter, for what acts on them as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_django.db.bounds import fetch
+from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.rows import visible_keys
+from mcp_django.types import JSON
+
+#: Rows whose permission is asked between two queries.
+_AT_ONCE = 500
+
+
+def matching_keys(rights: ModelRights, conditions: JSON, most: int) -> list[Any] | None:
+    """The keys in their order; None if they are more than ``most``. Raises InvalidQuery and TooSlow."""
+    queryset = rights.rows().filter(filter_condition(rights, conditions)).order_by("pk")
+    keys: list[Any] = []
+    if not rights.model_mcp.checks_objects:
+        keys = fetch(queryset.values_list("pk", flat=True)[: most + 1])
+        return keys if len(keys) <= most else None
+    # Only visible rows are counted: a limit on the rows that are looked at would tell how many are hidden.
+    following = queryset
+    while batch := fetch(following.values_list("pk", flat=True)[:_AT_ONCE]):
+        visible = visible_keys(rights, batch)
+        keys += [key for key in batch if str(key) in visible]
+        if len(keys) > most:
+            return None
+        following = queryset.filter(pk__gt=batch[-1])
+    return keys

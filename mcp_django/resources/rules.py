@@ -1,0 +1,77 @@
+"""Says that a rule of the project limits which rows a caller sees, so that an empty answer is not read as a fact.
+
+The note is about the rule and not about the rows: it is the same whether or not a row is hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mcp_django.resources.aggregates import AggregateQuery
+from mcp_django.resources.kinds import split_path
+from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.rows import RecordQuery
+from mcp_django.types import JSON
+
+
+def of_model(rights: ModelRights) -> list[str]:
+    """The note of a model by itself; none where its rows are not limited."""
+    return _notes(rights, ())
+
+
+def of_records(rights: ModelRights, query: RecordQuery) -> list[str]:
+    """The note of a valid query for rows, and of the models that it leads to."""
+    # Without fields every column is read, and a foreign key to a hidden row reads as null.
+    fields = query.fields or list(rights.columns)
+    return _notes(rights, [*fields, *query.order_by, *_conditions(query.filter), *_searched(rights, query.search)])
+
+
+def of_groups(rights: ModelRights, query: AggregateQuery) -> list[str]:
+    """The note of a valid query for measures, and of the models that it leads to."""
+    named = [*query.group_by, *(name.rpartition(":")[2] for name in (*query.measures, *query.having, *query.order_by))]
+    return _notes(rights, [*named, *_conditions(query.filter), *_searched(rights, query.search)])
+
+
+def of_filter(rights: ModelRights, conditions: JSON) -> list[str]:
+    """The note of a valid filter, and of the models that it leads to."""
+    return _notes(rights, _conditions(conditions))
+
+
+def _notes(rights: ModelRights, paths: Iterable[str]) -> list[str]:
+    models = [rights, *(step for path in paths for step in _steps(rights, path))]
+    limited = dict.fromkeys(model.label for model in models if model.scoped)
+    return [f"A rule of this project limits which rows of {', '.join(limited)} you see."] if limited else []
+
+
+def _conditions(conditions: Any, prefix: str = "") -> Iterator[str]:
+    """The paths that a valid filter names."""
+    for name, value in conditions.items():
+        if name in ("any", "all"):
+            for item in value:
+                yield from _conditions(item, prefix)
+        elif name == "not":
+            yield from _conditions(value, prefix)
+        else:
+            yield f"{prefix}{name}"
+            if isinstance(value, dict):
+                yield from _conditions(value, f"{prefix}{name}__")
+
+
+def _searched(rights: ModelRights, search: str) -> list[str]:
+    return [field.name for field in rights.searchable] if search else []
+
+
+def _steps(rights: ModelRights, path: str) -> Iterator[ModelRights]:
+    """The models that a path leads to, with or without a lookup at its end."""
+    rest = path.removeprefix("-")
+    while rest:
+        head, rest = split_path(rest)
+        relation, column = rights.relations.get(head), rights.columns.get(head)
+        if relation is not None and relation.links is not None:
+            yield relation.links
+        following = relation.related if relation is not None else None if column is None else column.related
+        if following is None:
+            return
+        yield following
+        rights = following

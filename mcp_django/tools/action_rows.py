@@ -1,0 +1,123 @@
+"""The rows that one call of an admin action is for: those of the ids, or those that meet a filter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.admin import ModelAdmin
+from django.core.exceptions import ValidationError
+from django.db import models, router
+
+from mcp_django.compat.queries import names_database
+from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources import rows, rules
+from mcp_django.resources.aggregates import smallest_group
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.field_kinds import kind_of
+from mcp_django.resources.matching import matching_keys
+from mcp_django.resources.policy import ModelRights, Rights
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.options import ModelMCP
+
+#: Rows of one call. No model writes more keys into a message.
+MAX_ACTION_IDS = 1_000
+#: What is shown of the rows that a filter finds.
+_SHOWN_ROWS, _SHOWN_COLUMNS = 5, 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """The rows to act on, each of them once, and their keys."""
+
+    queryset: models.QuerySet[Any]
+    keys: list[Any]
+
+
+def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids: list[Any]) -> ChosenRows:
+    """The rows of these ids. Raises ToolError if one of them is not among the rows."""
+    primary_key = model_mcp.opts.pk
+    kind = kind_of(primary_key, named=True)
+    keys: dict[Any, Any] = {}
+    errors: list[FieldError] = []
+    for index, received in enumerate(ids):
+        try:
+            keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
+        except ValidationError:
+            errors.append(_unknown(model_mcp, index, received))
+    queryset = admin.get_queryset(request).filter(pk__in=list(keys))
+    rights = Rights.of(model_mcp.site, request).of_label(model_mcp.label)
+    visible = set() if rights is None else rows.visible_keys(rights, list(keys))
+    found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
+    errors += [_unknown(model_mcp, index, ids[index]) for key, index in keys.items() if key not in set(found)]
+    if errors:
+        errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
+        raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
+    return ChosenRows(_each_once(queryset, found), ids)
+
+
+def _unknown(model_mcp: ModelMCP, index: int, received: Any) -> FieldError:
+    return field_error(f"ids.{index}", f"no {model_mcp.label} with the primary key {str(received)[:100]}.", received)
+
+
+def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.QuerySet[Any]:
+    if len(found) == len(set(found)):
+        return queryset
+    # A join in get_queryset doubled rows. The action must see each of them once.
+    single: models.QuerySet[Any] = queryset.model._base_manager.using(queryset.db).filter(pk__in=found)
+    return single
+
+
+def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, conditions: JSON) -> ChosenRows:
+    """The visible rows that meet the filter, read where they are written. Raises ToolError and TooSlow."""
+    keys = _matching(_rights(model_mcp, request), conditions)
+    queryset = admin.get_queryset(request)
+    if not names_database(queryset):
+        queryset = queryset.using(router.db_for_write(model_mcp.model))
+    found = list(queryset.filter(pk__in=keys).order_by().values_list("pk", flat=True))
+    among = set(found)
+    chosen = [key for key in keys if key in among]
+    return ChosenRows(_each_once(queryset.filter(pk__in=chosen), found), chosen)
+
+
+def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
+    """The rights on rows that are read where they are written. Raises ToolError."""
+    rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
+    if rights is None:
+        raise ToolError("You may not do this. Nothing was changed.")
+    if smallest_group(rights) > 1:
+        # How many rows meet a condition would reveal what single rows hold.
+        raise _refused(f"single rows of {rights.label} are not shown, so none is found by a filter: give ids.")
+    return rights
+
+
+def _matching(rights: ModelRights, conditions: JSON) -> list[Any]:
+    try:
+        keys = matching_keys(rights, conditions, MAX_ACTION_IDS)
+    except InvalidQuery as error:
+        raise ToolError("Invalid filter. Nothing was changed.", error.errors) from None
+    if keys is None:
+        raise _refused(f"more than {MAX_ACTION_IDS:,} rows match. Narrow the filter, and act on the rest afterwards.")
+    return keys
+
+
+def _refused(message: str) -> ToolError:
+    return ToolError("Nothing was changed.", [field_error("filter", message)])
+
+
+def preview(model_mcp: ModelMCP, request: MCPRequest, conditions: JSON, keys: list[Any]) -> list[str]:
+    """How many rows meet the filter, and the first columns of some of them, in lines. Raises TooSlow."""
+    rights = _rights(model_mcp, request)
+    count = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {rights.label} match{'es' if len(keys) == 1 else ''}"
+    lines = [f"{count} the filter. Nothing was changed.", *rules.of_filter(rights, conditions)]
+    if keys:
+        some = keys[:_SHOWN_ROWS]
+        fields = list(rights.columns)[:_SHOWN_COLUMNS]
+        page = rows.find(rights, rows.RecordQuery(filter={"pk__in": list(map(str, some))}, fields=fields))
+        named = "These are" if len(some) == len(keys) else f"{len(some)} of them are"
+        lines.append(f"{named}: {encode({'columns': page.columns, 'rows': page.rows}).decode()}")
+    return lines

@@ -1,0 +1,426 @@
+"""Admin actions on the rows that meet a filter: they are shown first, and the token of that answer acts on them."""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.db import connections
+from django.http import HttpRequest
+from django.utils import timezone
+
+import mcp_django
+from demo_project.flights.admin import FlightAdmin
+from demo_project.flights.models import Flight
+from mcp_django import MCPSite, ModelMCP
+from mcp_django.models import Tool, UsedNonce
+from mcp_django.tools import action_rows, confirmations
+from tests.support.asking import DirectPeer, errors_of, listed, text_of
+from tests.support.data import make_flights, make_staff, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.pages import blocks
+from tests.support.peers import Peers
+
+pytestmark = pytest.mark.every_database
+
+CANCEL = "flights_flight_mark_cancelled"
+ON_TIME = "flights_flight_mark_on_time"
+EXPORT = "flights_flight_export_as_csv"
+FROM_JFK: Any = {"origin": "JFK"}
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(6)
+    switch_on(CANCEL, ON_TIME, EXPORT)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def cancelled() -> list[int]:
+    return list(Flight.objects.filter(status="cancelled").order_by("id").values_list("id", flat=True))
+
+
+def token_for(peer: Any, conditions: Any = FROM_JFK, tool: str = CANCEL) -> str:
+    """The token of a first call."""
+    [token] = re.findall(r'"confirm": "([^"]+)"', text_of(peer.call(tool, filter=conditions)))
+    return str(token)
+
+
+def refusal(result: Any) -> str:
+    """Why a token or a filter was refused."""
+    [error] = errors_of(result)
+    assert "Nothing was changed" in text_of(result) or "Invalid" in text_of(result)
+    return f"{error['field']}: {error['message']}"
+
+
+# The two calls.
+
+
+def test_the_first_call_shows_the_rows_and_changes_nothing(root: DirectPeer) -> None:
+    result = root.call(CANCEL, filter={"id__lte": 6})
+
+    counted, shown, how = text_of(result).split("\n")
+    assert result["isError"] is False
+    assert counted == "6 rows of flights.flight match the filter. Nothing was changed."
+    assert shown.startswith('5 of them are: {"columns":["id","departs_at","carrier","number","origin"],"rows":[[1,')
+    assert how.startswith(f"To act on exactly these rows, call {CANCEL} within 10 minutes with the same filter and ")
+    assert cancelled() == [5]
+
+
+def test_the_second_call_acts_on_these_rows(root: DirectPeer) -> None:
+    token = token_for(root)
+
+    done = root.call(CANCEL, filter=FROM_JFK, confirm=token)
+
+    assert text_of(done) == "2 flights were marked as cancelled."
+    assert cancelled() == [1, 4, 5]
+
+
+def test_the_members_of_the_filter_may_come_in_another_order(root: DirectPeer) -> None:
+    token = token_for(root, {"origin": "JFK", "id__lt": 4})
+
+    done = root.call(CANCEL, filter={"id__lt": 4, "origin": "JFK"}, confirm=token)
+
+    assert text_of(done) == "1 flight was marked as cancelled."
+
+
+def test_a_token_is_short(root: DirectPeer) -> None:
+    assert len(token_for(root)) == 89 < confirmations.MAX_CHARS
+
+
+def test_no_row_needs_no_token(root: DirectPeer) -> None:
+    result = root.call(CANCEL, filter={"id": 99})
+
+    assert text_of(result) == "0 rows of flights.flight match the filter. Nothing was changed."
+
+
+def test_a_read_only_action_runs_at_once(root: DirectPeer) -> None:
+    result = root.call(EXPORT, filter=FROM_JFK)
+
+    [said, file] = result["content"]
+    assert said["text"].startswith("attached: flights.csv, text/csv, 3 lines")
+    assert file["resource"]["text"].count("JFK") == 2
+    assert text_of(root.call(EXPORT, filter={"id": 99})).startswith("0 rows of flights.flight match the filter.")
+    assert list(listed(root, EXPORT)["inputSchema"]["properties"]) == ["ids", "filter"]
+
+
+@pytest.mark.parametrize("arguments", [
+    {}, {"ids": [], "filter": None}, {"filter": {}}, {"ids": [1], "filter": {"id": 1}}, {"confirm": "x"},
+    {"ids": [1], "confirm": "x"}, {"filter": "id=1"}, {"filter": ["id"]}, {"filter": {"id": 1}, "confirm": "x" * 121},
+])  # fmt: skip
+def test_exactly_one_of_ids_and_filter(root: DirectPeer, arguments: Any) -> None:
+    assert errors_of(root.call(CANCEL, **arguments))
+    assert cancelled() == [5]
+
+
+def test_what_was_left_out_may_be_null(root: DirectPeer) -> None:
+    assert text_of(root.call(CANCEL, ids=[1], filter=None, confirm=None)) == "1 flight was marked as cancelled."
+    assert text_of(root.call(CANCEL, ids=[2], filter={}, confirm="")) == "1 flight was marked as cancelled."
+    assert root.call(CANCEL, ids=[], filter=FROM_JFK, confirm="")["isError"] is False
+
+
+def test_more_rows_than_one_call_may_act_on(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(action_rows, "MAX_ACTION_IDS", 3)
+
+    assert refusal(root.call(CANCEL, filter={"id__lte": 4})).startswith("filter: more than 3 rows match. Narrow")
+    assert token_for(root, {"id__lte": 3})
+
+
+def test_an_action_that_fails_leaves_its_token(root: DirectPeer, declared: Declared) -> None:
+    fails = [True]
+
+    class Refusing(FlightAdmin):
+        @admin.action(permissions=["change"])
+        def mark_cancelled(self, request: HttpRequest, queryset: Any) -> None:
+            changed = queryset.update(status="cancelled")
+            if fails:
+                raise PermissionDenied
+            self.message_user(request, f"{changed} cancelled", messages.SUCCESS)
+
+    declared.admin(Flight, Refusing)
+    token = token_for(root)
+
+    refused = root.call(CANCEL, filter=FROM_JFK, confirm=token)
+    assert refused["isError"] and cancelled() == [5] and not UsedNonce.objects.exists()
+    fails.clear()
+    assert text_of(root.call(CANCEL, filter=FROM_JFK, confirm=token)) == "2 cancelled"
+
+
+def test_the_action_sees_the_keys_as_the_changelist_posts_them(root: DirectPeer, declared: Declared) -> None:
+    class Reading(FlightAdmin):
+        @mcp_django.action(read_only=True)
+        @admin.action(permissions=["view"])
+        def export_as_csv(self, request: HttpRequest, queryset: Any) -> None:  # type: ignore[override]
+            self.message_user(request, ",".join(request.POST.getlist("_selected_action")))
+
+    declared.admin(Flight, Reading)
+
+    assert text_of(root.call(EXPORT, filter=FROM_JFK)) == "1,4"
+
+
+def test_rows_that_a_join_doubles_are_chosen_once(root: DirectPeer, declared: Declared) -> None:
+    class Doubling(FlightAdmin):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).filter(carrier__flights__id__gt=0)
+
+    declared.admin(Flight, Doubling)
+
+    done = root.call(CANCEL, filter=FROM_JFK, confirm=token_for(root))
+
+    assert text_of(done) == "2 flights were marked as cancelled."
+
+
+def test_the_examples_of_the_documentation_are_the_two_calls(root: DirectPeer) -> None:
+    first, second = (json.loads(block) for block in blocks("docs/actions.md", "json"))
+    [token] = re.findall(r'"confirm": "([^"]+)"', text_of(root.call(first["tool"], **first["arguments"])))
+
+    done = root.call(second["tool"], **{**second["arguments"], "confirm": token})
+
+    assert text_of(done) == "2 flights were marked as cancelled."
+
+
+# Attacks: other rows than those that were confirmed.
+
+
+@pytest.mark.parametrize(("change", "count"), [
+    ({"id": 2, "origin": "JFK"}, 3), ({"id": 4, "origin": "EWR"}, 1),
+])  # fmt: skip
+def test_a_set_that_is_confirmed_and_then_changes(root: DirectPeer, change: Any, count: int) -> None:
+    token = token_for(root)
+    Flight.objects.filter(id=change.pop("id")).update(**change)
+
+    refused = refusal(root.call(CANCEL, filter=FROM_JFK, confirm=token))
+
+    assert refused.startswith(f"confirm: The rows have changed since: {count} match now.")
+    assert cancelled() == [5]
+
+
+def test_a_set_that_changes_to_as_many_other_rows(root: DirectPeer) -> None:
+    token = token_for(root)
+    Flight.objects.filter(id=4).update(origin="EWR")
+    Flight.objects.filter(id=2).update(origin="JFK")
+
+    assert "2 match now" in refusal(root.call(CANCEL, filter=FROM_JFK, confirm=token))
+
+
+def test_a_set_that_is_confirmed_and_then_hidden(root: DirectPeer) -> None:
+    user = make_staff("ops", "flights.view_flight", "flights.change_flight")
+    token = token_for(DirectPeer(user), {"id__lte": 3})
+    user.groups.create(name="JFK operations")
+
+    refused = refusal(DirectPeer(User.objects.get(pk=user.pk)).call(CANCEL, filter={"id__lte": 3}, confirm=token))
+
+    assert "1 match now" in refused
+    assert cancelled() == [5]
+
+
+def test_acting_on_hidden_rows_by_a_filter(root: DirectPeer) -> None:
+    user = make_staff("ops", "flights.view_flight", "flights.change_flight")
+    user.groups.create(name="JFK operations")
+    ops = DirectPeer(user)
+
+    shown = text_of(ops.call(CANCEL, filter={"id__lte": 6}))
+    done = ops.call(CANCEL, filter={"id__lte": 6}, confirm=token_for(ops, {"id__lte": 6}))
+
+    assert shown.startswith(
+        "2 rows of flights.flight match the filter. Nothing was changed.\n"
+        "A rule of this project limits which rows of flights.flight you see.\nThese are: "
+    )
+    assert text_of(done) == "2 flights were marked as cancelled."
+    assert text_of(ops.call(CANCEL, filter={"id": 2})).startswith("0 rows")
+
+
+def test_acting_on_rows_outside_of_the_admins_queryset(root: DirectPeer, declared: Declared) -> None:
+    class Narrow(FlightAdmin):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).filter(id__gt=1)
+
+    class Wide(ModelMCP):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return Flight.objects.all()
+
+    declared.admin(Flight, Narrow)
+    declared.model(Flight, Wide)
+
+    shown = text_of(root.call(CANCEL, filter=FROM_JFK))
+
+    assert shown.startswith("1 row of flights.flight matches the filter.")
+    root.call(CANCEL, filter=FROM_JFK, confirm=token_for(root))
+    assert cancelled() == [4, 5]
+
+
+# Attacks: the token.
+
+
+def assert_no_token(peer: DirectPeer, token: str, conditions: Any = FROM_JFK, tool: str = CANCEL) -> None:
+    assert refusal(peer.call(tool, filter=conditions, confirm=token)).startswith("confirm: This is no token for this")
+    assert cancelled() == [5]
+
+
+def test_a_token_of_another_user(root: DirectPeer) -> None:
+    assert_no_token(DirectPeer(User.objects.create_superuser("other")), token_for(root))
+
+
+def test_a_token_of_another_tool(root: DirectPeer) -> None:
+    assert_no_token(root, token_for(root, tool=ON_TIME))
+
+
+def test_a_token_of_another_filter(root: DirectPeer) -> None:
+    assert_no_token(root, token_for(root), {"origin__in": ["JFK"]})
+
+
+def test_a_token_of_another_site(root: DirectPeer) -> None:
+    other = DirectPeer(root.user, site=MCPSite("other"))
+    Tool.objects.create(site="other", name=CANCEL, enabled=True)
+
+    assert_no_token(root, token_for(other))
+
+
+def test_a_token_that_another_access_token_of_the_user_was_given(peers: Peers, users: Any, flights: Any) -> None:
+    switch_on(CANCEL)
+    one, other = peers(token_of(users.admin)), peers(token_of(users.admin))
+
+    refused = other.call(CANCEL, filter=FROM_JFK, confirm=token_for(one))
+
+    assert "no token" in refusal(refused)
+
+
+@pytest.mark.parametrize("forge", [
+    lambda token: token[:-1] + ("A" if token[-1] != "A" else "B"),
+    lambda token: ("A" if token[0] != "A" else "B") + token[1:],
+    lambda token: re.sub(r":[^:]+:", ":zzzzzz:", token),
+    lambda token: "", lambda token: "x", lambda token: "::", lambda token: "é:\x00:ü",
+])  # fmt: skip
+def test_a_forged_token(root: DirectPeer, forge: Any) -> None:
+    token = forge(token_for(root))
+
+    if token:
+        assert_no_token(root, token)
+    else:
+        assert text_of(root.call(CANCEL, filter=FROM_JFK, confirm=token)).startswith("2 rows")
+
+
+def test_a_token_that_has_expired(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = token_for(root)
+    monkeypatch.setattr(confirmations, "SECONDS", -1)
+
+    assert "has expired" in refusal(root.call(CANCEL, filter=FROM_JFK, confirm=token))
+    assert cancelled() == [5]
+
+
+def test_a_token_that_is_used_twice(root: DirectPeer) -> None:
+    token = token_for(root)
+    root.call(CANCEL, filter=FROM_JFK, confirm=token)
+    Flight.objects.update(status="on_time")
+
+    assert "used already" in refusal(root.call(CANCEL, filter=FROM_JFK, confirm=token))
+    assert cancelled() == []
+
+
+def test_a_used_token_is_remembered_until_it_has_expired(root: DirectPeer) -> None:
+    root.call(CANCEL, filter=FROM_JFK, confirm=token_for(root))
+
+    used = UsedNonce.objects.get()
+    assert (used.expires_at - timezone.now()).total_seconds() > confirmations.SECONDS
+
+
+def test_one_token_in_many_calls_at_once(transactional_db: None, users: Any, flights: Any, declared: Declared) -> None:
+    runs: list[str] = []
+
+    class Counting(FlightAdmin):
+        @admin.action(permissions=["change"])
+        def mark_cancelled(self, request: HttpRequest, queryset: Any) -> None:
+            runs.append(f"{queryset.count()} rows")
+            self.message_user(request, "ran", messages.SUCCESS)
+
+    declared.admin(Flight, Counting)
+    switch_on(CANCEL)
+    token, together = token_for(DirectPeer(users.admin)), Barrier(4, timeout=60)
+
+    def confirm(_: int) -> Any:
+        try:
+            peer = DirectPeer(User.objects.get(pk=users.admin.pk))
+            together.wait()
+            return peer.call(CANCEL, filter=FROM_JFK, confirm=token)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(confirm, range(4)))
+
+    assert runs == ["4 rows"]
+    assert sorted(result["isError"] for result in results) == [False, True, True, True]
+    assert all("used already" in refusal(result) for result in results if result["isError"])
+
+
+def test_a_token_without_the_scope_actions(root: DirectPeer) -> None:
+    token = token_for(root)
+
+    reader = DirectPeer(root.user, "read")
+
+    assert CANCEL not in reader.tools()
+    with pytest.raises(AssertionError):
+        reader.call(CANCEL, filter=FROM_JFK, confirm=token)
+    assert cancelled() == [5]
+
+
+# Attacks: what a filter tells.
+
+
+def test_a_filter_through_a_hidden_field(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, exclude=["distance"])
+
+    hidden, absent = (
+        re.sub(r" Did you mean [^?]*\?", "", refusal(root.call(CANCEL, filter={f"{name}__gt": 0}))).replace(name, "?")
+        for name in ("distance", "zzzzzzz")
+    )
+
+    assert hidden == absent and hidden.startswith("filter.?__gt: ")
+    assert "distance" not in text_of(root.call(CANCEL, filter=FROM_JFK))
+
+
+def test_counting_rows_that_are_hidden_one_by_one(
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hidden rows count neither in the answer nor against the most rows of a call."""
+
+    class Refusing(FlightAdmin):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return obj is None or obj.pk in (2, 6)
+
+    declared.admin(Flight, Refusing)
+    monkeypatch.setattr(action_rows, "MAX_ACTION_IDS", 2)
+    monkeypatch.setattr("mcp_django.resources.matching._AT_ONCE", 2)
+
+    shown = text_of(root.call(CANCEL, filter={"id__gt": 0}))
+    done = root.call(CANCEL, filter={"id__gt": 0}, confirm=token_for(root, {"id__gt": 0}))
+
+    assert shown.startswith("2 rows of flights.flight match")
+    assert '"rows":[[2,' in shown and "[1," not in shown
+    assert text_of(done) == "2 flights were marked as cancelled."
+    assert cancelled() == [2, 5, 6]
+
+
+def test_isolating_a_row_below_the_smallest_group(root: DirectPeer, declared: Declared) -> None:
+    declared.model(Flight, min_group_rows=3)
+
+    refused = [refusal(root.call(CANCEL, filter={"id": key})) for key in (1, 99)]
+
+    assert len(set(refused)) == 1 and refused[0].startswith("filter: single rows of flights.flight are not shown")
+    assert "single rows" in refusal(root.call(EXPORT, filter={"id": 1}))
+    assert text_of(root.call(CANCEL, ids=[1])) == "1 flight was marked as cancelled."
+
+
+def test_a_filter_that_is_too_deep(root: DirectPeer) -> None:
+    conditions: Any = {"id": 1}
+    for _ in range(20):
+        conditions = {"not": conditions}
+
+    assert "nested more than" in refusal(root.call(CANCEL, filter=conditions))
