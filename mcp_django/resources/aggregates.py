@@ -21,7 +21,7 @@ from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.filters import filter_conditions
 from mcp_django.resources.groups import GroupColumn, group_expressions, group_of
 from mcp_django.resources.measures import CONDITION_NAME, Measure, measure_of
-from mcp_django.resources.percentiles import ranked
+from mcp_django.resources.percentiles import Source, ranked
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.values import fetch_values, within_bytes, write_rows
@@ -97,9 +97,7 @@ class _AggregatePlan:
         columns: list[GroupColumn | Measure] = [*self.groups.values(), *self.measures.values()]
         return columns[: len(self.shown)]
 
-    def source(
-        self, queryset: models.QuerySet[Any]
-    ) -> tuple[models.QuerySet[Any], Mapping[str, Any], Mapping[str, Any]]:
+    def source(self, queryset: models.QuerySet[Any]) -> Source:
         """The rows, and the groups and measures as expressions over them. Raises TooSlow."""
         groups = dict(zip(self.groups, group_expressions([*self.groups.values()], queryset), strict=True))
         has_percentiles = any(measure.function.percent for measure in self.measures.values())

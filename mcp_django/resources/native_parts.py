@@ -21,6 +21,7 @@ from mcp_django.db.bounds import bounded
 from mcp_django.resources.columns import Column
 from mcp_django.resources.date_parts import PARTS
 from mcp_django.resources.kinds import DATE, DATETIME, TIME, Kind
+from mcp_django.resources.unreadable import is_fault_of_value
 from mcp_django.resources.zones import offsets
 
 #: More offsets than these make a statement that is no faster than Python.
@@ -134,18 +135,23 @@ def _shifts(
     queryset: models.QuerySet[Any], connection: Any, columns: Mapping[str, Column]
 ) -> Mapping[str, Shift | None]:
     """The shift of each column from the zone of the stored text to the present one; None where it is not known."""
-    name = timezone.get_current_timezone_name()
-    if not settings.USE_TZ or connection.timezone_name == name:
+    if not settings.USE_TZ or connection.timezone_name == timezone.get_current_timezone_name():
         return dict.fromkeys(columns, _UNSHIFTED)
     if connection.timezone_name != "UTC":
         # The stored text has hours that stand for two.
         return dict.fromkeys(columns)
-    found = {}
-    for column in columns.values():
+    return {name: _shift_of(queryset, column.expression()) for name, column in columns.items()}
+
+
+def _shift_of(queryset: models.QuerySet[Any], value: Any) -> Shift | None:
+    try:
         with bounded(queryset.db):
-            ends = queryset.aggregate(_mcp_first=Min(column.expression()), _mcp_last=Max(column.expression()))
-        found[column.name] = _shift(ends["_mcp_first"], ends["_mcp_last"])
-    return found
+            ends = queryset.aggregate(_mcp_first=Min(value), _mcp_last=Max(value))
+    except Exception as error:
+        if is_fault_of_value(error):
+            return None  # Text that is no moment, which Django takes for null.
+        raise
+    return _shift(ends["_mcp_first"], ends["_mcp_last"])
 
 
 def _shift(first: datetime.datetime | None, last: datetime.datetime | None) -> Shift | None:

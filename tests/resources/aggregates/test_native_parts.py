@@ -164,6 +164,16 @@ def test_moments_at_the_ends_of_the_calendar(moments: ModelRights, monkeypatch: 
     assert native == django
 
 
+def test_text_that_is_no_moment_is_null(moments: ModelRights, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE flights_flight SET departs_at = 'unknown' WHERE number = 3")
+
+    native, django = by_both(moments, monkeypatch, group_by=["departs_at__year"])
+
+    assert native == django
+    assert [None, 1] in native.rows
+
+
 def test_the_first_and_the_last_moment_are_those_of_visible_rows(flights: ModelRights, declared: Declared) -> None:
     scoped(declared)
     rights = rights_on(Flight, User.objects.get())
