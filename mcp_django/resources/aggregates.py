@@ -8,17 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.exceptions import ValidationError
-from django.db import DataError, OperationalError, models
+from django.db import DataError, OperationalError, connections, models
 from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded
 from mcp_django.hooks import call_hook
+from mcp_django.resources import keyset
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.filters import filter_condition
-from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
+from mcp_django.resources.filters import filter_conditions
+from mcp_django.resources.groups import GroupColumn, group_expressions, group_of
+from mcp_django.resources.measures import CONDITION_NAME, Measure, measure_of, paths_of
+from mcp_django.resources.percentiles import Source, ranked
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.values import fetch_values, within_bytes, write_rows
@@ -28,6 +31,9 @@ from mcp_django.unknown_names import unknown_name
 #: The schema of the tool allows no more than these.
 MAX_GROUP_BY = 5
 MAX_MEASURES = 10
+MAX_CONDITIONS = 10
+#: Groups that the pages of one query show: each page computes those before it again.
+MAX_PAGED_GROUPS = 10_000
 
 #: How a measure may be compared. The first is what a name alone means.
 HAVING_LOOKUPS = ("exact", "gt", "gte", "lt", "lte", "isnull")
@@ -41,9 +47,22 @@ class AggregateQuery:
     measures: Sequence[str] = ("count",)
     filter: JSON = field(default_factory=dict)
     search: str = ""
+    #: Filters by the names that measures call them by.
+    conditions: Mapping[str, JSON] = field(default_factory=dict)
     having: JSON = field(default_factory=dict)
     order_by: Sequence[str] = ()
     limit: int = 0
+    cursor: str | None = None
+
+    @property
+    def paths(self) -> Mapping[str, list[str]]:
+        """The paths of its groups and measures, by the arguments that name them."""
+        return {
+            "group_by": list(self.group_by),
+            "measures": [path for name in self.measures for path in paths_of(name)],
+            "having": [path for name in self.having for path in paths_of(name)],
+            "order_by": [path for name in self.order_by for path in (paths_of(name) if ":" in name else [name])],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,7 @@ class Table:
     rows: list[list[Any]]
     #: Sentences that say what was left out and how to get it.
     notes: list[str]
+    next_cursor: str | None = None
 
 
 class _AggregatePlan:
@@ -64,6 +84,7 @@ class _AggregatePlan:
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self.smallest = smallest_group(rights)
+        self.matching, self.conditions = _conditions(rights, query)
         names = dict.fromkeys(query.group_by)
         self.groups: dict[str, GroupColumn] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
         #: The requested measures first, then those of ``having`` and ``order_by``.
@@ -74,6 +95,11 @@ class _AggregatePlan:
         self.having = self._having(query.having)
         self.orders = self._orders(query.order_by)
         self._check_joins()
+        self.digest = keyset.query_digest(
+            rights.label, rights.rights.site.name, query.group_by, query.measures, query.filter, query.search,
+            query.conditions, query.having, query.order_by,
+        )  # fmt: skip
+        self.start = self._start(query.cursor)
 
     @property
     def outputs(self) -> list[GroupColumn | Measure]:
@@ -81,18 +107,39 @@ class _AggregatePlan:
         columns: list[GroupColumn | Measure] = [*self.groups.values(), *self.measures.values()]
         return columns[: len(self.shown)]
 
-    def expressions(self) -> dict[str, Any]:
-        return {alias: measure.expression(self.smallest) for alias, measure in self.measures.items()}
+    def source(self, queryset: models.QuerySet[Any]) -> Source:
+        """The rows, and the groups and measures as expressions over them. Raises TooSlow."""
+        groups = dict(zip(self.groups, group_expressions([*self.groups.values()], queryset), strict=True))
+        has_percentiles = any(measure.function.percent for measure in self.measures.values())
+        if has_percentiles and connections[queryset.db].vendor != "postgresql":
+            return ranked(queryset, groups, self.measures)
+        measures = {alias: measure.expression(self.smallest) for alias, measure in self.measures.items()}
+        return queryset, groups, measures
+
+    def cursor(self, shown: int) -> str | None:
+        """The cursor of a page of groups that ends after as many; None where no page may begin there."""
+        if shown > MAX_PAGED_GROUPS:
+            return None
+        return keyset.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.key)
+
+    def _start(self, cursor: str | None) -> int:
+        """The number of groups on the pages before."""
+        if cursor is None:
+            return 0
+        [shown] = keyset.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.key)
+        return int(shown or 0)
 
     def _measure(self, name: str, where: str) -> str:
         """The alias of a measure."""
         for alias, known in self.measures.items():
             if known.name == name:
                 return alias
-        measure = measure_of(self.rights, name, where)
-        if measure.is_value_of_a_row and self.smallest > 1:
-            what = "min and max show values of single rows"
-            message = f"{what}, and groups of fewer than {self.smallest} rows are hidden here."
+        measure = measure_of(self.rights, name, where, self.conditions)
+        if measure.function.is_value_of_a_row and self.smallest > 1:
+            what = "median and percentiles" if measure.function.percent else "min and max"
+            message = (
+                f"{what} show values of single rows, and groups of fewer than {self.smallest} rows are hidden here."
+            )
             raise InvalidQuery.one(where, message, name)
         alias = f"_mcp_m{len(self.measures)}"
         self.measures[alias] = measure
@@ -134,14 +181,15 @@ class _AggregatePlan:
         for alias, group in self.groups.items():
             if group.name == name:
                 return alias
-        if name != "count" and ":" not in name:
+        if name != "count" and not {":", "@"} & set(name):
             allowed = [column.name for column in self.outputs]
             raise InvalidQuery.one("order_by", unknown_name("column to order by", name, allowed), name)
         return self._measure(name, "order_by")
 
     def _check_joins(self) -> None:
-        columns = [*(item.column for item in self.groups.values()), *(item.column for item in self.measures.values())]
-        followed = {tuple(step.name for step in column.via) for column in columns if column is not None and column.via}
+        columns = [group.column for group in self.groups.values()]
+        columns += [column for measure in self.measures.values() for column in measure.operand.columns]
+        followed = {tuple(step.name for step in column.via) for column in columns if column.via}
         if len(followed) > MAX_RELATIONS:
             raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
 
@@ -154,16 +202,31 @@ def smallest_group(rights: ModelRights) -> int:
     return get_conf().MIN_GROUP_ROWS if own is None else own
 
 
+def _conditions(rights: ModelRights, query: AggregateQuery) -> tuple[Q, Mapping[str, Q]]:
+    """The filter, and the conditions of measures by their names. Raises InvalidQuery."""
+    if len(query.conditions) > MAX_CONDITIONS:
+        raise InvalidQuery.one("conditions", f"at most {MAX_CONDITIONS}.", len(query.conditions))
+    for name, asked in query.conditions.items():
+        where = f"conditions.{name[:100]}"
+        if CONDITION_NAME.fullmatch(name) is None:
+            message = "a name has up to 30 small letters, digits and single underscores, and begins with a letter."
+            raise InvalidQuery.one(where, message, name)
+        if asked == {}:
+            raise InvalidQuery.one(where, "must not be empty", asked)
+    filters = {"filter": query.filter, **{f"conditions.{name}": asked for name, asked in query.conditions.items()}}
+    found = filter_conditions(rights, filters)
+    return found.pop("filter"), {name.partition(".")[2]: condition for name, condition in found.items()}
+
+
 def check(rights: ModelRights, query: AggregateQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _AggregatePlan(rights, query)
-    _matching(rights, query)
+    _matching(_AggregatePlan(rights, query), query)
 
 
 def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
     """The table of a query. Raises InvalidQuery and TooSlow."""
     plan = _AggregatePlan(rights, query)
-    queryset = _matching(rights, query)
+    queryset = _matching(plan, query)
     notes: list[str] = []
     if query.search:
         queryset = queryset.filter(search_condition(rights, query.search, notes))
@@ -175,39 +238,40 @@ def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
-    return _table(plan, found, limit, notes)
+    return _table(plan, found, limit, notes, says_more=not query.limit)
 
 
-def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any]:
+def _matching(plan: _AggregatePlan, query: AggregateQuery) -> models.QuerySet[Any]:
     """The rows that meet the filter. The search is only checked, since it may ask the database."""
-    queryset = rights.bare_rows()
+    queryset = plan.rights.bare_rows()
     if query.filter:
-        queryset = queryset.filter(filter_condition(rights, query.filter))
+        queryset = queryset.filter(plan.matching)
     if query.search:
-        check_search(rights, query.search)
+        check_search(plan.rights, query.search)
     return queryset
 
 
 def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) -> list[Any]:
-    """A row for each group, at most ``count``."""
-    grouped = queryset.annotate(**{alias: group.expression() for alias, group in plan.groups.items()})
-    measured = grouped.values(*plan.groups).annotate(**plan.expressions())
+    """A row for each group, at most ``count`` after those of the pages before."""
+    rows, groups, measures = plan.source(queryset)
+    measured = rows.annotate(**groups).values(*groups).annotate(**measures)
     if plan.smallest > 1:
         measured = measured.alias(_mcp_rows=Count("*")).filter(Q(("_mcp_rows__gte", plan.smallest)))
     ordered = measured.filter(plan.having).order_by(*plan.orders)
-    return fetch_values(ordered.values_list(*plan.shown)[:count])
+    return fetch_values(ordered.values_list(*plan.shown)[plan.start : plan.start + count])
 
 
 def _total(plan: _AggregatePlan, queryset: models.QuerySet[Any]) -> list[Any]:
     """One row for all rows; none if there are fewer than the smallest group may have."""
+    rows, _, measures = plan.source(queryset)
     with bounded(queryset.db):
-        values = queryset.aggregate(**plan.expressions(), _mcp_rows=Count("*"))
+        values = rows.aggregate(**measures, _mcp_rows=Count("*"))
     if plan.smallest > 1 and values["_mcp_rows"] < plan.smallest:
         return []
     return [[values[alias] for alias in plan.shown]]
 
 
-def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str]) -> Table:
+def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[str], *, says_more: bool) -> Table:
     conf = get_conf()
     rows, cut = write_rows(plan.rights, plan.outputs, found[:limit], conf.MAX_TEXT, notes)
     if plan.smallest > 1:
@@ -216,11 +280,11 @@ def _table(plan: _AggregatePlan, found: Sequence[Any], limit: int, notes: list[s
         notes.append(f"{what}, and a measure is null where fewer rows have a value (MIN_GROUP_ROWS).")
     if cut:
         notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters.")
-    if len(found) > limit:
-        more = "Ask for a higher limit, or narrow" if limit < conf.MAX_GROUPS else "Narrow"
-        notes.append(f"There are more groups than these {limit}. {more} the query with filter or having.")
     kept = within_bytes(rows)
+    cursor = plan.cursor(plan.start + kept) if 0 < kept < len(found) else None
+    if len(found) > limit and (says_more or cursor is None):
+        notes.append(f"There are more groups than these {plan.start + limit}. Narrow the query with filter or having.")
     if kept < len(rows):
         size = conf.page_bytes // 3
         notes.append(f"The table was cut at {kept} groups, since more would exceed {size} bytes.")
-    return Table([output.name for output in plan.outputs], rows[:kept], notes)
+    return Table([output.name for output in plan.outputs], rows[:kept], notes, cursor)

@@ -143,7 +143,8 @@ def _query_contents(model: ModelRights, target: uris.Target) -> JSON:
         if len(following) <= uris.MAX_URI:
             values["next"] = following
         else:
-            notes.append("There are more rows. Their URI would be too long: ask find_records for them.")
+            tool = "aggregate_records" if target.kind == "aggregate" else "find_records"
+            notes.append(f"There are more rows. Their URI would be too long: ask {tool} for them.")
     if notes:
         values["notes"] = notes
     return values

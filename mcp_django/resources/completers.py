@@ -16,7 +16,7 @@ from django.db.models import Q
 from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
 from mcp_django.db.bounds import fetch
-from mcp_django.resources import catalog, measures, rows, templates, uris, values
+from mcp_django.resources import catalog, groups, measures, rows, templates, uris, values
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function_templates import FunctionTemplate
@@ -105,7 +105,7 @@ def _orders(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Com
 
 
 def _groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
-    return _last_of_names(measures.group_names(model), typed)
+    return _last_of_names(groups.group_names(model), typed)
 
 
 def _measures(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:

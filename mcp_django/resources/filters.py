@@ -52,11 +52,20 @@ def filter_condition(rights: ModelRights, conditions: JSON) -> Q:
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
     related row must meet as a whole. Raises InvalidQuery, which lists every wrong condition.
     """
+    return filter_conditions(rights, {"filter": conditions})["filter"]
+
+
+def filter_conditions(rights: ModelRights, filters: Mapping[str, JSON]) -> dict[str, Q]:
+    """The conditions of several filters of one query, by the arguments that hold them, within the limits of one.
+
+    Raises InvalidQuery, which lists every wrong condition.
+    """
     reader = _FilterReader()
-    condition = reader.read(conditions, "filter", _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH))
+    position = _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH)
+    conditions = {where: reader.read(asked, where, position) for where, asked in filters.items()}
     if reader.errors:
         raise InvalidQuery(reader.errors)
-    return condition
+    return conditions
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,20 +48,33 @@ def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str |
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
 
-def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
-    """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
+def read_values(cursor: str, digest: str, principal_key: str) -> list[str | None]:
+    """The values in a cursor, as text. Raises InvalidQuery for a cursor that is not of this query."""
     try:
         signed_digest, signed_key, values = signing.Signer(salt=_SALT).unsign_object(cursor)
-        if (signed_digest, signed_key) != (digest, principal_key) or len(values) != len(orders):
+        if (signed_digest, signed_key) != (digest, principal_key):
             raise ValueError
+        return list(values)
+    except (signing.BadSignature, ValueError, TypeError):
+        raise _wrong(cursor) from None
+
+
+def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
+    """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
+    values = read_values(cursor, digest, principal_key)
+    try:
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
-    except (signing.BadSignature, ValueError, TypeError, ValidationError):
-        raise InvalidQuery.one(
-            "cursor",
-            "not a cursor of this query: use next_cursor of the previous page and leave every other argument as it "
-            "was, or leave the cursor out to start again.",
-            cursor,
-        ) from None
+    except (ValueError, TypeError, ValidationError):
+        raise _wrong(cursor) from None
+
+
+def _wrong(cursor: str) -> InvalidQuery:
+    return InvalidQuery.one(
+        "cursor",
+        "not a cursor of this query: use next_cursor of the previous page and leave every other argument as it was, or "
+        "leave the cursor out to start again.",
+        cursor,
+    )
 
 
 def _plain(value: Any) -> str | None:

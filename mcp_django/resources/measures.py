@@ -1,102 +1,50 @@
-"""Columns of an aggregate: the fields and dates that rows are grouped by, and the measures of each group.
-
-Only the rights turn a name into a field, so that a hidden related row is in the group of null, and no measure
-counts its values.
-"""
+"""Measures of groups: the number of rows, and functions of the values of a column, of all rows or of those of a
+condition (``count``, ``avg:distance``, ``share@late``, ``p90@late:arrival_delay``)."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Callable, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from functools import partial
 from typing import Any
 
 from django.db import models
-from django.db.models import Avg, Case, Count, Max, Min, StdDev, Sum, When, functions
+from django.db.models import Avg, Case, Count, Max, Min, Q, StdDev, Sum, Value, When
+from django.db.models.functions import Cast, Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, IsNull
 
-from mcp_django.resources.columns import Column
-from mcp_django.resources.errors import InvalidQuery, unknown_path
-from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, DECIMAL, DURATION, INTEGER, NUMBER, TEXT, TIME, Kind
+from mcp_django.resources import operands
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.kinds import (
+    BOOLEAN,
+    DATE,
+    DATETIME,
+    DECIMAL,
+    DURATION,
+    INTEGER,
+    NUMBER,
+    TEXT,
+    TIME,
+    Kind,
+)
+from mcp_django.resources.operands import DIFF, NUMBERS, Operand, kind_of, operand_of
 from mcp_django.resources.parsing import column_of
+from mcp_django.resources.percentiles import Percentile
 from mcp_django.resources.policy import ModelRights
 from mcp_django.unknown_names import unknown_name
 
 #: Whatever a project's column may hold, and whatever a filter may send, summed up.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)
 
-#: How much finer the mean of decimals is than they are.
+#: How much finer a mean is than the values: digits after the point.
 _MORE_PLACES = 4
+#: Of a mean of floats, which carry no number of digits.
+_FLOAT_PLACES = 6
 
-_NUMBERS = frozenset({INTEGER, NUMBER, DECIMAL})
-
-
-@dataclass(frozen=True, slots=True)
-class DatePart:
-    """A part of a date or time that rows are grouped by."""
-
-    #: From the expression of the value to that of its part.
-    of: Callable[[Any], Any]
-    #: The kinds of column that have it.
-    kinds: tuple[Kind, ...]
-    #: The kind of the part itself.
-    kind: Kind = INTEGER
-
-
-def _first_day(truncate: Any) -> DatePart:
-    """A longer time, as the date of its first day."""
-    return DatePart(partial(truncate, output_field=models.DateField()), (DATE, DATETIME), DATE)
-
-
-def _first_day_of_week(value: Any) -> Any:
-    # Of a moment, MariaDB and MySQL would keep the time of day.
-    return functions.Cast(functions.TruncWeek(value, output_field=models.DateField()), models.DateField())
-
-
-#: Those that are lookups too mean what they mean in a filter: all but ``trunc_hour`` are in the project's time zone.
-PARTS: Mapping[str, DatePart] = {
-    "year": DatePart(functions.ExtractYear, (DATE, DATETIME)),
-    "quarter": DatePart(functions.ExtractQuarter, (DATE, DATETIME)),
-    "month": DatePart(functions.ExtractMonth, (DATE, DATETIME)),
-    "week": DatePart(functions.ExtractWeek, (DATE, DATETIME)),
-    "day": DatePart(functions.ExtractDay, (DATE, DATETIME)),
-    "week_day": DatePart(functions.ExtractWeekDay, (DATE, DATETIME)),
-    "iso_year": DatePart(functions.ExtractIsoYear, (DATE, DATETIME)),
-    "iso_week_day": DatePart(functions.ExtractIsoWeekDay, (DATE, DATETIME)),
-    "hour": DatePart(functions.ExtractHour, (DATETIME, TIME)),
-    "minute": DatePart(functions.ExtractMinute, (DATETIME, TIME)),
-    "date": DatePart(functions.TruncDate, (DATETIME,), DATE),
-    "trunc_year": _first_day(functions.TruncYear),
-    "trunc_quarter": _first_day(functions.TruncQuarter),
-    "trunc_month": _first_day(functions.TruncMonth),
-    "trunc_week": DatePart(_first_day_of_week, (DATE, DATETIME), DATE),
-    # An instant: where clocks are put back, two hours of the same name stay two.
-    "trunc_hour": DatePart(partial(functions.TruncHour, tzinfo=datetime.UTC), (DATETIME,), DATETIME),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class GroupColumn:
-    """A column of the table that holds the group of each row."""
-
-    #: As the agent wrote it: ``status``, ``carrier__name``, ``departs_at__month``.
-    name: str
-    column: Column
-    part: DatePart | None = None
-
-    @property
-    def kind(self) -> Kind:
-        return _kind_of(self.column) if self.part is None else self.part.kind
-
-    @property
-    def nullable(self) -> bool:
-        return self.column.nullable
-
-    def expression(self) -> Any:
-        value = self.column.expression()
-        return value if self.part is None else self.part.of(value)
+#: Names of conditions: no measure has two meanings with them.
+CONDITION_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,29}")
 
 
 class _Float:
@@ -119,47 +67,67 @@ class _Deviation(_Float, StdDev):
         return type(self)(value, filter=IsNull(value, False)).as_sql(compiler, connection, **context)
 
 
-def _sum(value: Any, column: Column) -> Any:
+class _Null(Cast):
+    """Null of a type, which PostgreSQL asks for where no row can meet a condition."""
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
+        return "NULL", []
+
+    as_mysql = as_sqlite
+
+
+def _sum(value: Any, operand: Operand) -> Any:
     # It may be compared with more than the column itself can hold.
-    return Sum(value, output_field=models.BigIntegerField() if column.kind is INTEGER else _wide(column))
+    return Sum(value, output_field=models.BigIntegerField() if operand.kind is INTEGER else _wide(operand))
 
 
-def _avg(value: Any, column: Column) -> Any:
-    return _Mean(value) if column.kind is INTEGER else Avg(value, output_field=_wide(column))
+def _avg(value: Any, operand: Operand) -> Any:
+    return _Mean(value) if operand.kind is INTEGER else Avg(value, output_field=_wide(operand))
 
 
-def _extreme(function: Any, value: Any, column: Column) -> Any:
-    return function(value, output_field=_wide(column) or column_of(column.field))
+def _share(value: Any, operand: Operand) -> Any:
+    return _Mean(Coalesce(value, Value(0)))
 
 
-def _wide(column: Column) -> Any:
-    return _WIDE if column.kind is DECIMAL else None
+def _extreme(function: Any, value: Any, operand: Operand) -> Any:
+    return function(value, output_field=_wide(operand) or column_of(operand.field))
 
 
-def _kind_of(column: Column, more_places: int = 0) -> Kind:
-    """The kind of a column's values as they come out of a computation: decimals with as many places on any database."""
-    places = getattr(column_of(column.field), "decimal_places", None)
-    if column.kind is not DECIMAL or places is None:
-        return column.kind
-    return replace(DECIMAL, write=partial(_write_decimal, places + more_places))
+def _wide(operand: Operand) -> Any:
+    return _WIDE if operand.kind is DECIMAL else None
 
 
-def _write_decimal(places: int, value: Decimal) -> str:
-    rounded = value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_EVEN, Context(prec=100 + places))
-    return format(rounded, "f")
+def _rounded(places: int, value: float) -> float:
+    """A number with so many digits after the point, or as many significant ones where it is small."""
+    if not value or not math.isfinite(value):
+        return value
+    return round(value, max(places, places - 1 - math.floor(math.log10(abs(value)))))
 
 
-def _mean_kind(column: Column) -> Kind:
-    return NUMBER if column.kind is INTEGER else _kind_of(column, _MORE_PLACES)
+def _rounded_kind(places: int) -> Kind:
+    return replace(NUMBER, write=partial(_rounded, places), json_types=frozenset())
+
+
+_MEAN_OF_INTEGERS, _MEAN_OF_FLOATS = _rounded_kind(_MORE_PLACES), _rounded_kind(_FLOAT_PLACES)
+
+
+def _mean_kind(operand: Operand) -> Kind:
+    if operand.kind is NUMBER:
+        return _MEAN_OF_FLOATS
+    return _MEAN_OF_INTEGERS if operand.kind is INTEGER else kind_of(operand, _MORE_PLACES)
+
+
+def _deviation_kind(operand: Operand) -> Kind:
+    return _MEAN_OF_INTEGERS if operand.kind is INTEGER else _MEAN_OF_FLOATS
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """A function that aggregates the values of a column. Nulls are ignored."""
 
-    #: From the expression of a value, and its column, to the aggregate.
-    of: Callable[[Any, Column], Any]
-    kind: Callable[[Column], Kind]
+    #: From the expression of a value, and the operand, to the aggregate.
+    of: Callable[[Any, Operand], Any]
+    kind: Callable[[Operand], Kind]
     #: The kinds of column that have it; None: each whose values can be compared.
     kinds: frozenset[Kind] | None = None
     nullable: bool = True
@@ -167,145 +135,143 @@ class AggregateFunction:
     is_arithmetic: bool = False
     #: Whether the result is the value of one row.
     is_value_of_a_row: bool = False
+    #: Of a percentile: how many of a hundred values are below.
+    percent: int = 0
 
-    def takes(self, column: Column) -> bool:
-        if self.is_arithmetic and _is_key(column):
+    def takes(self, operand: Operand) -> bool:
+        if self.is_arithmetic and operand.is_key:
             return False
-        return column.kind.orderable if self.kinds is None else column.kind in self.kinds
+        return operand.kind.orderable if self.kinds is None else operand.kind in self.kinds
 
 
-def _is_key(column: Column) -> bool:
-    return column.related is not None or column.field.primary_key
-
-
-_AMOUNTS = _NUMBERS | {DURATION}
+_AMOUNTS = NUMBERS | {DURATION}
 _ORDERED = _AMOUNTS | {DATE, DATETIME, TIME, TEXT}
 
+
+def _percentile(percent: int) -> AggregateFunction:
+    return AggregateFunction(
+        lambda value, operand: Percentile(value, percent, is_duration=operand.kind is DURATION), _mean_kind, _AMOUNTS,
+        is_arithmetic=True, is_value_of_a_row=True, percent=percent,
+    )  # fmt: skip
+
+
 FUNCTIONS: Mapping[str, AggregateFunction] = {
-    "count": AggregateFunction(lambda value, column: Count(value), lambda column: INTEGER, nullable=False),
+    "count": AggregateFunction(lambda value, operand: Count(value), lambda operand: INTEGER, nullable=False),
     "count_distinct": AggregateFunction(
-        lambda value, column: Count(value, distinct=True), lambda column: INTEGER, nullable=False
+        lambda value, operand: Count(value, distinct=True), lambda operand: INTEGER, nullable=False
     ),
-    "sum": AggregateFunction(_sum, _kind_of, _AMOUNTS, is_arithmetic=True),
+    "sum": AggregateFunction(_sum, kind_of, _AMOUNTS, is_arithmetic=True),
     "avg": AggregateFunction(_avg, _mean_kind, _AMOUNTS, is_arithmetic=True),
-    "min": AggregateFunction(partial(_extreme, Min), _kind_of, _ORDERED, is_value_of_a_row=True),
-    "max": AggregateFunction(partial(_extreme, Max), _kind_of, _ORDERED, is_value_of_a_row=True),
+    "min": AggregateFunction(partial(_extreme, Min), kind_of, _ORDERED, is_value_of_a_row=True),
+    "max": AggregateFunction(partial(_extreme, Max), kind_of, _ORDERED, is_value_of_a_row=True),
     "stddev": AggregateFunction(
-        lambda value, column: _Deviation(value, output_field=models.FloatField()), lambda column: NUMBER, _NUMBERS,
+        lambda value, operand: _Deviation(value, output_field=models.FloatField()), _deviation_kind, NUMBERS,
         is_arithmetic=True,
     ),
+    "median": _percentile(50),
+    # Any from p1 to p99: this one is shown.
+    "p90": _percentile(90),
 }  # fmt: skip
+
+_PERCENTILE = re.compile(r"p([1-9][0-9]?)")
+
+#: The rows themselves, as values that are all the same.
+_ROWS = Operand("", INTEGER, models.IntegerField(), ())
+_OF_ROWS: Mapping[str, AggregateFunction] = {
+    "count": FUNCTIONS["count"],
+    "share": AggregateFunction(_share, lambda operand: _MEAN_OF_FLOATS),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A column of the table that holds a measure of each group: the number of its rows, or an aggregate of a column."""
+    """A column of the table that holds a measure of each group."""
 
-    #: As the agent wrote it: ``count``, ``avg:distance``.
+    #: As the agent wrote it: ``count``, ``avg:distance``, ``share@late``.
     name: str
-    function: AggregateFunction | None = None
-    column: Column | None = None
+    function: AggregateFunction
+    operand: Operand = _ROWS
+    #: The name of the condition that a row must meet, if there is one, and the condition itself.
+    within: str = ""
+    condition: Q | None = None
 
     @property
     def kind(self) -> Kind:
-        return INTEGER if self.function is None or self.column is None else self.function.kind(self.column)
+        return self.function.kind(self.operand)
 
     @property
     def nullable(self) -> bool:
-        return self.function is not None and self.function.nullable
+        return self.function.nullable
 
-    @property
-    def is_value_of_a_row(self) -> bool:
-        return self.function is not None and self.function.is_value_of_a_row
+    def value(self) -> Any:
+        """What is aggregated: null where a row does not meet the condition."""
+        every = self._every_value()
+        if self.condition is None:
+            return every
+        return Case(When(self.condition, then=every), default=_Null(Value(None), column_of(self.operand.field)))
+
+    def _every_value(self) -> Any:
+        return self.operand.expression() if self.operand.columns else Value(1)
 
     def expression(self, smallest: int = 1) -> Any:
-        """The aggregate; null where fewer than ``smallest`` rows of the group have a value."""
-        if self.function is None or self.column is None:
+        """The aggregate; null where fewer than ``smallest`` rows of the group have a value.
+
+        Of a condition also null where fewer rows have a value and do not meet it: they would be known from the others.
+        """
+        if self.operand is _ROWS and self.condition is None:
             return Count("*")
-        value = self.column.expression()
-        computed = self.function.of(value, self.column)
+        value = self.value()
+        found = self.function.of(value, self.operand)
         if smallest <= 1:
-            return computed
-        return Case(When(GreaterThanOrEqual(Count(value), smallest), then=computed), default=None)
+            return found
+        if self.condition is not None:
+            others = Count(self._every_value()) - Count(value)
+            found = Case(When(GreaterThanOrEqual(others, smallest), then=found), default=None)
+        return Case(When(GreaterThanOrEqual(Count(value), smallest), then=found), default=None)
 
     def read(self, lookup: str, value: Any) -> Any:
         """The value that the measure is compared with, as the ORM takes it. Raises ValidationError."""
         if lookup == "isnull":
             return BOOLEAN.read(models.BooleanField(), value)
-        field = models.BigIntegerField() if self.column is None or self.kind is INTEGER else self.column.field
+        field = models.BigIntegerField() if self.kind is INTEGER else self.operand.field
         return self.kind.read_for(lookup, field, value)
 
 
-def group_of(rights: ModelRights, name: str) -> GroupColumn:
-    """What a name of ``group_by`` means. Raises InvalidQuery."""
-    column, part = rights.column_and_lookup(name)
-    if column is None:
-        text = _no_column("field to group by", rights, name, _groupable(rights))
-        raise InvalidQuery.one("group_by", text, name)
-    if not column.kind.orderable:
-        message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."
-        raise InvalidQuery.one("group_by", f"{message} {_allowed(_groupable(rights))}", name)
-    if not part:
-        return GroupColumn(name, column)
-    parts = [key for key, item in PARTS.items() if column.kind in item.kinds]
-    if part not in parts:
-        what = f"part of {column.name}"
-        text = unknown_name(what, part, parts) if column.related is None else unknown_path("field", rights, name, ())
-        raise InvalidQuery.one("group_by", text, name)
-    return GroupColumn(name, column, PARTS[part])
-
-
-def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]) -> str:
-    """Why groups and measures cannot use a path."""
-    relation = rights.relations.get(path.partition("__")[0])
-    if relation is None:
-        return unknown_path(what, rights, path, allowed)
-    label = relation.related.label
-    instead = "Name its rows in filter, one call after the other"
-    instead += f", or ask {label} itself." if relation.related.is_listed else "."
-    if relation.grouping and relation.related.is_listed:
-        instead = f"Ask {label} itself, {relation.grouping}."
-    return f"{relation.name} leads to many rows of {label}, so that a row would count more than once. {instead}"
-
-
-def measure_of(rights: ModelRights, name: str, where: str) -> Measure:
+def measure_of(rights: ModelRights, name: str, where: str, conditions: Mapping[str, Q]) -> Measure:
     """What a measure means that stands in the argument ``where``. Raises InvalidQuery."""
-    if name == "count":
-        return Measure(name)
-    key, _, path = name.partition(":")
-    function = FUNCTIONS.get(key)
-    if function is None or not path:
-        allowed = ["count", *(f"{item}:field" for item in FUNCTIONS)]
-        raise InvalidQuery.one(where, unknown_name("measure", name, allowed), name)
-    column = rights.column(path)
-    own = [item.name for item in rights.columns.values() if function.takes(item)]
-    if column is None:
-        raise InvalidQuery.one(where, _no_column(f"field for {key}", rights, path, own), name)
-    if not function.takes(column):
-        what = "keys" if function.is_arithmetic and _is_key(column) else f"{column.kind.name} values"
-        raise InvalidQuery.one(where, f"{key} takes no {what}. {_allowed(own)}", name)
-    return Measure(name, function, column)
+    head, _, path = name.partition(":")
+    key, at, within = head.partition("@")
+    refuse = partial(InvalidQuery.one, where, received=name)
+    function = _function(key) if path else _OF_ROWS.get(key)
+    if function is None or (key == "share" and not at):
+        allowed = ["count", *(f"{item}:field" for item in FUNCTIONS), "share@condition"]
+        raise refuse(unknown_name("measure", name, allowed))
+    if at and within not in conditions:
+        raise refuse(unknown_name("condition", within, list(conditions)))
+    condition = conditions[within] if at else None
+    if not path:
+        return Measure(name, function, within=within, condition=condition)
+    own = [column.name for column in rights.columns.values() if function.takes(operands.of_column(column))]
+    operand = operand_of(rights, path, f"field for {key}", own, refuse)
+    if not function.takes(operand):
+        what = "keys" if function.is_arithmetic and operand.is_key else f"{operand.kind.name} values"
+        raise refuse(f"{key} takes no {what}. Allowed: {', '.join(own) or 'none'}.")
+    return Measure(name, function, operand, within, condition)
 
 
-def group_names(rights: ModelRights) -> list[str]:
-    """What the model's own rows may be grouped by: its fields, then parts of its dates and times."""
-    columns = [column for column in rights.columns.values() if column.kind.orderable]
-    parts = [
-        f"{column.name}__{part}" for column in columns for part, item in PARTS.items() if column.kind in item.kinds
-    ]
-    return [*_groupable(rights), *parts]
+def _function(key: str) -> AggregateFunction | None:
+    match = _PERCENTILE.fullmatch(key)
+    return _percentile(int(match[1])) if match else FUNCTIONS.get(key)
+
+
+def paths_of(name: str) -> Iterator[str]:
+    """The paths in the name of a measure of a field, with or without a comparison behind it."""
+    path = name.partition(":")[2]
+    yield from path.removeprefix(DIFF).split("-") if path.startswith(DIFF) else [path]
 
 
 def measure_names(rights: ModelRights) -> list[str]:
     """What may be measured of the model's own fields."""
-    columns = rights.columns.values()
+    columns = [operands.of_column(column) for column in rights.columns.values()]
     taken = [f"{key}:{column.name}" for key, item in FUNCTIONS.items() for column in columns if item.takes(column)]
     return ["count", *taken]
-
-
-def _groupable(rights: ModelRights) -> list[str]:
-    return [name for name, column in rights.columns.items() if column.kind.orderable]
-
-
-def _allowed(names: Sequence[str]) -> str:
-    return f"Allowed: {', '.join(names) or 'none'}."

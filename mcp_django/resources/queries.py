@@ -21,6 +21,15 @@ from mcp_django.types import JSON
 Parameters = Sequence[tuple[str, str]]
 
 
+#: Parameters that an aggregate does not take, and what to do about each.
+_NOT_OF_GROUPS: Mapping[str, str] = {
+    "conditions": "cannot be written in a URI: aggregate_records takes them.",
+    "fields": "groups have none: leave it out.",
+    "having": "Write having.count__gte=10.",
+    "total": "groups have none: leave it out.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
     """The result of a query."""
@@ -37,7 +46,8 @@ def answer(model: ModelRights, target: uris.Target) -> QueryResult:
     """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
     if target.kind == "aggregate":
         table = aggregates.aggregate(model, aggregate_query(target.query))
-        return QueryResult({"model": model.label, "columns": table.columns, "rows": table.rows}, table.notes)
+        shown = {"model": model.label, "columns": table.columns, "rows": table.rows}
+        return QueryResult(shown, table.notes, table.next_cursor)
     page = rows.find(model, record_query(target.query))
     values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
     if page.total is not None:
@@ -73,10 +83,9 @@ def record_query(query: Parameters) -> rows.RecordQuery:
 def aggregate_query(query: Parameters) -> aggregates.AggregateQuery:
     """The same of an aggregate, within the limits of aggregate_records. Raises InvalidQuery."""
     values = _values(query)
-    for name in ("cursor", "fields", "having", "total"):
+    for name, instead in _NOT_OF_GROUPS.items():
         if name in values:
-            instead = "Write having.count__gte=10. " if name == "having" else "groups have none: leave it out. "
-            message = f"{instead}A field of that name is compared by {name}__exact."
+            message = f"{instead} A field of that name is compared by {name}__exact."
             raise InvalidQuery.one(name, message, values[name])
     conditions = {name: values.pop(name) for name in list(values) if name.startswith(uris.HAVING)}
     asked = aggregates.AggregateQuery(
@@ -86,6 +95,7 @@ def aggregate_query(query: Parameters) -> aggregates.AggregateQuery:
         order_by=_names(values, "order_by"),
         search=values.pop("search", ""),
         limit=_limit(values),
+        cursor=values.pop("cursor", None),
         filter=values,
     )
     for name, given, most in (
@@ -112,12 +122,7 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
     if target.kind == "aggregate":
         query = aggregate_query(target.query)
         aggregates.check(model, query)
-        paths = {
-            "group_by": list(query.group_by),
-            "measures": [name.partition(":")[2] for name in query.measures],
-            "having": [name.partition(":")[2] for name in query.having],
-            "order_by": [name.rpartition(":")[2] for name in query.order_by],
-        }
+        paths = dict(query.paths)
         search, conditions = query.search, query.filter
     else:
         found = record_query(target.query)

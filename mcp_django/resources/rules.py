@@ -29,8 +29,10 @@ def of_records(rights: ModelRights, query: RecordQuery) -> list[str]:
 
 def of_groups(rights: ModelRights, query: AggregateQuery) -> list[str]:
     """The note of a valid query for measures, and of the models that it leads to."""
-    named = [*query.group_by, *(name.rpartition(":")[2] for name in (*query.measures, *query.having, *query.order_by))]
-    return _notes(rights, [*named, *_conditions(query.filter), *_searched(rights, query.search)])
+    named = [path for paths in query.paths.values() for path in paths]
+    filters = [query.filter, *query.conditions.values()]
+    met = [path for conditions in filters for path in _conditions(conditions)]
+    return _notes(rights, [*named, *met, *_searched(rights, query.search)])
 
 
 def of_filter(rights: ModelRights, conditions: JSON) -> list[str]:

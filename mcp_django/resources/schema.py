@@ -10,6 +10,7 @@ from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
+from mcp_django.resources.date_parts import WEEK_DAYS
 from mcp_django.resources.indexes import is_indexed
 from mcp_django.resources.kinds import DATETIME
 from mcp_django.resources.policy import ModelRights
@@ -53,6 +54,8 @@ def describe_model(rights: ModelRights) -> JSON:
         described["lookups"] = {
             column.kind.name: list(column.kind.lookups) for column in columns if not column.kind.converted
         }
+    if any("week_day" in lookups for lookups in described.get("lookups", {}).values()):
+        described["week_days"] = WEEK_DAYS
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]

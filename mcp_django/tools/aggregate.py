@@ -9,6 +9,7 @@ from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates, rules
 from mcp_django.resources.policy import Rights
 from mcp_django.tools.query import (
+    CURSOR,
     FILTER,
     FORMAT,
     NAMES,
@@ -31,9 +32,11 @@ class AggregateRecords(QueryTool):
     title = "Aggregate records"
     description = (
         "Count rows of a model and compute over them, in groups. group_by: fields, those of related rows too, as "
-        "carrier__name, and parts of dates: departs_at__month (or year, quarter, week, day, week_day, hour, date), and "
-        "departs_at__trunc_month for each month of each year. measures: count, and count_distinct, sum, avg, min, max "
-        "or stddev of a field, as avg:distance. filter is that of find_records."
+        "carrier__name, parts of dates: departs_at__month (or year, quarter, week, day, week_day, hour, date), "
+        "departs_at__trunc_month for each month of each year, and ranges of numbers: distance__bucket_500. measures: "
+        "count, and count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, "
+        "or of a difference, as avg:diff:arrival_delay-departure_delay; with conditions also share@late, count@late, "
+        "avg@late:distance. filter is that of find_records."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -48,6 +51,11 @@ class AggregateRecords(QueryTool):
                 "default": ["count"],
                 "description": 'What to compute, as ["count", "avg:distance"].',
             },
+            "conditions": {
+                "type": "object",
+                "maxProperties": aggregates.MAX_CONDITIONS,
+                "description": 'Named filters for measures, as {"late": {"arrival_delay__gt": 60}}.',
+            },
             "filter": FILTER,
             "search": SEARCH,
             "having": {
@@ -57,12 +65,13 @@ class AggregateRecords(QueryTool):
             },
             "order_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": 'As ["-count"].'},
             "limit": limit_schema(conf.MAX_GROUPS, conf.MAX_GROUPS),
+            "cursor": CURSOR,
             "format": FORMAT,
         }
         return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return table_schema()
+        return table_schema(next_cursor={"type": "string"})
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model = self._model(rights, arguments["model"])
@@ -71,11 +80,14 @@ class AggregateRecords(QueryTool):
             measures=arguments.get("measures", ("count",)),
             filter=arguments.get("filter", {}),
             search=arguments.get("search", ""),
+            conditions=arguments.get("conditions", {}),
             having=arguments.get("having", {}),
             order_by=arguments.get("order_by", ()),
             limit=int(arguments.get("limit", 0)),
+            cursor=arguments.get("cursor"),
         )
         table = aggregates.aggregate(model, query)
-        notes = [*table.notes, *rules.of_groups(model, query)]
-        extra: JSON = {"notes": notes} if notes else {}
+        extra: JSON = {} if table.next_cursor is None else {"next_cursor": table.next_cursor}
+        if notes := [*table.notes, *rules.of_groups(model, query)]:
+            extra["notes"] = notes
         return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))

@@ -42,6 +42,11 @@ SEARCH: JSON = {
     "maxLength": MAX_SEARCH_CHARS,
     "description": "Words to find in the search fields.",
 }
+CURSOR: JSON = {
+    "type": "string",
+    "maxLength": keyset.MAX_CURSOR_CHARS,
+    "description": "next_cursor of the page before; left out for the first page.",
+}
 FORMAT: JSON = {"type": "string", "enum": list(FORMATS), "default": "json", "description": "How the text is written."}
 
 
@@ -147,11 +152,7 @@ class FindRecords(QueryTool):
             },
             "fields": {**NAMES, "description": FIELDS},
             "limit": limit_schema(conf.MAX_ROWS, min(rows.DEFAULT_ROWS, conf.MAX_ROWS)),
-            "cursor": {
-                "type": "string",
-                "maxLength": keyset.MAX_CURSOR_CHARS,
-                "description": "next_cursor of the page before; left out for the first page.",
-            },
+            "cursor": CURSOR,
             "total": {"type": "boolean", "description": "Count the rows of all pages."},
             "format": FORMAT,
         }

@@ -11,7 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections, models
 from django.db.models import F, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Left, RowNumber
 from django.test import override_settings
 from django.utils import timezone
 
@@ -28,6 +28,7 @@ from mcp_django.compat.queries import (
     names_database,
     picks_rows,
     prepare_lookup,
+    select_from,
     statement,
     unlock,
     write_to,
@@ -241,3 +242,20 @@ def test_an_error_of_the_database_within_a_converter_is_raised(unread: Parcel, m
 
     with pytest.raises(OperationalError):
         list(mark_unreadable(Parcel.objects.values_list("size"), object()))
+
+
+@pytest.mark.every_database
+def test_rows_in_the_place_of_a_table(db: None) -> None:
+    Tag.objects.bulk_create(Tag(name=name) for name in ("a1", "a2", "b1"))
+    numbered = Tag.objects.annotate(
+        first=Left("name", 1), number=Window(RowNumber(), partition_by=[Left("name", 1)], order_by=F("name").desc())
+    )
+
+    rows, columns = select_from(numbered.filter(name__gt="a1"), ["first", "number"])
+    twice, again = select_from(rows.annotate(**columns), ["first"])
+    nothing, none = select_from(numbered.filter(pk__in=[]), ["number"])
+
+    groups = rows.annotate(**columns).values("first").annotate(last=models.Max(columns["number"])).order_by("first")
+    assert list(groups) == [{"first": "a", "last": 1}, {"first": "b", "last": 1}]
+    assert twice.aggregate(count=models.Count(again["first"], distinct=True)) == {"count": 2}
+    assert nothing.aggregate(count=models.Count("*"), most=models.Max(none["number"])) == {"count": 0, "most": None}

@@ -12,7 +12,7 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django import ModelMCP
 from mcp_django.conf import get_conf
 from mcp_django.resources import aggregates
-from mcp_django.resources.measures import PARTS
+from mcp_django.resources.date_parts import PARTS
 from mcp_django.resources.queries import aggregate_query, followed
 from mcp_django.resources.uris import Target, parse
 from tests.shop.models import Making, Part, Product, Supplier, Tag
@@ -108,8 +108,29 @@ def test_an_aggregate_is_read_on_every_transport(admin: Peer, flights: Any, revi
 ])  # fmt: skip
 def test_the_resource_is_what_the_tool_answers(root: DirectPeer, query: str, arguments: dict[str, Any]) -> None:
     table = root.call("aggregate_records", model="flights.flight", **arguments)["structuredContent"]
+    read = root.read(f"{FLIGHTS}?{query}")
 
-    assert root.read(f"{FLIGHTS}?{query}") == {"model": "flights.flight", **table}
+    assert read.pop("next", "").rpartition("=")[2] == table.pop("next_cursor", "")
+    assert read == {"model": "flights.flight", **table}
+
+
+def test_the_next_groups_have_a_uri(root: DirectPeer) -> None:
+    first = root.read(f"{FLIGHTS}?group_by=number&measures=count,median:distance&limit=5")
+    second = root.read(first["next"])
+    third = root.read(second["next"])
+
+    assert first["next"].startswith(f"{FLIGHTS}?group_by=number&measures=count,median:distance&limit=5&cursor=")
+    assert [row[0] for page in (first, second, third) for row in page["rows"]] == list(range(1000, 1012))
+    assert "next" not in third
+
+
+@pytest.mark.parametrize("measure", ["p90:distance", "avg:diff:distance-departure_delay", "count:plane__seats"])
+def test_measures_of_every_form_are_written_in_a_uri(root: DirectPeer, measure: str) -> None:
+    read = root.read(
+        f"{FLIGHTS}?group_by=distance__bucket_5&measures={measure}&order_by=-{measure}&having.{measure}__gt=0"
+    )
+
+    assert read["columns"] == ["distance__bucket_5", measure]
 
 
 def test_small_groups_stay_untold(root: DirectPeer) -> None:
@@ -138,7 +159,10 @@ def test_small_groups_stay_untold(root: DirectPeer) -> None:
     ("measures=count&total=true", "total",
      "groups have none: leave it out. A field of that name is compared by total__exact."),
     ("measures=count&cursor=x", "cursor",
-     "groups have none: leave it out. A field of that name is compared by cursor__exact."),
+     "not a cursor of this query: use next_cursor of the previous page"),
+    ("measures=count&conditions=x", "conditions",
+     "cannot be written in a URI: aggregate_records takes them. A field of that name is compared by conditions__ex"),
+    ("measures=share@late", "measures", "no condition 'late'."),
     ("group_by=carrier&fields=id", "fields",
      "groups have none: leave it out. A field of that name is compared by fields__exact."),
     ("measures=count&any=1", "any", "cannot be written in a URI: find_records takes it in its filter."),
@@ -236,6 +260,8 @@ def test_completion_suggests_nothing_hidden(root: DirectPeer) -> None:
     ("search=x", {"search": ["airline", "airport", "airport"]}),
     ("group_by=carrier__name,status&measures=max:plane__seats&having.min:origin__altitude__gte=1&order_by=-count",
      {"group_by": ["airline"], "measures": ["plane"], "having": ["airport"]}),
+    ("group_by=origin&measures=avg:diff:plane__seats-origin__altitude&order_by=-max:diff:number-destination__altitude",
+     {"measures": ["plane", "airport"], "order_by": ["airport"]}),
 ])  # fmt: skip
 def test_the_models_that_a_query_names_are_known(root: DirectPeer, query: str, models: dict[str, list[str]]) -> None:
     target = parse(f"{FLIGHTS}?{query}")

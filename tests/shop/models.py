@@ -343,3 +343,15 @@ class Parcel(models.Model):
 
     def __str__(self) -> str:
         return self.code
+
+
+class Trip(models.Model):
+    """Two dates and two durations, which have a difference."""
+
+    starts = models.DateField()
+    ends = models.DateField(null=True)
+    planned = models.DurationField()
+    took = models.DurationField()
+
+    def __str__(self) -> str:
+        return f"from {self.starts}"

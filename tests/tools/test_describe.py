@@ -57,6 +57,7 @@ def test_a_model_is_described_whole(root: DirectPeer) -> None:
         },
         "time_zone": "Date-times are in America/New_York.",
         "lookups": described(root, "flights.disruption")["lookups"],
+        "week_days": "week_day: 1 is Sunday, 7 is Saturday; iso_week_day: 1 is Monday, 7 is Sunday.",
         "indexed": ["id", "reported_at", "flight", "reported_by"],
         "search_fields": ["note", "flight__tailnum", "flight__number"],
         "examples": [
@@ -236,3 +237,8 @@ def test_few_models_are_listed_at_once_and_by_app(root: DirectPeer) -> None:
     of_app = root.call("describe_models", app="flights")["structuredContent"]["models"]
 
     assert of_app == {label: line for label, line in whole.items() if label.startswith("flights.")}
+
+
+def test_week_days_are_explained_where_there_are_dates_alone(root: DirectPeer) -> None:
+    assert "week_days" in described(root, "flights.flight")
+    assert "week_days" not in described(root, "flights.airline")
