@@ -9,8 +9,10 @@ from django.utils.functional import Promise
 from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
-from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedRows
+from mcp_django.resources.filters import PART_COMPARISONS
 from mcp_django.resources.indexes import is_indexed
+from mcp_django.resources.kinds import PARTS
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
@@ -43,13 +45,16 @@ def describe_model(rights: ModelRights) -> JSON:
         example = next(iter(rights.relations))
         described["relations_help"] = (
             f'Many rows each. In filter: {{"{example}": {{..}}}} for one that meets a filter, {example}__count__gte, '
-            f"{example}__isnull; in fields: {example} for keys, {example}__count."
+            f"{example}__isnull; in fields: {example} for keys, {example}__count, or several of their fields; "
+            f"in order_by: -{example}__count."
         )
     if columns := list(rights.filterable.values()):
         # Once for each type, since fields are many and types are few.
         described["lookups"] = {
             column.kind.name: list(column.kind.lookups) for column in columns if not column.kind.converted
         }
+        if part := next((lookup for column in columns for lookup in column.kind.lookups if lookup in PARTS), None):
+            described["lookups_help"] = f"A part takes {', '.join(PART_COMPARISONS)} in turn, as {part}__in."
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
     described["indexed"] = [name for name in rights.orderable if is_indexed(rights.model, [name])]
@@ -130,9 +135,9 @@ def record_schema(rights: ModelRights) -> JSON:
         }
 
 
-def _property(column: Column | RelatedList) -> JSON:
+def _property(column: Column | RelatedRows) -> JSON:
     schema = dict(column.kind.schema)
-    if isinstance(column, RelatedList):
+    if isinstance(column, RelatedRows):
         label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
         return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")

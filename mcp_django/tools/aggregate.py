@@ -9,7 +9,6 @@ from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates
 from mcp_django.resources.policy import Rights
 from mcp_django.tools.query import (
-    FILTER,
     FORMAT,
     NAMES,
     SEARCH,
@@ -33,7 +32,7 @@ class AggregateRecords(QueryTool):
         "Count rows of a model and compute over them, in groups. group_by: fields, those of related rows too, as "
         "carrier__name, and parts of dates: departs_at__month (or year, quarter, week, day, week_day, hour, date), and "
         "departs_at__trunc_month for each month of each year. measures: count, and count_distinct, sum, avg, min, max "
-        "or stddev of a field, as avg:distance. filter is that of find_records."
+        "or stddev of a field, as avg:distance."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -48,7 +47,7 @@ class AggregateRecords(QueryTool):
                 "default": ["count"],
                 "description": 'What to compute, as ["count", "avg:distance"].',
             },
-            "filter": FILTER,
+            "filter": {"type": "object", "description": "As in find_records."},
             "search": SEARCH,
             "having": {
                 "type": "object",
