@@ -36,6 +36,8 @@ COMPARISONS: Mapping[str, Any] = {
 
 #: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
 PART_COMPARISONS = ("gt", "gte", "lt", "lte", "in", "range")
+#: The same of the length of an array.
+_LENGTH_COMPARISONS = ("gt", "gte", "lt", "lte")
 #: Each may be a subquery, so that a filter of thousands would keep the database busy with planning alone.
 MAX_CONDITIONS = 50
 #: How deep ``any``, ``all``, ``not`` and filters of relations may be nested.
@@ -165,8 +167,9 @@ class _FilterReader:
         if value is None and lookup == "exact":
             lookup, value = "isnull", True
         part, _, comparison = lookup.partition("__")
+        comparisons = _LENGTH_COMPARISONS if part == "len" else PART_COMPARISONS
         if lookup not in column.kind.lookups and not (
-            part in PARTS and part in column.kind.lookups and comparison in PART_COMPARISONS
+            part in PARTS and part in column.kind.lookups and comparison in comparisons
         ):
             allowed = [*column.kind.lookups, *(related[0].columns if related is not None else ())]
             what = f"lookup of {head}" if related is None else f"lookup or field of {head}"

@@ -53,7 +53,8 @@ def describe_model(rights: ModelRights) -> JSON:
         described["lookups"] = {
             column.kind.name: list(column.kind.lookups) for column in columns if not column.kind.converted
         }
-        if part := next((lookup for column in columns for lookup in column.kind.lookups if lookup in PARTS), None):
+        parts = (lookup for column in columns for lookup in column.kind.lookups if lookup in PARTS - {"len"})
+        if part := next(parts, None):
             described["lookups_help"] = f"A part takes {', '.join(PART_COMPARISONS)} in turn, as {part}__in."
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
         described["filter_paths"] = paths
