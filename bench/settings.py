@@ -38,9 +38,7 @@ match os.environ.get("BENCH_DATABASE", "sqlite"), os.environ.get("BENCH_ROWS", "
     case _, rows:
         DATABASES["default"]["NAME"] = Path(os.environ["DEMO_DIR"], f"flights-{rows}.sqlite3")  # noqa: F405
 
-#: Pages of this length lead to the last one soon; all that is measured asks for 20 rows.
 MCP: dict[str, Any] = {
-    "MAX_ROWS": 1_000,
     "READ_ONLY_TRANSACTIONS": "BENCH_READ_ONLY" in os.environ,
     # Thousands of sockets listen with one token.
     "MAX_LISTENS": 100_000,

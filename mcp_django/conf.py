@@ -75,7 +75,8 @@ class Conf:
     MAX_RESULT_BYTES: int = 900_000
 
     # Queries.
-    MAX_ROWS: int = 100
+    #: Rows of a page, within MAX_RESULT_BYTES.
+    MAX_ROWS: int = 1_000
     MAX_TEXT: int = 2_000
     #: The longest file, and the longest value of a BinaryField, that resources/read gives.
     MAX_FILE_BYTES: int = 600_000

@@ -15,7 +15,7 @@ from django.db.models.expressions import OrderBy
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded
 from mcp_django.hooks import call_hook
-from mcp_django.resources import keyset
+from mcp_django.resources import cursors, keyset
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.filters import filter_conditions
@@ -120,13 +120,13 @@ class _AggregatePlan:
         """The cursor of a page of groups that ends after as many; None where no page may begin there."""
         if shown > MAX_PAGED_GROUPS:
             return None
-        return keyset.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.key)
+        return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.key)
 
     def _start(self, cursor: str | None) -> int:
         """The number of groups on the pages before."""
         if cursor is None:
             return 0
-        [shown] = keyset.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.key)
+        [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.key)
         return int(shown or 0)
 
     def _measure(self, name: str, where: str) -> str:

@@ -7,7 +7,7 @@ the principal may see (``ModelRights.rows``), never on the joined table.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
 from django.utils.html import strip_tags
 
-from mcp_django.resources.kinds import DATA, INTEGER, Kind, list_of
+from mcp_django.resources.kinds import DATA, INTEGER, RELATED_TABLE, Kind, related_list
 from mcp_django.resources.parsing import refuse
 from mcp_django.types import AnyField
 
@@ -226,6 +226,46 @@ class Relation:
         links = self._link_rows(rows.db).filter(Q((here.attname, owner))).values(there.attname)
         return rows.filter(Q((f"{there.target_field.attname}__in", links)))
 
+    def rows_of_any(self, owners: Sequence[Any]) -> models.QuerySet[Any]:
+        """The visible related rows of several rows.
+
+        Of a many-to-many field they are the rows between, one for each related row, from which ``step`` leads there.
+        """
+        if not self.field.many_to_many:
+            return self.related.bare_rows().filter(self._owned_by_any(owners))
+        through, here, there = self._links
+        rows = self.related.rows()
+        visible = Q((f"{there.attname}__in", rows.values(there.target_field.attname)))
+        links = self._link_rows(rows.db).filter(Q((f"{here.attname}__in", owners))).filter(visible)
+        if through._meta.auto_created:
+            return links
+        # A model between that is the project's own may join the same two rows more than once.
+        equal = [Q((name, OuterRef(name))) for name in (here.attname, there.attname)]
+        return links.filter(~Exists(self._link_rows(rows.db).filter(*equal, pk__lt=OuterRef("pk"))))
+
+    @property
+    def owner_path(self) -> str:
+        """Where the rows of ``rows_of_any`` hold the ``owner_attname`` that they belong to."""
+        path: str = self._links[1].attname if self.field.many_to_many else self._owner_column
+        return path
+
+    @property
+    def key_path(self) -> str:
+        """Where the rows of ``rows_of_any`` hold the primary key of the related row."""
+        return f"{self._links[2].name}__pk" if self.field.many_to_many else "pk"
+
+    @property
+    def step(self) -> tuple[Column, ...]:
+        """The foreign key that leads from the rows of ``rows_of_any`` to the related rows, if there is one between."""
+        if not self.field.many_to_many:
+            return ()
+        there = self._links[2]
+        return (Column(there.name, there, self.related.primary_key.kind, self.related),)
+
+    def held(self, owner: Any) -> Any:
+        """What a related row holds of the row with this ``owner_attname``."""
+        return owner
+
     @property
     def _owner_column(self) -> str:
         """Of a relation that is not many-to-many: the column of the related model that holds what it leads to."""
@@ -235,6 +275,10 @@ class Relation:
     def _owned_by(self, owner: Any) -> Q:
         """A condition that a related row belongs to the row with this ``owner_attname``."""
         return Q((self._owner_column, owner))
+
+    def _owned_by_any(self, owners: Sequence[Any]) -> Q:
+        """The same for several rows."""
+        return Q((f"{self._owner_column}__in", [self.held(owner) for owner in owners]))
 
     def _joined(self, owner: Any, condition: Q, *, bare: bool = False) -> models.QuerySet[Any]:
         """One row for each visible related row that meets the condition, for use in another query."""
@@ -270,22 +314,36 @@ class RelatedCount:
     name: str
     relation: Relation
     kind = INTEGER
+    # As those of a Column, for an order.
+    field = models.IntegerField()
+    nullable = False
+
+    @property
+    def path(self) -> str:
+        """The name that the number has in a query."""
+        return f"_mcp_count_{self.relation.name}"
 
     def expression(self) -> Any:
         return self.relation.count()
 
 
 @dataclass(frozen=True, slots=True)
-class RelatedList:
-    """A field of the first visible rows that a relation leads to."""
+class RelatedRows:
+    """The first visible rows that a relation leads to: a list of one field of each, or a small table of several."""
 
     name: str
     relation: Relation
-    column: Column
+    columns: tuple[Column, ...]
 
     @property
     def kind(self) -> Kind:
-        return list_of(self.column.kind)
+        return related_list(self.columns[0].kind) if len(self.columns) == 1 else RELATED_TABLE
+
+    def cell(self, rows: Sequence[Sequence[Any]]) -> Any:
+        """What a row shows of its related rows, given their values as JSON."""
+        if len(self.columns) == 1:
+            return [value for (value,) in rows]
+        return {"columns": [column.name for column in self.columns], "rows": rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,4 +367,4 @@ class Computed:
 
 
 #: What a query may ask to read.
-Output = Column | RelatedCount | RelatedList | Computed
+Output = Column | RelatedCount | RelatedRows | Computed

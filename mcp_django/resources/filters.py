@@ -37,7 +37,9 @@ COMPARISONS: Mapping[str, Any] = {
 }
 
 #: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
-_PART_COMPARISONS = ("gt", "gte", "lt", "lte")
+PART_COMPARISONS = ("gt", "gte", "lt", "lte", "in", "range")
+#: The same of the length of an array.
+_LENGTH_COMPARISONS = ("gt", "gte", "lt", "lte")
 #: Each may be a subquery, so that a filter of thousands would keep the database busy with planning alone.
 MAX_CONDITIONS = 50
 #: How deep ``any``, ``all``, ``not`` and filters of relations may be nested.
@@ -201,8 +203,9 @@ class _FilterReader:
         if value is None and lookup == "exact":
             lookup, value = "isnull", True
         part, _, comparison = lookup.partition("__")
+        comparisons = _LENGTH_COMPARISONS if part == "len" else PART_COMPARISONS
         if lookup not in column.kind.lookups and not (
-            part in PARTS and part in column.kind.lookups and comparison in _PART_COMPARISONS
+            part in PARTS and part in column.kind.lookups and comparison in comparisons
         ):
             allowed = [*column.kind.lookups, *(related[0].columns if related is not None else ())]
             what = f"lookup of {head}" if related is None else f"lookup or field of {head}"
@@ -264,21 +267,22 @@ class _FilterReader:
         """The value of a lookup as the ORM takes it. Raises ValidationError."""
         if lookup == "isnull":
             return BOOLEAN.read(column.field, value)
-        if lookup in ("in", "range"):
+        part, comparison = split_path(lookup)
+        if (comparison or lookup) in ("in", "range"):
             if isinstance(value, str):
                 value = value.split(",")
             if not isinstance(value, list):
                 raise ValidationError("must be a list")
-            if lookup == "range" and len(value) != 2:
+            if (comparison or lookup) == "range" and len(value) != 2:
                 raise ValidationError("must be a list of two values")
             check_length(value)
-            values = [column.kind.read_for(lookup, column.field, item) for item in value]
-            self.days += sum(isinstance(item, Days) for item in values)
+            values = [column.kind.read_for(part, column.field, item) for item in value]
+            self.days += len(values) if comparison else sum(isinstance(item, Days) for item in values)
             if self.days > MAX_LIST_VALUES:
                 # Each is a condition in SQL, of which SQLite takes less than a thousand in a row.
                 raise ValidationError(f"at most {MAX_LIST_VALUES} days in a filter")
             return values
-        return column.kind.read_for(lookup.partition("__")[0], column.field, value)
+        return column.kind.read_for(part, column.field, value)
 
     def _count(self, where: str) -> None:
         self.conditions += 1

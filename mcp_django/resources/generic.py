@@ -5,7 +5,7 @@ Of a model that the principal may not view, nothing is told: its content type re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import groupby, pairwise
@@ -188,11 +188,26 @@ class GenericRelated(Relation):
         name: str = self.field.object_id_field_name
         return name
 
+    @property
+    def _is_text(self) -> bool:
+        """Whether a related row holds the key as text, as Django keeps keys of any type."""
+        return self.related.columns[self._owner_column].kind is TEXT and self.owner.kind is not TEXT
+
+    def held(self, owner: Any) -> Any:
+        return str(owner) if self._is_text else owner
+
     def _owned_by(self, owner: Any) -> Q:
-        if self.related.columns[self._owner_column].kind is TEXT and self.owner.kind is not TEXT:
-            # As Django keeps keys in a column of text.
+        if self._is_text:
             owner = _as_text(owner, self.owner) if isinstance(owner, F) else str(owner)
-        return Q((f"{self.kind.attname}__in", self.types.values("pk"))) & Q((self._owner_column, owner))
+        return self._of_type & Q((self._owner_column, owner))
+
+    def _owned_by_any(self, owners: Sequence[Any]) -> Q:
+        # Without arguments, super() does not know the class that ``slots`` makes anew.
+        return self._of_type & super(GenericRelated, self)._owned_by_any(owners)
+
+    @property
+    def _of_type(self) -> Q:
+        return Q((f"{self.kind.attname}__in", self.types.values("pk")))
 
 
 def _as_text(key: F, column: Column) -> Any:

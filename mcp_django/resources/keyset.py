@@ -1,33 +1,24 @@
 """Keyset pagination: a page starts after the values of the last row, so that the last page costs what the first costs.
 
-A cursor is the values of the order's columns in the last row, signed, and bound to the principal and the query. The
-condition has the form ``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a, …)`` answers on all databases,
-and nulls are their own query, in the place where the database sorts them.
+A cursor (see ``cursors``) holds the values of the order's columns in the last row. The condition has the form
+``a >= x AND (a > x OR (a = x AND …))``, which an index on ``(a, …)`` answers on all databases, and nulls are their own
+query, in the place where the database sorts them.
 """
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.core import signing
 from django.core.exceptions import ValidationError
 from django.db import connections
 from django.db.models import Q
 
 from mcp_django.compat.connections import sorts_nulls_last
-from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.cursors import invalid_cursor, read_values
 from mcp_django.resources.parsing import column_of
 from mcp_django.resources.selection import Order
-
-_SALT = "mcp_django.resources.keyset"
-
-#: A cursor may stand in a URI, and that in a header.
-MAX_CURSOR_CHARS = 2_000
-#: Values of no more fit into a cursor without compression, whatever is in them: JSON has twelve bytes for a character.
-_SHORT_CHARS = 100
 
 
 def query_digest(*parts: Any) -> str:
@@ -37,51 +28,13 @@ def query_digest(*parts: Any) -> str:
     return hashlib.sha256(encode(parts)).hexdigest()[:24]
 
 
-def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str | None:
-    """The cursor of a page that ends with these values of the order; None if they are too long for one."""
-    plain = [_plain(value) for value in values]
-    chars = sum(len(value) for value in plain if value is not None)
-    if chars > MAX_CURSOR_CHARS:
-        return None
-    compress = chars > _SHORT_CHARS
-    cursor = signing.Signer(salt=_SALT).sign_object([digest, principal_key, plain], compress=compress)
-    return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
-
-
-def read_values(cursor: str, digest: str, principal_key: str) -> list[str | None]:
-    """The values in a cursor, as text. Raises InvalidQuery for a cursor that is not of this query."""
-    try:
-        signed_digest, signed_key, values = signing.Signer(salt=_SALT).unsign_object(cursor)
-        if (signed_digest, signed_key) != (digest, principal_key):
-            raise ValueError
-        return list(values)
-    except (signing.BadSignature, ValueError, TypeError):
-        raise _wrong(cursor) from None
-
-
 def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
     """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
     values = read_values(cursor, digest, principal_key)
     try:
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
     except (ValueError, TypeError, ValidationError):
-        raise _wrong(cursor) from None
-
-
-def _wrong(cursor: str) -> InvalidQuery:
-    return InvalidQuery.one(
-        "cursor",
-        "not a cursor of this query: use next_cursor of the previous page and leave every other argument as it was, or "
-        "leave the cursor out to start again.",
-        cursor,
-    )
-
-
-def _plain(value: Any) -> str | None:
-    """A value as text that the field reads back without loss; microseconds and offsets are kept."""
-    if value is None:
-        return None
-    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
+        raise invalid_cursor(cursor) from None
 
 
 def _typed(order: Order, value: str | None) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -266,6 +266,16 @@ def list_of(kind: Kind) -> Kind:
         items["type"] = [*([types] if isinstance(types, str) else types), "null"]
     schema = {"type": "array", "items": items}
     return Kind(f"list of {kind.name}", schema, (), refuse, write, orderable=False, long=True)
+
+
+@cache
+def related_list(kind: Kind) -> Kind:
+    """The kind of a list of values of related rows, which are JSON already."""
+    return replace(list_of(kind), write=_same, long=False, json_types=frozenset({list}))
+
+
+#: Of columns and rows of related rows, which are JSON already.
+RELATED_TABLE = Kind("table", {"type": "object"}, (), refuse, _same, orderable=False, json_types=frozenset({dict}))
 
 
 def split_path(path: str) -> tuple[str, str]:

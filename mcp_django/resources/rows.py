@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,17 +12,16 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from mcp_django.compat.queries import values_list
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.resources import keyset, selection, unreadable
-from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources import cursors, keyset, related, selection, unreadable
+from mcp_django.resources.columns import Computed, Output, RelatedCount, RelatedRows
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
-from mcp_django.resources.selection import Order, order
+from mcp_django.resources.selection import Order, names_of, order, values_of
 from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
 from mcp_django.resources.values import cut_record, fetch_values, long_columns, within_bytes, write_rows
 from mcp_django.types import JSON
@@ -31,6 +32,8 @@ DEFAULT_ROWS = 20
 MAX_TOTAL = 100_000
 #: The number of batches of rows that are checked for one page, where the permission is checked for each row.
 _MAX_LOOKS = 10
+#: Rows of a page there, since each check is code of the project's and may ask the database.
+_MAX_CHECKED_ROWS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,16 @@ class _RecordPlan:
         return replace(self, matching=self.matching.filter(condition), queryset=self.queryset.filter(condition))
 
 
+@dataclass(frozen=True, slots=True)
+class _Budget:
+    """What reading may cost."""
+
+    #: Characters of one text.
+    text: int
+    #: When no further row is computed, by the monotonic clock.
+    until: float = math.inf
+
+
 def check(rights: ModelRights, query: RecordQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
     _plan(rights, query)
@@ -96,13 +109,15 @@ def check(rights: ModelRights, query: RecordQuery) -> None:
 def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
+    # The other half of a request's time is for its statements and for the last row.
+    budget = _Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
     plan = _plan(rights, query)
     notes: list[str] = []
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
-    limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
-    found, more = _fetch_visible(rights, plan, limit)
-    raw = _with_related(rights, plan.outputs, found, notes)
+    most = _most_rows(rights)
+    found, more = _fetch_visible(rights, plan, min(query.limit or DEFAULT_ROWS, most))
+    raw = _with_more(rights, plan.outputs, found, budget, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
     if cut:
@@ -110,21 +125,47 @@ def find(rights: ModelRights, query: RecordQuery) -> Page:
         notes.append(f"{what} were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
     if kept < len(rows):
         notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
-    if query.limit > conf.MAX_ROWS:
-        notes.append(f"A page holds at most {conf.MAX_ROWS} rows (MAX_ROWS).")
+    if query.limit > most:
+        why = " of a model whose permission is checked for each row" if most < conf.MAX_ROWS else ""
+        notes.append(f"A page holds at most {most} rows{why} (MAX_ROWS).")
     cursor = None
     if kept and (more or kept < len(found)):
         place = plan.place_of(found[kept - 1])
         if UNREADABLE not in place:
             digest = keyset.query_digest(*plan.identity)
-            cursor = keyset.make_cursor(place, digest, rights.rights.request.mcp.principal.key)
+            cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.key)
         if cursor is None:
             why = "A value of this order is too long for a cursor, or cannot be read"
             notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
         notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
     total = _count(rights, plan, notes) if query.total else None
-    return Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
+    page = Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
+    is_whole = query.cursor is None and not more and kept == len(found)
+    return page if query.fields or not is_whole else _without_empty(page, plan.outputs, raw)
+
+
+def _most_rows(rights: ModelRights) -> int:
+    """The longest page of the model."""
+    most = get_conf().MAX_ROWS
+    return min(most, _MAX_CHECKED_ROWS) if rights.model_mcp.checks_objects else most
+
+
+def _without_empty(page: Page, outputs: Sequence[Output], raw: Sequence[Sequence[Any]]) -> Page:
+    """All rows of a query without the columns that are empty in each of them, which a note names."""
+    if len(page.rows) < 2:
+        return page
+    empty = {
+        index: output.name
+        for index, (output, values) in enumerate(zip(outputs, zip(*raw, strict=True), strict=False))
+        if all(value is None or (output.kind.linked and not value) for value in values)
+    }
+    if not empty:
+        return page
+    note = f"Left out are the columns that are null in every row: {', '.join(empty.values())}."
+    columns = [name for index, name in enumerate(page.columns) if index not in empty]
+    rows = [[value for index, value in enumerate(row) if index not in empty] for row in page.rows]
+    return replace(page, columns=columns, rows=rows, notes=[*page.notes, note])
 
 
 def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | None:
@@ -158,9 +199,10 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
     if query.cursor is not None:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
-    ordered = queryset.order_by(*(order.path for order in orders))
+    counts = {one.column.path: one.column.expression() for one in orders if isinstance(one.column, RelatedCount)}
+    ordered = queryset.annotate(**counts).order_by(*(order.path for order in orders))
     outputs = selection.outputs(rights, query.fields)
-    return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
+    return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, ordered, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -183,7 +225,7 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
         if len(batch) < size:
             return kept, False
         # A short page is searched as far as a long one, since the place where the search ends would reveal hidden rows.
-        after, size = plan.place_of(batch[-1]), get_conf().MAX_ROWS + 1
+        after, size = plan.place_of(batch[-1]), _most_rows(rights) + 1
         if UNREADABLE in after:
             break
     return kept[:limit], True
@@ -192,84 +234,45 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
-        return fetch_values(_values(plan.queryset, plan.outputs, plan.names)[:count])
+        return fetch_values(values_of(plan.queryset, plan.outputs, plan.names)[:count])
     rows: list[Sequence[Any]] = []
     for condition in keyset.segments(plan.orders, after, alias=plan.queryset.db):
         matching = plan.queryset.filter(condition)
-        rows += fetch_values(_values(matching, plan.outputs, plan.names)[: count - len(rows)])
+        rows += fetch_values(values_of(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:
             break
     return rows
 
 
-def _names(outputs: Sequence[Output], orders: Sequence[Order] = ()) -> list[str]:
-    """What a query reads. What is not in the database, ``_with_related`` puts in the place of the row's key."""
-    names = []
-    for index, output in enumerate(outputs):
-        if isinstance(output, Column) and output.is_plain:
-            names.append(output.path)
-        else:
-            names.append(f"_mcp_{index}" if isinstance(output, Column | RelatedCount) else "pk")
-    # Django reads a name that stands twice as an expression, which takes it as long as all the others.
-    return [*names, *(order.column.path for order in orders if order.column.path not in names)]
-
-
-def _values(queryset: models.QuerySet[Any], outputs: Sequence[Output], names: Sequence[str]) -> Any:
-    """The values of ``_names``, row by row."""
-    expressions = {
-        name: output.expression()
-        for name, output in zip(names, outputs, strict=False)
-        if isinstance(output, RelatedCount) or (isinstance(output, Column) and name != output.path)
-    }
-    return values_list(queryset.annotate(**expressions) if expressions else queryset, names)
-
-
-def _with_related(
-    rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], notes: list[str]
+def _with_more(
+    rights: ModelRights, outputs: Sequence[Output], rows: Sequence[Sequence[Any]], budget: _Budget, notes: list[str]
 ) -> Sequence[Sequence[Any]]:
-    """The rows with the values that one query cannot read: lists of related rows, and computed values."""
-    lists = {index: output for index, output in enumerate(outputs) if isinstance(output, RelatedList)}
+    """The rows with what one query cannot read: computed values and related rows. Fewer, if that would be too much."""
     computed = {index: output for index, output in enumerate(outputs) if isinstance(output, Computed)}
-    if not lists and not computed:
+    if not computed and not any(isinstance(output, RelatedRows) for output in outputs):
         return rows
     whole = [list(row) for row in rows]
-    for index, output in lists.items():
-        _fill_list(rights, output, index, whole, notes)
     if computed:
-        _fill_computed(rights, computed, whole, notes)
-    return whole
+        whole = _fill_computed(rights, computed, whole, budget, notes)
+    return related.fill(rights, outputs, whole, budget.text, notes)
 
 
-def _fill_list(rights: ModelRights, output: RelatedList, index: int, rows: list[list[Any]], notes: list[str]) -> None:
-    """A query for each row: an index answers each, whatever the number of related rows is."""
-    relation, limit, cut, lost = output.relation, MAX_RELATED, False, False
-    columns = [output.column]
-    owners = {row[0]: row[0] for row in rows}
-    if relation.owner_attname != rights.primary_key.attname:
-        pairs = rights.model._base_manager.using(rights.rows().db).filter(pk__in=list(owners))
-        owners = dict(fetch(pairs.values_list("pk", relation.owner_attname)))
-    for row in rows:
-        owner = owners.get(row[0])
-        related = relation.rows_of(owner).order_by("pk")
-        found = [] if owner is None else fetch_values(_values(related, columns, _names(columns))[: limit + 1])
-        row[index] = [None if value is UNREADABLE else value for (value,) in found[:limit]]
-        cut, lost = cut or len(found) > limit, lost or (UNREADABLE,) in found
-    if cut:
-        others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
-        notes.append(f"{output.name} lists at most {limit} rows.{others}")
-    if lost:
-        notes.append(unreadable.note([output.name]))
-
-
-def _fill_computed(rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], notes: list[str]) -> None:
+def _fill_computed(
+    rights: ModelRights, computed: dict[int, Computed], rows: list[list[Any]], budget: _Budget, notes: list[str]
+) -> list[list[Any]]:
     instances = {instance.pk: instance for instance in fetch_instances(rights.instances([row[0] for row in rows]))}
     if any(row[0] not in instances for row in rows):
         notes.append(unreadable.note(output.name for output in computed.values()))
-    for row in rows:
+    for count, row in enumerate(rows):
+        if count and time.monotonic() > budget.until:
+            names = ", ".join(output.name for output in computed.values())
+            notes.append(f"The page was cut at {count} rows, since {names} took long to compute (REQUEST_SECONDS).")
+            return rows[:count]
         instance = instances.get(row[0])
         for index, output in computed.items():
             read = partial(output.read, instance)
             row[index] = None if instance is None else call_hook(read, None, f"{rights.label}.{output.name}")
+    return rows
 
 
 def get(rights: ModelRights, key: Any, fields: Sequence[str] = ()) -> Record | None:
@@ -308,13 +311,13 @@ def _reader(rights: ModelRights, fields: Sequence[str]) -> Callable[[models.Quer
 
 
 def _by_values(rights: ModelRights, outputs: Sequence[Output], queryset: models.QuerySet[Any]) -> Record | None:
-    found = fetch_values(_values(queryset, outputs, _names(outputs))[:1])
+    found = fetch_values(values_of(queryset, outputs, names_of(outputs))[:1])
     if not found:
         return None
     notes: list[str] = []
-    raw = _with_related(rights, outputs, found, notes)
     # Every value whole, unless one alone is more than a message may carry.
     limit = get_conf().page_bytes // 6 // max(1, long_columns(outputs))
+    raw = _with_more(rights, outputs, found, _Budget(limit), notes)
     [values], cut = write_rows(rights, outputs, raw, limit, notes)
     notes += _cut_note(cut, limit)
     return Record({output.name: value for output, value in zip(outputs, values, strict=True)}, notes)

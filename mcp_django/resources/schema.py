@@ -9,10 +9,11 @@ from django.utils.functional import Promise
 from mcp_django.hooks import call_hook
 from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
-from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedList
+from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedRows
 from mcp_django.resources.date_parts import WEEK_DAYS
+from mcp_django.resources.filters import PART_COMPARISONS
 from mcp_django.resources.indexes import is_indexed
-from mcp_django.resources.kinds import DATETIME
+from mcp_django.resources.kinds import DATETIME, PARTS
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
@@ -47,13 +48,17 @@ def describe_model(rights: ModelRights) -> JSON:
         example = next(iter(rights.relations))
         described["relations_help"] = (
             f'Many rows each. In filter: {{"{example}": {{..}}}} for one that meets a filter, {example}__count__gte, '
-            f"{example}__isnull; in fields: {example} for keys, {example}__count."
+            f"{example}__isnull; in fields: {example} for keys, {example}__count, or several of their fields; "
+            f"in order_by: -{example}__count."
         )
     if columns := list(rights.filterable.values()):
         # Once for each type, since fields are many and types are few.
         described["lookups"] = {
             column.kind.name: list(column.kind.lookups) for column in columns if not column.kind.converted
         }
+        parts = (lookup for column in columns for lookup in column.kind.lookups if lookup in PARTS - {"len"})
+        if part := next(parts, None):
+            described["lookups_help"] = f"A part takes {', '.join(PART_COMPARISONS)} in turn, as {part}__in."
     if any("week_day" in lookups for lookups in described.get("lookups", {}).values()):
         described["week_days"] = WEEK_DAYS
     if paths := [path for path in sorted(rights.filter_names or ()) if "__" in path and rights.knows(path)]:
@@ -136,9 +141,9 @@ def record_schema(rights: ModelRights) -> JSON:
         }
 
 
-def _property(column: Column | RelatedList) -> JSON:
+def _property(column: Column | RelatedRows) -> JSON:
     schema = dict(column.kind.schema)
-    if isinstance(column, RelatedList):
+    if isinstance(column, RelatedRows):
         label, title = column.relation.related.label, _text(column.relation.field.verbose_name)
         return {**schema, "title": title, "description": f"Primary keys of {label}, at most {MAX_RELATED}."}
     types = schema.get("type")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import models
 
+from mcp_django.compat.queries import values_list
 from mcp_django.conf import get_conf
 from mcp_django.resources import columns
-from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
+from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedRows
 from mcp_django.resources.errors import InvalidQuery, unknown_path
 from mcp_django.resources.kinds import split_path
 from mcp_django.resources.policy import ModelRights
@@ -24,22 +25,46 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     for name in names:
         if name != "pk":
             chosen.setdefault(name, _output(rights, name))
+    chosen = _in_tables(chosen)
     if len({path for output in chosen.values() for path in _relations_of(output)}) > columns.MAX_RELATIONS:
         raise InvalidQuery.one("fields", f"follow more than {columns.MAX_RELATIONS} relations.")
     return list(chosen.values())
 
 
-def record_outputs(rights: ModelRights) -> list[Column | RelatedList]:
+def record_outputs(rights: ModelRights) -> list[Column | RelatedRows]:
     """What a record holds where an agent names no fields: all columns, and the keys of many-to-many fields."""
     links = [relation for relation in rights.relations.values() if relation.forward and relation.field.many_to_many]
-    return [*rights.columns.values(), *(RelatedList(one.name, one, one.related.primary_key) for one in links)]
+    return [*rights.columns.values(), *(RelatedRows(one.name, one, (one.related.primary_key,)) for one in links)]
+
+
+def _in_tables(chosen: Mapping[str, Output]) -> dict[str, Output]:
+    """The outputs, with one table in the place of several fields of the rows that a relation leads to."""
+    related = [output for output in chosen.values() if isinstance(output, RelatedRows)]
+    columns: dict[str, dict[str, Column]] = {}
+    for one in related:
+        columns.setdefault(one.relation.name, {}).update({column.name: column for column in one.columns})
+    tables = {
+        one.relation.name: RelatedRows(one.relation.name, one.relation, tuple(columns[one.relation.name].values()))
+        for one in related
+        # What is computed may have the name of the relation.
+        if len(columns[one.relation.name]) > 1 and isinstance(chosen.get(one.relation.name, one), RelatedRows)
+    }
+    found: dict[str, Output] = {}
+    for name, output in chosen.items():
+        table = tables.get(output.relation.name) if isinstance(output, RelatedRows) else None
+        found.setdefault(name if table is None else table.name, table or output)
+    return found
 
 
 def _relations_of(output: Output) -> Iterator[str]:
     """The paths of the relations that must be followed to read it."""
-    if isinstance(output, RelatedCount | RelatedList):
-        # Each list takes a query of its own, for each row.
+    if isinstance(output, RelatedCount):
         yield output.name
+    elif isinstance(output, RelatedRows):
+        # They take a query of their own, with what it follows.
+        yield output.relation.name
+        for column in output.columns:
+            yield from (f"{output.relation.name}__{path}" for path in _relations_of(column))
     elif isinstance(output, Column):
         yield from ("__".join(step.name for step in output.via[: count + 1]) for count in range(len(output.via)))
 
@@ -57,8 +82,30 @@ def _output(rights: ModelRights, name: str) -> Output:
             return RelatedCount(name, relation)
         inner = relation.related.column(rest or "pk", get_conf().MAX_RELATION_DEPTH - 1)
         if inner is not None and not inner.kind.linked:
-            return RelatedList(name, relation, inner)
+            return RelatedRows(name, relation, (inner,))
     raise InvalidQuery.one("fields", unknown_path("field", rights, name, readable(rights)), name)
+
+
+def names_of(outputs: Sequence[Output], orders: Sequence[Order] = ()) -> list[str]:
+    """What a query reads. For what is not in the database, the key of the row stands in the place of its value."""
+    names = []
+    for index, output in enumerate(outputs):
+        if isinstance(output, RelatedCount) or (isinstance(output, Column) and output.is_plain):
+            names.append(output.path)
+        else:
+            names.append(f"_mcp_{index}" if isinstance(output, Column) else "pk")
+    # Django reads a name that stands twice as an expression, which takes it as long as all the others.
+    return [*names, *(order.column.path for order in orders if order.column.path not in names)]
+
+
+def values_of(queryset: models.QuerySet[Any], outputs: Sequence[Output], names: Sequence[str]) -> Any:
+    """The values of ``names_of``, row by row."""
+    expressions = {
+        name: output.expression()
+        for name, output in zip(names, outputs, strict=False)
+        if isinstance(output, RelatedCount) or (isinstance(output, Column) and name != output.path)
+    }
+    return values_list(queryset.annotate(**expressions) if expressions else queryset, names)
 
 
 def readable(rights: ModelRights) -> list[str]:
@@ -74,7 +121,7 @@ MAX_ORDERS = 5
 class Order:
     """One column of an order."""
 
-    column: Column
+    column: Column | RelatedCount
     descending: bool
 
     @property
@@ -116,10 +163,22 @@ def _order(rights: ModelRights, name: str) -> Order:
     if column is None and bare in rights.computed:
         computed = rights.computed[bare]
         column, descending = computed.order, descending != computed.descending
+    head, rest = split_path(bare)
+    if column is None and rest == "count" and head in rights.relations:
+        return Order(RelatedCount(bare, rights.relations[head]), descending)
     if column is None or not column.can_order:
-        allowed = [*rights.orderable, *(name for name, computed in rights.computed.items() if computed.order)]
-        raise InvalidQuery.one("order_by", unknown_path("field to order by", rights, bare, allowed), name)
+        raise InvalidQuery.one("order_by", _not_orderable(rights, bare), name)
     return Order(column, descending)
+
+
+def _not_orderable(rights: ModelRights, name: str) -> str:
+    """The error text for a name that rows are not ordered by."""
+    head, _ = split_path(name)
+    if head in rights.relations and name.count("__") <= get_conf().MAX_RELATION_DEPTH:
+        return f"rows have many of these each, and are ordered by their number alone: {head}__count."
+    counts = [f"{relation}__count" for relation in rights.relations]
+    computed = (name for name, computed in rights.computed.items() if computed.order)
+    return unknown_path("field to order by", rights, name, [*rights.orderable, *computed, *counts])
 
 
 def _declared_order(rights: ModelRights, item: Any) -> Order | None:

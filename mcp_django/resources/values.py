@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, Protocol
 
 from django.db import models
@@ -13,7 +14,7 @@ from mcp_django.conf import get_conf
 from mcp_django.db.bounds import fetch
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources import unreadable, uris
-from mcp_django.resources.columns import Output
+from mcp_django.resources.columns import Output, RelatedRows
 from mcp_django.resources.kinds import TEXT, Kind
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.unreadable import UNREADABLE, Unreadable, is_fault_of_value
@@ -132,12 +133,16 @@ def cut_record(record: JSON) -> tuple[list[str], int]:
 
 def long_columns(outputs: Sequence[Output]) -> int:
     """The number of columns whose values may be long."""
-    return sum(output.kind.long for output in outputs)
+    inner = (column for output in outputs if isinstance(output, RelatedRows) for column in output.columns)
+    return sum(output.kind.long for output in chain(outputs, inner))
 
 
-def within_bytes(rows: Sequence[list[Any]]) -> int:
-    """How many rows a page may hold: text and structured content each hold them, and an escape may double them."""
-    budget = get_conf().page_bytes // 3
+def within_bytes(rows: Sequence[list[Any]], budget: int | None = None) -> int:
+    """How many rows a page may hold, or whatever has ``budget`` bytes: at least one.
+
+    Text and structured content each hold them, and an escape may double them.
+    """
+    budget = get_conf().page_bytes // 3 if budget is None else budget
     if len(encode(rows)) <= budget:
         return len(rows)
     for count, row in enumerate(rows):

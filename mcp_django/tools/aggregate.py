@@ -10,7 +10,6 @@ from mcp_django.resources import aggregates, rules
 from mcp_django.resources.policy import Rights
 from mcp_django.tools.query import (
     CURSOR,
-    FILTER,
     FORMAT,
     NAMES,
     SEARCH,
@@ -36,7 +35,7 @@ class AggregateRecords(QueryTool):
         "departs_at__trunc_month for each month of each year, and ranges of numbers: distance__bucket_500. measures: "
         "count, and count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, "
         "or of a difference, as avg:diff:arrival_delay-departure_delay; with conditions also share@late, count@late, "
-        "avg@late:distance. filter is that of find_records."
+        "avg@late:distance."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -56,7 +55,7 @@ class AggregateRecords(QueryTool):
                 "maxProperties": aggregates.MAX_CONDITIONS,
                 "description": 'Named filters for measures, as {"late": {"arrival_delay__gt": 60}}.',
             },
-            "filter": FILTER,
+            "filter": {"type": "object", "description": "As in find_records."},
             "search": SEARCH,
             "having": {
                 "type": "object",

@@ -67,8 +67,12 @@ class DescribeModels(QueryTool):
         return arguments_schema({"model": model, "app": app})
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        of_objects = {name: {"type": "object"} for name in ("models", "apps")}
-        return {"type": "object", "properties": {**of_objects, "model": {"type": "string"}}}
+        properties: JSON = {
+            "models": {"type": "object", "description": "A line for each."},
+            "apps": {"type": "object", "description": "Where the models are many."},
+            "model": {"type": "string", "description": "Its fields and lookups are beside it."},
+        }
+        return {"type": "object", "properties": properties}
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         if "model" not in arguments:

@@ -12,7 +12,7 @@ from django.utils.text import capfirst
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import annotating, keyset, rows, rules, splitting
+from mcp_django.resources import annotating, cursors, rows, rules, splitting
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
@@ -37,21 +37,22 @@ FIELDS = "What to return; all plain fields if left out."
 
 #: The arguments that several query tools have.
 FILTER: JSON = {"type": "object", "description": 'Conditions, as {"departs_at__gte": "2013-01-31", "origin": "JFK"}.'}
-SEARCH: JSON = {
+SEARCH: JSON = {"type": "string", "maxLength": MAX_SEARCH_CHARS, "description": "Words to find in search fields."}
+FORMAT: JSON = {
     "type": "string",
-    "maxLength": MAX_SEARCH_CHARS,
-    "description": "Words to find in the search fields.",
+    "enum": list(FORMATS),
+    "default": "json",
+    "description": "csv: fewer bytes, the rows in the text alone.",
 }
 CURSOR: JSON = {
     "type": "string",
-    "maxLength": keyset.MAX_CURSOR_CHARS,
-    "description": "next_cursor of the page before; left out for the first page.",
+    "maxLength": cursors.MAX_CURSOR_CHARS,
+    "description": "next_cursor of the page before, with all else unchanged.",
 }
-FORMAT: JSON = {"type": "string", "enum": list(FORMATS), "default": "json", "description": "How the text is written."}
 
 
 def limit_schema(most: int, default: int) -> JSON:
-    described = "The most rows that are returned."
+    described = "Most rows."
     return {"type": "integer", "minimum": 1, "maximum": most, "default": default, "description": described}
 
 
@@ -65,12 +66,15 @@ def arguments_schema(properties: Mapping[str, JSON], *required: str) -> Schema:
 def table_schema(**extra: JSON) -> JSON:
     """The schema of the structured content of ``table_result``, with the members of ``extra`` beside the notes."""
     texts: JSON = {"type": "array", "items": {"type": "string"}}
-    rows: JSON = {"type": "array", "items": {"type": "array"}}
-    return {
-        "type": "object",
-        "properties": {"columns": texts, "rows": rows, **extra, "notes": texts},
-        "required": ["columns", "rows"],
+    properties: JSON = {
+        "columns": {**texts, "description": "Names of a row's values."},
+        "rows": {"type": "array", "items": {"type": "array"}, "description": "None with csv."},
+        "row_count": {"type": "integer", "description": "With csv."},
+        "rows_in": {"const": "text", "description": "With csv: the rows are in the text."},
+        **extra,
+        "notes": {**texts, "description": "What was left out."},
     }
+    return {"type": "object", "properties": properties, "required": ["columns"]}
 
 
 class QueryTool(BaseTool):
@@ -135,8 +139,8 @@ class FindRecords(QueryTool):
     description = (
         'Find rows of a model. filter is {"field__lookup": value}, all of which must hold, with {"any": [..]}, '
         '{"all": [..]} and {"not": {..}} where needed; a field alone means equality. Fields of related rows are paths, '
-        "as origin__name, in filter, fields and order_by. The answer is columns and rows, the primary key first; pass "
-        "next_cursor as cursor, with all else unchanged, for the next page."
+        "as origin__name, in filter, fields and order_by; those of many rows come as a small table. The answer is "
+        "columns and rows, the primary key first."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -148,7 +152,7 @@ class FindRecords(QueryTool):
             "order_by": {
                 **NAMES,
                 "maxItems": MAX_ORDERS,
-                "description": 'Fields, as ["-departs_at"] for the latest first.',
+                "description": 'As ["-departs_at"] for the latest first.',
             },
             "fields": {**NAMES, "description": FIELDS},
             "limit": limit_schema(conf.MAX_ROWS, min(rows.DEFAULT_ROWS, conf.MAX_ROWS)),
@@ -159,7 +163,10 @@ class FindRecords(QueryTool):
         return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return table_schema(next_cursor={"type": "string"}, total={"type": "integer"})
+        return table_schema(
+            next_cursor={"type": "string", "description": "Of the next page, if any."},
+            total={"type": "integer", "description": "Rows of all pages."},
+        )
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model = self._model(rights, arguments["model"])

@@ -44,10 +44,13 @@ def may_be_longer(result: JSON, limit: int) -> bool:
 
 
 def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: JSON, format: str = "json") -> JSON:
-    """Columns, rows and ``extra``. As CSV, the first text is the table and a second one holds ``extra``."""
-    value: JSON = {"columns": columns, "rows": rows, **extra}
+    """Columns, rows and ``extra``.
+
+    As CSV, the first text is the table and a second one holds ``extra``; no row is written a second time.
+    """
     if format == "json":
-        return structured_result(value)
+        return structured_result({"columns": columns, "rows": rows, **extra})
+    value: JSON = {"columns": columns, "row_count": len(rows), "rows_in": "text", **extra}
     result = structured_result(value, _csv([columns, *rows]))
     return {**result, "content": [*result["content"], text_block(encode(extra).decode())]} if extra else result
 

@@ -40,7 +40,7 @@ def test_an_unknown_setting_is_refused_where_it_is_read() -> None:
 
 
 def test_settings_have_defaults_and_take_lists() -> None:
-    assert load({}).MAX_ROWS == 100
+    assert load({}).MAX_ROWS == 1_000
     assert load({"ALLOWED_ORIGINS": ["https://a.example"]}).ALLOWED_ORIGINS == ("https://a.example",)
 
 

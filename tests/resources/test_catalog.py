@@ -139,7 +139,7 @@ def test_a_limit_beyond_the_bound_is_cut_and_noted(root: DirectPeer) -> None:
     read = root.read(f"db://flights/flight?limit={'9' * 30}")
 
     assert len(read["rows"]) == 12
-    assert read["notes"] == ["A page holds at most 100 rows (MAX_ROWS)."]
+    assert read["notes"][0] == "A page holds at most 1000 rows (MAX_ROWS)."
 
 
 def test_a_schema_says_what_the_record_is(root: DirectPeer) -> None:

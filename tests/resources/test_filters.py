@@ -298,3 +298,51 @@ def test_too_deep_a_filter(flights: ModelRights) -> None:
 def test_too_many_values(flights: ModelRights) -> None:
     assert keys(flights, {"id__in": list(range(1, 201))}) == [1, 2, 3, 4, 5, 6]
     assert errors(flights, {"id__in": list(range(201))})[0]["message"] == "at most 200 values."
+
+
+# Lookups behind a part of a value, and behind a path.
+
+
+@pytest.mark.parametrize(("asked", "found"), [
+    ({"departs_at__hour__lt": 7}, [1, 2]),
+    ({"departs_at__hour__in": [5, "7"]}, [1, 3]),
+    ({"departs_at__hour__in": "5,7"}, [1, 3]),
+    ({"departs_at__hour__in": []}, []),
+    ({"departs_at__hour__range": [6, 8]}, [2, 3, 4]),
+    ({"departs_at__month__in": [2, 3]}, []),
+    ({"departs_at__year__in": [2012, 2013]}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__iso_year__range": [2012, 2013]}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__week_day__in": [3]}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__date__in": ["2013-01-01", "2013-07-04"]}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__date__in": "2013-01-02"}, []),
+    ({"departs_at__date__range": ["2012-12-31", "2013-01-01"]}, [1, 2, 3, 4, 5, 6]),
+    ({"departs_at__time__range": ["06:00", "07:30"]}, [2, 3]),
+    ({"not": {"departs_at__hour__in": [5, 6, 7]}}, [4, 5, 6]),
+    ({"carrier__carrier__in": ["AA", "DL"]}, [2, 4, 6]),
+    ({"carrier__pk__in": "AA,DL"}, [2, 4, 6]),
+    ({"carrier": {"carrier__in": ["AA"]}}, [2, 4, 6]),
+    ({"carrier__carrier__startswith": "A"}, [2, 4, 6]),
+])  # fmt: skip
+def test_a_lookup_behind_a_part_or_a_path(flights: ModelRights, asked: Any, found: list[int]) -> None:
+    assert keys(flights, asked) == found
+
+
+@pytest.mark.parametrize(("asked", "message"), [
+    ({"departs_at__hour__in": 5}, "must be a list."),
+    ({"departs_at__hour__in": ["x"]}, "must be an integer."),
+    ({"departs_at__hour__range": [5]}, "must be a list of two values."),
+    ({"departs_at__date__in": ["yesterday"]}, "must be a date, as 2013-01-31."),
+    ({"departs_at__year__in": [0]}, "is out of range."),
+    ({"departs_at__hour__in": [*range(201)]}, "at most 200 values."),
+])  # fmt: skip
+def test_a_wrong_value_behind_a_part_says_what_it_must_be(flights: ModelRights, asked: Any, message: str) -> None:
+    with pytest.raises(InvalidQuery) as raised:
+        keys(flights, asked)
+
+    assert [error["message"] for error in raised.value.errors] == [message]
+
+
+@pytest.mark.parametrize("lookup", ["hour__isnull", "hour__hour", "hour__in__in", "date__year", "number__in"])
+def test_nothing_else_stands_behind_a_part(flights: ModelRights, lookup: str) -> None:
+    with pytest.raises(InvalidQuery, match="no lookup of departs_at"):
+        keys(flights, {f"departs_at__{lookup}": [1]})

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
-from mcp_django.resources import keyset, rows
+from mcp_django.resources import cursors, keyset, rows
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.selection import order
 from tests.shop.models import Product, Tag
@@ -242,11 +242,12 @@ def test_every_direction_of_three_columns_is_paged(superuser: User) -> None:
         assert [row[0] for row in found] == by_the_database(Product.objects.all(), names), names
 
 
-@pytest.mark.parametrize("length", [100, 101])
+@pytest.mark.parametrize("length", [24, 25, 300])
 def test_a_text_fits_into_a_cursor_whether_it_is_compressed_or_not(length: int) -> None:
     digest = keyset.query_digest("shop.product")
 
-    cursor = keyset.make_cursor(["\N{WAVING HAND SIGN}" * length, None], digest, f"user:{uuid.UUID(int=0)}")
+    cursor = cursors.make_cursor(["\N{WAVING HAND SIGN}" * length, None], digest, f"user:{uuid.UUID(int=0)}")
 
     assert cursor is not None
-    assert cursor.startswith(".") == (length > 100)
+    assert cursor.startswith(".") == (length > 24)
+    assert cursors.read_values(cursor, digest, f"user:{uuid.UUID(int=0)}") == ["\N{WAVING HAND SIGN}" * length, None]

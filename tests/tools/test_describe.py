@@ -20,6 +20,8 @@ from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
+QUERY_TOOLS = ("aggregate_records", "describe_models", "find_records", "get_record")
+
 pytestmark = pytest.mark.every_database
 
 MODELS = ["airline", "airport", "disruption", "flight", "plane", "weather"]
@@ -57,6 +59,7 @@ def test_a_model_is_described_whole(root: DirectPeer) -> None:
         },
         "time_zone": "Date-times are in America/New_York.",
         "lookups": described(root, "flights.disruption")["lookups"],
+        "lookups_help": "A part takes gt, gte, lt, lte, in, range in turn, as date__in.",
         "week_days": "week_day: 1 is Sunday, 7 is Saturday; iso_week_day: 1 is Monday, 7 is Sunday.",
         "indexed": ["id", "reported_at", "flight", "reported_by"],
         "search_fields": ["note", "flight__tailnum", "flight__number"],
@@ -190,6 +193,25 @@ def test_the_tool_list_of_thirty_models_has_at_most_12_kb(db: None, settings: An
     for tool in tools:
         assert len(tool["inputSchema"]["properties"]["model"]["enum"]) == 30
     assert len(encode(tools)) <= 12_000, len(encode(tools))
+
+
+def test_the_list_of_the_query_tools_has_at_most_7_kb_for_the_admin_of_the_demo(root: DirectPeer) -> None:
+    tools = root.result(MODERN, "tools/list")["tools"]
+    asked = [tool for tool in tools if tool["name"] in QUERY_TOOLS]
+    for tool in asked:
+        model = tool["inputSchema"]["properties"]["model"]
+        # The tests have models of their own beside those of the demo.
+        model["enum"] = [label for label in model["enum"] if label.startswith(("auth.", "flights."))]
+
+    properties = [
+        schema
+        for tool in asked
+        for side in ("inputSchema", "outputSchema")
+        for schema in tool[side].get("properties", {}).values()
+    ]
+    assert len(asked) == 4
+    assert len(encode(asked)) <= 7_000, len(encode(asked))
+    assert all(schema.get("description") for schema in properties)
 
 
 # Many models.

@@ -26,6 +26,11 @@ def root(db: None) -> DirectPeer:
     return DirectPeer(User.objects.create_superuser("root"))
 
 
+def text_of_table(result: Any) -> str:
+    text: str = result["content"][0]["text"]
+    return text
+
+
 def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects(root: DirectPeer) -> None:
     result = root.call("find_records", model="flights.flight", limit=20)
 
@@ -35,7 +40,7 @@ def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects(root: DirectPe
     assert len(text_of(result).encode()) <= 0.55 * len(encode(objects))
 
 
-def test_csv_holds_the_same_as_the_structured_content(root: DirectPeer) -> None:
+def test_csv_is_the_table_and_the_structured_content_says_the_rest(root: DirectPeer) -> None:
     Flight.objects.filter(pk=1).update(notes='a "b", c\r\nd')
     Flight.objects.filter(pk=2).update(notes="")
 
@@ -45,7 +50,8 @@ def test_csv_holds_the_same_as_the_structured_content(root: DirectPeer) -> None:
     assert table == ('id,plane,notes\r\n1,,"a ""b"", c\r\nd"\r\n2,N14228,""\r\n3,N14228,note 2\r\n')
     assert result["structuredContent"] == {
         "columns": ["id", "plane", "notes"],
-        "rows": [[1, None, 'a "b", c\r\nd'], [2, "N14228", ""], [3, "N14228", "note 2"]],
+        "row_count": 3,
+        "rows_in": "text",
         **json.loads(rest),
     }
     assert set(json.loads(rest)) == {"next_cursor"}
@@ -75,8 +81,24 @@ def test_csv_is_shorter_than_json(root: DirectPeer) -> None:
     as_json = root.call("find_records", model="flights.flight", limit=20)
     as_csv = root.call("find_records", model="flights.flight", limit=20, format="csv")
 
-    assert len(text_of(as_csv)) < len(text_of(as_json))
-    assert as_csv["structuredContent"] == as_json["structuredContent"]
+    assert len(text_of_table(as_csv)) < len(text_of_table(as_json))
+    assert 3 * len(encode(as_csv)) < 2 * len(encode(as_json))
+
+
+def test_groups_as_csv_are_not_written_twice(root: DirectPeer) -> None:
+    result = root.call("aggregate_records", model="flights.flight", group_by=["origin"], format="csv")
+
+    assert text_of(result) == "origin,count\r\nEWR,7\r\nJFK,7\r\nLGA,6\r\n"
+    assert result["structuredContent"] == {"columns": ["origin", "count"], "row_count": 3, "rows_in": "text"}
+
+
+def test_a_table_of_related_rows_stands_in_csv_as_json(root: DirectPeer) -> None:
+    fields = ["departures__number", "departures__status"]
+    result = root.call("find_records", model="flights.airport", fields=fields, filter={"faa": "IAH"}, format="csv")
+
+    assert list(csv.reader(io.StringIO(text_of(result), newline=""))) == [
+        ["faa", "departures"], ["IAH", '{"columns":["number","status"],"rows":[]}'],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["xml", "CSV", 1, ["csv"]])

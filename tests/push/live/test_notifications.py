@@ -63,6 +63,44 @@ def test_an_aggregate_is_told_of_when_one_of_its_measures_changes(
 
 
 @ON_ASGI
+def test_a_value_in_a_column_that_was_left_out_is_told_of(admin: Peer, flights: Any, told: Told) -> None:
+    uri = "db://flights/flight?carrier=UA"
+    watching = watch(admin, MODERN, uri, QUIET)
+    assert "air_time" not in admin.read(uri)["columns"]
+
+    change(Flight, 1, air_time=5)
+    assert told(watching) == [uri]
+    change(Flight, 1, air_time=None)
+    assert told(watching) == [uri]
+
+
+@ON_ASGI
+def test_a_table_of_related_rows_is_told_of_when_one_of_its_values_changes(
+    admin: Peer, flights: Any, told: Told
+) -> None:
+    uri = "db://flights/airport?fields=departures__number,departures__status"
+    watching = watch(admin, MODERN, uri, QUIET)
+
+    change(Flight, 1, notes="not in the table")
+    assert told(watching) == []
+    change(Flight, 1, number=7)
+    assert told(watching) == [uri]
+    move(1, "EWR")
+    assert told(watching) == [uri]
+
+
+@ON_ASGI
+def test_an_order_by_a_count_is_told_of_when_it_changes(admin: Peer, flights: Any, told: Told) -> None:
+    uri = "db://flights/airport?fields=name&order_by=-departures__count&limit=1"
+    watching = watch(admin, MODERN, uri, QUIET)
+
+    change(Flight, 1, number=7)
+    assert told(watching) == []
+    move(1, "EWR")
+    assert told(watching) == [uri]
+
+
+@ON_ASGI
 def test_a_notification_carries_the_uri_as_it_was_written(admin: Peer, flights: Any) -> None:
     uri = "db://FLIGHTS/flight?origin=%4AFK&limit=1"
     watching = watch(admin, MODERN, uri)

@@ -51,7 +51,8 @@ def test_a_record_with_fields_of_related_rows(root: User, flights: None) -> None
 
     assert record is not None
     assert record.values == {
-        "id": 2, "origin__name": "EWR", "disruptions": [2], "disruptions__note": ["hail"], "disruptions__count": 1,
+        "id": 2, "origin__name": "EWR", "disruptions": {"columns": ["id", "note"], "rows": [[2, "hail"]]},
+        "disruptions__count": 1,
     }  # fmt: skip
 
 
@@ -128,30 +129,28 @@ def test_filters_by_many_rows(root: User, flights: None, asked: Any, expected: l
 
 
 def test_lists_end_at_a_limit_and_say_so(root: User, flights: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.resources.rows.MAX_RELATED", 2)
+    monkeypatch.setattr("mcp_django.resources.related.MAX_RELATED", 2)
     page = rows.find(
         rights_on(Airline, root),
         rows.RecordQuery(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
     )
 
+    columns = ["id", "number", "origin__name"]
+    assert page.columns == ["carrier", "flights", "flights__count"]
     assert page.rows == [
-        ["AA", [2, 4], [1001, 1003], 3, ["EWR", "JFK"]], ["UA", [1, 3], [1000, 1002], 3, ["JFK", "LGA"]],
+        ["AA", {"columns": columns, "rows": [[2, 1001, "EWR"], [4, 1003, "JFK"]]}, 3],
+        ["UA", {"columns": columns, "rows": [[1, 1000, "JFK"], [3, 1002, "LGA"]]}, 3],
     ]  # fmt: skip
-    assert page.notes == [
-        f"{name} lists at most 2 rows. Ask flights.flight itself for the others."
-        for name in ("flights", "flights__number", "flights__origin__name")
-    ]
+    assert page.notes == ["flights lists at most 2 rows. Ask flights.flight itself for the others."]
 
 
-def test_a_list_of_long_texts_is_cut(root: User, flights: None) -> None:
+def test_long_texts_in_a_list_are_cut_one_by_one(root: User, flights: None) -> None:
     Disruption.objects.update(note="x" * 5_000)
 
     page = rows.find(rights_on(Flight, root), rows.RecordQuery(fields=["disruptions__note"], filter={"id": 1}))
 
-    assert page.rows == [[1, '["' + "x" * 1_998 + "…"]]
-    assert page.notes == [
-        "Values of disruptions__note ending in … were cut at 2000 characters; get_record gives them whole."
-    ]
+    assert page.rows == [[1, ["x" * 2_000 + "…"]]]
+    assert page.notes == ["Values of disruptions__note ending in … were cut at 2000 characters."]
 
 
 def test_many_to_many_from_both_sides(root: User, declared: Declared) -> None:
@@ -172,9 +171,7 @@ def test_one_to_one_from_both_sides(root: User, shop: None) -> None:
     Warranty.objects.create(id=1, part_id=1, months=24)
 
     assert read(Warranty, root, "part__name", "months") == [[1, "part 1", 24]]
-    assert read(Part, root, "warranty", "warranty__months", "warranty__count") == [
-        [1, [1], [24], 1], [2, [], [], 0], [3, [], [], 0],
-    ]  # fmt: skip
+    assert read(Part, root, "warranty__months", "warranty__count") == [[1, [24], 1], [2, [], 0], [3, [], 0]]
     assert filtered(Part, root, {"warranty__months__gte": 12}) == [1]
     assert filtered(Part, root, {"warranty__isnull": True}) == [2, 3]
 
@@ -282,9 +279,10 @@ def test_no_more_relations_are_followed_than_allowed(
     monkeypatch.setattr("mcp_django.resources.columns.MAX_RELATIONS", 3)
     assert filtered(Airport, root, {"any": [condition] * 3}) == ["EWR"]
     assert refusal(Airport, root, filter={"any": [condition] * 4}) == ("more than 3 conditions on related rows.")
-    lists = [f"departures__{name}" for name in ("number", "status", "notes", "distance")]
-    assert read(Airport, root, *lists[:3], filter={"faa": "IAH"}) == [["IAH", [], [], []]]
-    assert refusal(Airport, root, fields=lists) == "follow more than 3 relations."
+    lists = ["departures__number", "departures__status", "departures__carrier__name", "departures__plane__seats"]
+    table = {"columns": ["number", "status", "carrier__name", "plane__seats"], "rows": []}
+    assert read(Airport, root, *lists, filter={"faa": "IAH"}) == [["IAH", table]]
+    assert refusal(Airport, root, fields=[*lists, "arrivals"]) == "follow more than 3 relations."
 
 
 # Querysets of the project's that are not plain.

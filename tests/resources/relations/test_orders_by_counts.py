@@ -1,0 +1,144 @@
+"""Rows in the order of how many related rows they have: page by page, and by the visible ones alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import Count
+from django.http import HttpRequest
+
+from demo_project.flights.models import Airline, Airport, Flight
+from mcp_django import ModelMCP
+from mcp_django.resources import rows
+from mcp_django.resources.schema import describe_model
+from tests.resources.relations.conftest import keys, read, refusal
+from tests.shop.models import Making, Part, Supplier, Tag, Warranty
+from tests.support.asking import DirectPeer, rights_on
+from tests.support.data import make_flights, make_staff
+from tests.support.declared import Declared
+
+pytestmark = pytest.mark.every_database
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 20])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_rows_come_in_the_order_of_a_count_page_by_page(root: User, limit: int, sign: str) -> None:
+    make_flights(11)  # JFK and EWR have four, LGA three, IAH none.
+
+    found = read(Airport, root, "departures__count", order_by=[f"{sign}departures__count", "name"], limit=limit)
+
+    expected = [["IAH", 0], ["LGA", 3], ["EWR", 4], ["JFK", 4]]
+    assert found == (expected if not sign else [*expected[2:], expected[1], expected[0]])
+
+
+def test_a_count_need_not_be_shown_to_order_by_it(root: User, flights: None) -> None:
+    Flight.objects.filter(pk=6).update(origin="JFK")
+
+    assert keys(Airport, root, order_by=["-departures__count", "faa"], limit=1) == ["JFK", "EWR", "LGA", "IAH"]
+
+
+def test_a_count_among_other_orders(root: User, shop: None) -> None:
+    Part.objects.update(supplier=None)
+
+    for limit in (1, 2):
+        found = keys(Supplier, root, order_by=["parts__count", "-branches__count", "-name"], limit=limit)
+        assert found == [2, 1, 3]
+
+
+@pytest.mark.parametrize(("model", "name"), [(Part, "tags"), (Part, "makers"), (Tag, "parts"), (Part, "warranty")])
+def test_relations_of_each_kind_order_rows(root: User, declared: Declared, model: Any, name: str) -> None:
+    declared.model(Part, fields=["name", "tags", "makers"])
+    for other in (Tag, Supplier, Warranty):
+        declared.model(other, fields="__all__")
+    for number in range(1, 4):
+        part = Part.objects.create(id=number, name="x")
+        for index in range(number):
+            part.tags.add(Tag.objects.get_or_create(name=f"tag {index}")[0])
+            maker, _ = Supplier.objects.get_or_create(id=index + 1, name=f"maker {index}")
+            Making.objects.create(part=part, maker=maker)
+    Warranty.objects.create(part_id=2, months=1)
+    counted = model.objects.annotate(number=Count(name)).order_by("-number", "-pk")
+
+    found = keys(model, root, order_by=[f"-{name}__count"], limit=1)
+
+    assert found == list(counted.values_list("pk", flat=True))
+
+
+def test_a_cursor_of_a_count_is_short_and_is_its_own(root: User, flights: None) -> None:
+    asked = rows.RecordQuery(order_by=["-departures__count"], limit=1)
+    cursor = rows.find(rights_on(Airport, root), asked).next_cursor
+
+    assert cursor is not None and len(cursor) <= 60
+    for other in ("departures__count", "-arrivals__count"):
+        assert refusal(Airport, root, order_by=[other], cursor=cursor).startswith("not a cursor of this query")
+
+
+def test_rows_of_a_queryset_that_counts_itself_are_ordered(root: User, flights: None, declared: Declared) -> None:
+    class Counted(ModelMCP):
+        def get_queryset(self, request: HttpRequest) -> Any:
+            return super().get_queryset(request).annotate(number=Count("flights")).filter(number__gte=1)
+
+    declared.model(Airline, Counted)
+    Flight.objects.filter(pk=1).update(carrier="AA")
+
+    assert keys(Airline, root, order_by=["-flights__count"], limit=1) == ["AA", "UA"]
+
+
+def test_the_total_and_the_filter_of_rows_in_the_order_of_a_count(root: User, flights: None) -> None:
+    asked = rows.RecordQuery(
+        order_by=["-departures__count"], filter={"departures__count__gte": 1}, fields=["faa"], total=True
+    )
+
+    page = rows.find(rights_on(Airport, root), asked)
+
+    assert (page.rows, page.total) == ([["LGA"], ["JFK"], ["EWR"]], 3)
+
+
+def test_a_uri_orders_by_a_count(root: User, flights: None) -> None:
+    Flight.objects.filter(pk=6).update(origin="JFK")
+
+    read_ = DirectPeer(root).read("db://flights/airport?order_by=-departures__count&limit=1&fields=departures__count")
+
+    assert read_["rows"] == [["JFK", 3]]
+
+
+def test_counting_hidden_rows_by_ordering(root: User, clerk: User, shop: None) -> None:
+    Part.objects.filter(pk=1).update(supplier=2)
+    Part.objects.filter(pk=2).update(supplier=2, open=False)
+    Part.objects.filter(pk=3).update(supplier=3, open=False)
+    Supplier.objects.update(open=True)
+
+    assert read(Supplier, root, "parts__count", order_by=["-parts__count"]) == [[2, 2], [3, 1], [1, 0]]
+    assert read(Supplier, clerk, "parts__count", order_by=["-parts__count"]) == [[2, 1], [3, 0], [1, 0]]
+
+
+def test_ordering_by_rows_of_a_model_that_may_not_be_viewed(db: None, flights: None) -> None:
+    few = make_staff("few", "flights.view_airport")
+
+    hidden, absent = (refusal(Airport, few, order_by=[f"{name}__count"]) for name in ("departures", "zzzzzzzzzz"))
+
+    assert hidden.replace("departures", "?") == absent.replace("zzzzzzzzzz", "?")
+
+
+def test_ordering_by_rows_whose_permission_is_checked_one_by_one(root: User, flights: None, declared: Declared) -> None:
+    class EachFlight(ModelMCP):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return obj is None or obj.origin_id == "JFK"
+
+    declared.model(Flight, EachFlight)
+
+    assert refusal(Airport, root, order_by=["departures__count"]).startswith("no field to order by")
+
+
+@pytest.mark.parametrize("name", ["departures", "-departures__number", "departures__count__gt"])
+def test_an_order_by_related_rows_says_by_what_they_do_order(root: User, flights: None, name: str) -> None:
+    message = "rows have many of these each, and are ordered by their number alone: departures__count."
+
+    assert refusal(Airport, root, order_by=[name]) == message
+
+
+def test_an_unknown_order_suggests_a_count_that_is_allowed(root: User, flights: None) -> None:
+    assert "Did you mean departures__count?" in refusal(Airport, root, order_by=["departure__count"])
+    assert "order_by: -departures__count" in describe_model(rights_on(Airport, root))["relations_help"]

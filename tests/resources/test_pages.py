@@ -1,0 +1,201 @@
+"""How long a page is, where it ends earlier, and which columns it leaves out."""
+
+from __future__ import annotations
+
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+
+from demo_project.flights.models import Flight
+from mcp_django import ModelMCP
+from mcp_django.resources import rows
+from tests.shop.models import Product, Tag
+from tests.support.asking import DirectPeer, all_rows, rights_on
+from tests.support.data import make_flights
+from tests.support.declared import Declared
+
+pytestmark = pytest.mark.every_database
+
+Admin: Any = admin.ModelAdmin
+
+
+@pytest.fixture
+def root(db: None) -> User:
+    return User.objects.create_superuser("root")
+
+
+def page_of(model: Any, user: User, **asked: Any) -> rows.Page:
+    return rows.find(rights_on(model, user), rows.RecordQuery(**asked))
+
+
+# Its length.
+
+
+def test_a_page_has_a_thousand_rows(root: User) -> None:
+    Tag.objects.bulk_create(Tag(name=f"{number:04}") for number in range(1_001))
+
+    page = page_of(Tag, root, limit=1_000)
+
+    assert [row[0] for row in page.rows] == [f"{number:04}" for number in range(1_000)]
+    assert page.next_cursor is not None
+    assert page.notes == []
+
+
+def test_a_long_page_ends_where_an_answer_would_be_too_long(root: User, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 30_000}
+    Tag.objects.bulk_create(Tag(name=f"{number:050}") for number in range(1_000))
+
+    page = page_of(Tag, root, limit=1_000)
+
+    assert len(page.rows) == 10_000 // len(f'["{0:050}"]')
+    assert page.notes == [f"The page was cut at {len(page.rows)} rows, since more would exceed 10000 bytes."]
+    assert len(all_rows(Tag, root, limit=1_000)) == 1_000
+
+
+@pytest.fixture
+def slow(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of flights that takes a fifth of a request's time."""
+    clock = itertools.count(0.0, 12.0)
+    now = [next(clock)]
+    monkeypatch.setattr(rows, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    class Own(Admin):
+        list_display = ["number", "took"]
+
+        def took(self, flight: Flight) -> int:
+            now[0] = next(clock)
+            return flight.number
+
+    declared.admin(Flight, Own)
+
+
+def test_a_page_ends_where_its_columns_took_half_of_the_time_to_compute(root: User, slow: None) -> None:
+    make_flights(7)
+
+    page = page_of(Flight, root, fields=["took"], order_by=["id"], limit=7)
+
+    assert page.rows == [[1, 1000], [2, 1001], [3, 1002]]
+    assert page.next_cursor is not None
+    assert page.notes == ["The page was cut at 3 rows, since took took long to compute (REQUEST_SECONDS)."]
+
+
+def test_pages_that_took_long_to_compute_are_all_rows_together(root: User, slow: None) -> None:
+    make_flights(7)
+
+    assert [row[0] for row in all_rows(Flight, root, fields=["took"], order_by=["id"], limit=7)] == [*range(1, 8)]
+
+
+def test_a_page_has_a_row_however_long_it_takes(root: User, slow: None, settings: Any) -> None:
+    make_flights(2)
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.001}
+
+    assert page_of(Flight, root, fields=["took"]).rows == [[1, 1000]]
+
+
+def test_requests_without_a_limit_compute_every_row(root: User, slow: None, settings: Any) -> None:
+    make_flights(7)
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0}
+
+    assert len(page_of(Flight, root, fields=["took"]).rows) == 7
+
+
+@pytest.fixture
+def checked(declared: Declared) -> list[int]:
+    """The keys of the flights whose permission was checked. None may be seen but the first."""
+    asked: list[int] = []
+
+    class Checked(ModelMCP):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            if obj is not None:
+                asked.append(obj.pk)
+            return obj is None or obj.pk == 1
+
+    declared.model(Flight, Checked)
+    return asked
+
+
+@pytest.mark.parametrize("limit", [1, 100, 1_000])
+def test_a_long_page_looks_at_no_more_hidden_rows_than_before(root: User, checked: list[int], limit: int) -> None:
+    make_flights(1_200)
+
+    page = page_of(Flight, root, fields=["id"], order_by=["id"], limit=limit)
+
+    assert page.rows == [[1]]
+    assert len(checked) == min(limit, 100) + 1 + 9 * 101
+    held = [note for note in page.notes if "holds at most" in note]
+    assert held == (
+        ["A page holds at most 100 rows of a model whose permission is checked for each row (MAX_ROWS)."]
+        if limit > 100
+        else []
+    )
+
+
+# Empty columns.
+
+FLIGHTS = "Left out are the columns that are null in every row: arrival_delay, air_time."
+
+
+def test_columns_that_are_null_in_every_row_are_left_out_and_named(root: User) -> None:
+    make_flights(3)
+
+    page = page_of(Flight, root)
+
+    assert page.notes == [FLIGHTS]
+    assert not {"arrival_delay", "air_time"} & set(page.columns)
+    assert [len(row) for row in page.rows] == [len(page.columns)] * 3
+    assert dict(zip(page.columns, page.rows[1], strict=True))["distance"] == 1401
+
+
+@pytest.mark.parametrize("asked", [
+    {"fields": ["air_time", "number"]}, {"limit": 2}, {"filter": {"id": 1}}, {"filter": {"id": 9}},
+])  # fmt: skip
+def test_a_column_stays_that_was_named_or_may_have_a_value_elsewhere(root: User, asked: Any) -> None:
+    make_flights(3)
+
+    page = page_of(Flight, root, **asked)
+
+    assert "air_time" in page.columns
+    assert page.notes == []
+
+
+def test_a_later_page_leaves_no_column_out(root: User) -> None:
+    make_flights(4)
+    first = page_of(Flight, root, limit=2)
+
+    assert page_of(Flight, root, limit=2, cursor=first.next_cursor).columns == first.columns
+
+
+def test_a_column_with_one_value_stays(root: User) -> None:
+    make_flights(3)
+    Flight.objects.filter(pk=3).update(air_time=5)
+
+    assert page_of(Flight, root).notes == [FLIGHTS.replace(", air_time", "")]
+
+
+def test_texts_that_are_empty_are_no_nulls(root: User) -> None:
+    make_flights(2)
+    Flight.objects.update(notes="", distance=0)
+
+    assert {"notes", "distance"} <= set(page_of(Flight, root).columns)
+
+
+def test_a_file_that_no_row_has_is_left_out(root: User) -> None:
+    Product.objects.bulk_create([Product(name="a"), Product(name="b", weight=1)])
+
+    [note] = page_of(Product, root).notes
+
+    assert "manual" in note and "weight" not in note
+
+
+def test_the_table_of_a_resource_names_what_it_leaves_out(root: User) -> None:
+    make_flights(3)
+
+    read = DirectPeer(root).read("db://flights/flight?number__gte=1000")
+
+    assert read["notes"] == [FLIGHTS]
+    assert "air_time" not in read["columns"]
