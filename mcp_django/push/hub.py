@@ -281,7 +281,7 @@ class Hub:
             await self._handle_control(control)
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
-        self.live.receive((label for _, label in changes), controls)
+        self.live.receive(changes, controls)
         groups: dict[Any, visibility.EqualRights] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():

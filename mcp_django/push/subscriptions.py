@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
-from mcp_django.db.bounds import fetch
 from mcp_django.exceptions import FieldError
+from mcp_django.push.keys import keys_of, once
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
 from mcp_django.resources import catalog, files, rows, uris
@@ -18,9 +17,6 @@ from mcp_django.resources.policy import ModelRights, Rights
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
-
-#: The number of visible keys that are remembered of a watched collection, to notify of deletes in it.
-_MAX_KEYS = 1_000
 
 
 @dataclass(slots=True, eq=False)
@@ -99,14 +95,14 @@ class Subscription:
                 self.keys = None
             raise
         with _keys_lock:
-            self.keys = None if keys is None or self.keys is None else _once(keys | self.keys)
+            self.keys = None if keys is None or self.keys is None else once(keys | self.keys)
 
     def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None]) -> None:
         """Remember which rows of the collection are visible, so that the client can be notified when one goes."""
         self.unscoped = not rights.scoped
         if not self.unscoped:
             keys = keys_of(rights)
-            self.keys = None if keys is None else _once(keys)
+            self.keys = None if keys is None else once(keys)
 
     def follow(self, touched: set[str], visible: set[str]) -> bool | None:
         """Remember which of the touched rows are visible. Whether others have gone; None where that is unknown."""
@@ -115,34 +111,17 @@ class Subscription:
                 return None
             gone = (self.keys & touched) - visible
             if gone or not visible <= self.keys:
-                self.keys = _once((self.keys - gone) | visible)
+                self.keys = once((self.keys - gone) | visible)
             return bool(gone)
 
 
 #: Held while the keys of a subscription are read and written: one worker may look while another one checks an event.
 _keys_lock = Lock()
-#: Hash → the set of keys with that hash, as long as a subscription remembers it.
-_remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
-
-
-def _once(keys: frozenset[str]) -> frozenset[str] | None:
-    """One shared set for all subscriptions with equal keys; None if there are more than _MAX_KEYS."""
-    if len(keys) > _MAX_KEYS:
-        return None
-    found = _remembered.get(hash(keys))
-    if found == keys:
-        return found
-    _remembered[hash(keys)] = keys
-    return keys
 
 
 def watched_keys(rights: ModelRights) -> frozenset[str] | None:
-    """The keys of all visible rows; None if there are more than _MAX_KEYS."""
-    limit = _MAX_KEYS
-    keys = [str(key) for key in fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
-    if len(keys) > limit:
-        return None
-    return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)
+    """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
+    return keys_of(rights, rights.rows())
 
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:

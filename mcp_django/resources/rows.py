@@ -93,6 +93,15 @@ def check(rights: ModelRights, query: RecordQuery) -> None:
     _plan(rights, query)
 
 
+def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
+    """All rows that meet the conditions and the search of a query, in no order. Raises InvalidQuery and TooSlow.
+
+    Where the permission is checked for each row, it is left to the caller: see ``visible_keys``.
+    """
+    plan = _plan(rights, query)
+    return (plan.narrowed(search_condition(rights, query.search, [])) if query.search else plan).matching
+
+
 def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()
