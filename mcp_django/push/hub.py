@@ -246,9 +246,9 @@ class Hub:
     def resync(self) -> None:
         """Notify every subscription that may be concerned by an event that was missed."""
         missed = Changes()
-        for label, subscriptions in self._index.items():
-            if subscriptions and label:
-                missed.note(visibility.ANY_DATABASE, label, written=None)
+        followed = {label for label, subscriptions in self._index.items() if subscriptions and label}
+        for label in followed | self.live.labels:
+            missed.note(visibility.ANY_DATABASE, label, written=None)
         self.receive(missed, [EVERYBODY])
 
     # The hub's own tasks.

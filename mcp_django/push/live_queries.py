@@ -146,6 +146,11 @@ class LiveQueries:
             self._unfollow(query, label)
         return True
 
+    @property
+    def labels(self) -> set[str]:
+        """The labels of all models that queries are made of."""
+        return set(self._index) - {_EVERY_MODEL}
+
     def receive(self, changes: Changes, controls: ControlSet) -> None:
         """Compute the queries again that depend on changed models or rights."""
         labels = {label for _, label in changes} | {_EVERY_MODEL} if changes else ()
