@@ -164,13 +164,15 @@ class Hub:
         if subscription.is_live:
             self.live.add(subscription, listener)
         else:
-            self._index[subscription.concrete][subscription] = listener
+            for label in subscription.labels:
+                self._index[label][subscription] = listener
 
     def _unfollow(self, subscription: Subscription, listener: Listener) -> None:
         if subscription.is_live:
             was_followed = self.live.remove(subscription, listener)
         else:
-            was_followed = self._index[subscription.concrete].pop(subscription, None) is not None
+            found = [self._index[label].pop(subscription, None) for label in subscription.labels]
+            was_followed = found[0] is not None
         if was_followed:
             self._watched_bytes[listener.principal.key] -= len(subscription.uri)
             if not self._watched_bytes[listener.principal.key]:
@@ -285,7 +287,7 @@ class Hub:
         groups: dict[Any, visibility.EqualRights] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():
-                if visibility.concerns(subscription, change):
+                if visibility.concerns(subscription, label, change):
                     group = groups.get(listener.identity)
                     if group is None:
                         group = groups[listener.identity] = visibility.EqualRights(listener)
@@ -350,7 +352,8 @@ class Hub:
         group, everything = visibility.EqualRights(listener), Changes()
         for subscription in unknown:
             group.subscriptions[subscription] = listener
-            everything.note(visibility.ANY_DATABASE, subscription.concrete, written=None)
+            for label in subscription.labels:
+                everything.note(visibility.ANY_DATABASE, label, written=None)
         self.retries.put(group, visibility.Checked(later=unknown), everything, notified=notified)
 
     def end(self, member: Member) -> None:

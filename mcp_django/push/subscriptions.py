@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from mcp_django.exceptions import FieldError
+from mcp_django.exceptions import FieldError, field_error
 from mcp_django.push.keys import keys_of, once
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
@@ -15,8 +15,15 @@ from mcp_django.resources import catalog, files, rows, uris
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
+
+_NOT_WATCHED = (
+    "can be read, but not watched: nothing reports its changes. Read it again when you need it. "
+    "Whoever declares it may add watch= to its @resource."
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -25,10 +32,13 @@ class Subscription:
 
     uri: str
     target: uris.Target | None
-    #: The label of the concrete model whose changes matter; empty for a resource that no model's change can touch.
+    #: The label of the concrete model whose changes matter; empty for a resource that no model's change can touch. Of a
+    #: declared resource: its URI or its template as declared, under which ``updated`` reports its changes.
     concrete: str = ""
-    #: A record: its key as the database spells it, once it was looked up.
+    #: A record: its key as the database spells it, once it was looked up. A declared resource: its URI in one spelling.
     key: str = ""
+    #: A declared resource: the collections of the models whose changes are its own.
+    parts: tuple[Subscription, ...] = ()
     #: A record: whether it was visible.
     visible: bool = False
     #: A scoped collection: the keys that were visible. None: every row is visible, or too many to remember.
@@ -47,6 +57,11 @@ class Subscription:
     errors: list[FieldError] = field(default_factory=list)
 
     @property
+    def labels(self) -> Collection[str]:
+        """The labels under which the changes are reported that may concern it."""
+        return {self.concrete, *(part.concrete for part in self.parts)}
+
+    @property
     def is_live(self) -> bool:
         """Whether the client is notified when the answer changes, and not when rows do."""
         return self.target is not None and self.target.is_query
@@ -54,7 +69,7 @@ class Subscription:
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
-            return catalog.find_declared(site, request, self.uri) is not None
+            return self._look_at_declared(site, request)
         rights = Rights.of(site, request).of_label(self.target.label)
         if rights is None:
             return False
@@ -69,6 +84,17 @@ class Subscription:
             return self._look_at_answer(Viewer.of(site, request), self.target)
         if self.target.kind == "collection":
             self._look_at_rows(rights)
+        return True
+
+    def _look_at_declared(self, site: MCPSite, request: MCPRequest) -> bool:
+        resource = catalog.find_declared(site, request, self.uri)
+        if resource is None:
+            return False
+        if not resource.watch:
+            self.errors = [field_error("uri", _NOT_WATCHED, self.uri)]
+            return False
+        for part in self.parts:
+            part.look(site, request)
         return True
 
     def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
@@ -130,10 +156,26 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
         return None
     target = uris.parse(uri)
     if target is None:
-        return Subscription(uri, None) if site.find_resource(uri) is not None else None
+        return _watch_declared(site, uri)
     model_mcp = site.models.get(target.label)
     if model_mcp is None:
         return None
     concrete = model_mcp.opts.concrete_model or model_mcp.model
     label = concrete._meta.label_lower if target.kind != "schema" else ""
     return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))
+
+
+def _watch_declared(site: MCPSite, uri: str) -> Subscription | None:
+    resource = site.find_resource(uri)
+    if resource is None:
+        return None
+    parts = tuple(_collections(site, uri, resource.watched_models))
+    return Subscription(uri, None, resource.uri, resource.spelled(uri), parts=parts)
+
+
+def _collections(site: MCPSite, uri: str, watched: Iterable[type[Model]]) -> Iterator[Subscription]:
+    for model in watched:
+        label = Rights.label_of(model)
+        if label in site.models:
+            concrete = model._meta.concrete_model or model
+            yield Subscription(uri, uris.Target("collection", label), concrete._meta.label_lower)

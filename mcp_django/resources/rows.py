@@ -98,8 +98,10 @@ def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
 
     Where the permission is checked for each row, it is left to the caller: see ``visible_keys``.
     """
-    plan = _plan(rights, query)
-    return (plan.narrowed(search_condition(rights, query.search, [])) if query.search else plan).matching
+    queryset = rights.rows()
+    if query.filter:
+        queryset = queryset.filter(filter_condition(rights, query.filter))
+    return queryset.filter(search_condition(rights, query.search, [])) if query.search else queryset
 
 
 def find(rights: ModelRights, query: RecordQuery) -> Page:
