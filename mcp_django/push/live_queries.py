@@ -310,6 +310,9 @@ def _add_changes(queries: Iterable[LiveQuery], changes: Changes) -> None:
 
 
 def _merged(before: Changes, changes: Changes) -> Changes:
+    """Both together. Neither is changed, since others share them."""
+    if not (before and changes):
+        return before or changes
     found = Changes()
     found.absorb(before)
     found.absorb(changes)
@@ -318,7 +321,7 @@ def _merged(before: Changes, changes: Changes) -> Changes:
 
 def _give_back(query: LiveQuery, job: QueryJob) -> None:
     """Let the set be compared again with what it could not be compared with."""
-    query.changes = _merged(job.changes, query.changes) if job.changes else query.changes
+    query.changes = _merged(job.changes, query.changes)
     query.rights_changed = query.rights_changed or job.rights_changed
 
 

@@ -14,6 +14,8 @@ from mcp_django.events.changes import Changes
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push import keys, live_queries, live_sets
 from mcp_django.push.hub import Hub
+from mcp_django.push.identities import Identity
+from mcp_django.resources import uris
 from tests.push.conftest import watch
 from tests.push.live.conftest import ON_ASGI, QUIET, Told, change, touch, wait_until
 from tests.support.data import Users, token_of
@@ -103,19 +105,18 @@ def test_a_set_is_told_of_once_in_the_interval(
     assert len(compared) == 1
 
 
-@ON_ASGI
-def test_sets_that_wait_for_the_same_changes_share_them(
-    admin: Peer, flights: Any, told: Told, compared: list[Changes], settings: LazySettings
-) -> None:
-    watching = watch(admin, MODERN, SET, DELAYED, QUIET)
-    told(watching)
-    compared.clear()
+def test_sets_that_wait_for_the_same_changes_share_them() -> None:
+    sets = [live_queries.LiveQuery(Identity("user:1"), uris.Target("collection", f"a.{n}")) for n in range(3)]
+    first, second, both = Changes(), Changes(), Changes()
+    first.note("default", "a.b", {"1"})
+    second.note("default", "a.b", {"2"})
+    both.note("default", "a.b", {"1", "2"})
 
-    change(Flight, 1, departure_delay=700)
-    assert told(watching) == sorted([SET, DELAYED])
+    for changes in (first, second):
+        live_queries._add_changes(sets, changes)
 
-    first, *others = [changes for changes in compared if changes]
-    assert others and all(changes is first for changes in others)
+    assert all(one.changes is sets[0].changes for one in sets) and sets[0].changes == both
+    assert first["default", "a.b"].written == {"1"} and not live_queries.NO_CHANGES
 
 
 @ON_ASGI
