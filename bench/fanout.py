@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 from tqdm import tqdm
 
@@ -18,12 +19,11 @@ from bench.principals import Principals
 from bench.report import Goal
 from bench.sockets_client import Sockets, raise_open_files
 
-LISTEN = {
+_LISTEN: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "subscriptions/listen",
     "params": {
-        "notifications": {"resourceSubscriptions": ["db://flights/airline/UA"]},
         "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
@@ -31,6 +31,12 @@ LISTEN = {
         },
     },
 }
+
+
+def _listen(uris: Sequence[str]) -> bytes:
+    params = {**_LISTEN["params"], "notifications": {"resourceSubscriptions": list(uris)}}
+    return json.dumps({**_LISTEN, "params": params}).encode()
+
 
 #: Rounds of one contestant at least, and how long they may take beyond these.
 _FEWEST_ROUNDS, _MOST_SECONDS = 3, 15.0
@@ -47,17 +53,19 @@ _LABELS = {
 
 
 @contextmanager
-def listening(server: Served, tokens: Sequence[str], *, listens: bool = True) -> Iterator[Sockets]:
-    """Sockets with these tokens, each with a listen that is acknowledged."""
+def listening(
+    server: Served, tokens: Sequence[str], *, listens: bool = True, resources: Sequence[Sequence[str]] = ()
+) -> Iterator[Sockets]:
+    """Sockets with these tokens, each with a listen that is acknowledged: for the one row, or for its ``resources``."""
     raise_open_files()
     sockets = Sockets()
-    body = json.dumps(LISTEN).encode()
+    bodies = [_listen(uris) for uris in resources] or [_listen(["db://flights/airline/UA"])] * len(tokens)
     try:
         with tqdm(desc="opening sockets", total=len(tokens), disable=None, leave=False) as bar:
             for opened in sockets.open(server.websocket_url, tokens):
                 if listens:
                     for one in opened:
-                        one.send(body)
+                        one.send(bodies.pop())
                     missing = len(opened)
                     while missing:
                         # A server that has just joined its broker tells everybody to look, once.

@@ -1,6 +1,6 @@
-"""What a change costs on its way to those who watch: fan-out, latency between processes, and the saving itself.
+"""What a change costs on its way to those who watch: fan-out, latency between processes, saving, and many filters.
 
-.venv/bin/python -m bench.push [--only fanout|latency|saving] [--sockets 1000 5000] [--rounds N]
+.venv/bin/python -m bench.push [--only fanout|latency|saving|filters] [--sockets 1000 5000] [--rounds N]
     [--rows all|january] [--bus redis|postgresql] [--check]
 """
 
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-PARTS = ("fanout", "latency", "saving")
+PARTS = ("fanout", "latency", "saving", "filters")
 SOCKETS = (1_000, 5_000)
 ROUNDS = 15
 
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     django.setup()
 
-    from bench import fanout, latency, saving
+    from bench import fanout, filters, latency, saving
     from bench.principals import Principals
     from bench.project import set_up
 
@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             goals += fanout.measure(principals, options.sockets, options.rounds)
         elif name == "latency":
             goals += latency.measure(principals, options.sockets[0], options.rounds)
+        elif name == "filters":
+            goals += filters.measure(principals, options.rounds)
         else:
             goals += saving.measure(options.rounds)
     print("\nGoals", *goals, sep="\n")

@@ -14,7 +14,7 @@ from demo_project.flights.models import Airline
 from mcp_django import flush
 from mcp_django.push.receivers import watch
 
-_SAVES = 200
+SAVES = 200
 
 
 def measure(rounds: int) -> list[Goal]:
@@ -23,35 +23,35 @@ def measure(rounds: int) -> list[Goal]:
     airline = Airline.objects.get(pk="UA")
 
     def one_by_one() -> None:
-        for _ in range(_SAVES):
+        for _ in range(SAVES):
             airline.save()
 
     def in_transactions() -> None:
-        for _ in range(_SAVES):
+        for _ in range(SAVES):
             with transaction.atomic():
                 airline.save()
 
     def in_one_transaction() -> None:
         with transaction.atomic():
-            for _ in range(_SAVES):
+            for _ in range(SAVES):
                 airline.save()
 
     goals = []
     ways = {
         "each save by itself": one_by_one,
         "each in a transaction": in_transactions,
-        f"{_SAVES} in a transaction": in_one_transaction,
+        f"{SAVES} in a transaction": in_one_transaction,
     }
     for label, way in ways.items():
-        off, on = _compared(way, rounds * 4)
+        off, on = compared(way, rounds * 4)
         walls, processors = on[0] / off[0], on[1] / off[1]
-        each_off, each_on = (seconds[0] / _SAVES * 1e6 for seconds in (off, on))
+        each_off, each_on = (seconds[0] / SAVES * 1e6 for seconds in (off, on))
         print(f"| {label} | {each_off:,.0f} µs | {each_on:,.0f} µs | {walls:.3f} | {processors:.3f} |", flush=True)
         goals.append(Goal(f"save, {label}", walls, 1.05))
     return goals
 
 
-def _compared(way: Callable[[], None], rounds: int) -> tuple[tuple[float, float], tuple[float, float]]:
+def compared(way: Callable[[], None], rounds: int) -> tuple[tuple[float, float], tuple[float, float]]:
     """Medians of the wall and processor seconds without push, and with it; both take turns."""
     measured: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for number in tqdm(range(-2, rounds), desc="saving", disable=None, leave=False):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcp_django.push.bulk import WatchedQuerySet as WatchedQuerySet
     from mcp_django.push.bulk import WatchedQuerySetMixin as WatchedQuerySetMixin
     from mcp_django.push.bulk import changed as changed
+    from mcp_django.push.updates import updated as updated
     from mcp_django.sites import MCPSite as MCPSite
     from mcp_django.sites import prompt as prompt
     from mcp_django.sites import register as register
@@ -60,6 +61,7 @@ _HOMES = {
     "resource": "mcp_django.sites",
     "site": "mcp_django.sites",
     "tool": "mcp_django.sites",
+    "updated": "mcp_django.push.updates",
 }
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "routing",
     "site",
     "tool",
+    "updated",
 ]
 
 

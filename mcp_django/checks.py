@@ -32,6 +32,7 @@ from mcp_django.options import ModelMCP, row_hook
 from mcp_django.resources.field_kinds import NAMED, kind_of
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import KINDS
+from mcp_django.resources.policy import Rights
 from mcp_django.secrets import is_secret_field
 from mcp_django.sites import MCPSite, all_sites, superusers_request
 from mcp_django.tasks import framework
@@ -246,6 +247,7 @@ def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
     yield from _check_admin_sites(site)
     yield from _check_middleware(site)
     yield from _check_tasks(site)
+    yield from _check_resources(site)
     names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
     for model_mcp in site.models.values():
         yield from _check_model(model_mcp)
@@ -325,6 +327,20 @@ def _check_tasks(site: MCPSite) -> Iterator[CheckMessage]:
         hint=problem,
         id="mcp_django.W004",
     )
+
+
+def _check_resources(site: MCPSite) -> Iterator[CheckMessage]:
+    for resource in site.resources.values():
+        for model in resource.watched_models:
+            model_mcp = site.models.get(Rights.label_of(model))
+            if model_mcp is None or not model_mcp.watch:
+                why = "agents never see" if model_mcp is None else "has watch = False"
+                yield Warning(
+                    f"The resource {resource.uri} is declared with watch= for {model._meta.label}, which {why}: its "
+                    "subscribers are not notified of changes of that model.",
+                    hint="Expose and watch the model, or declare watch=True and call mcp_django.updated(uri).",
+                    id="mcp_django.W019",
+                )
 
 
 def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:

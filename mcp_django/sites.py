@@ -506,6 +506,7 @@ def resource(
     last_modified: Callable[..., datetime | None] | None = None,
     size: int | None = None,
     complete: Mapping[str, CompletionFunction] | None = None,
+    watch: bool | Sequence[type[Model]] = False,
     site: MCPSite = site,
 ) -> Callable[[F], F]:
     """Offer the return value of a function ``f(request)`` (text, bytes or JSON) as the resource ``uri``.
@@ -515,19 +516,20 @@ def resource(
     functions ``f(request, typed, arguments)`` that suggest values.
 
     ``annotations`` may hold ``audience`` (a list of "user" and "assistant") and ``priority`` (0 to 1). A resource that
-    is no template may have ``last_modified``, a function of the request, and ``size`` in bytes. Raises
-    ImproperlyConfigured.
+    is no template may have ``last_modified``, a function of the request, and ``size`` in bytes. Clients can subscribe
+    to it if ``watch`` names the models whose changes are its own, as ``watch=[Order]``, or is True: then the project
+    calls ``mcp_django.updated(uri)``. Raises ImproperlyConfigured.
     """
 
     def decorate(function: F) -> F:
         description = (function.__doc__ or "").strip().partition("\n")[0]
-        named = (uri, name or function.__name__, function, title, description, mime_type, permission, annotations or {})
+        named = uri, name or function.__name__, function, title, description, mime_type, permission
         if "{" not in uri and not complete:
-            site.add_resource(FunctionResource(*named, last_modified, size))
+            site.add_resource(FunctionResource(*named, annotations or {}, watch, last_modified, size))
             return function
         if last_modified is not None or size is not None:
             raise ImproperlyConfigured(f"{uri}: last_modified= and size= are for one resource, and not for a template.")
-        site.add_resource(FunctionTemplate(*named, complete or {}))
+        site.add_resource(FunctionTemplate(*named, annotations or {}, watch, complete or {}))
         return function
 
     return decorate

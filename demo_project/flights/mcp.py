@@ -88,6 +88,7 @@ def suggest_origins(request: HttpRequest, typed: str, arguments: Mapping[str, st
     mime_type="text/plain",
     permission="flights.view_flight",
     complete={"airport": suggest_origins},
+    watch=[Flight],
 )
 def board(request: HttpRequest, airport: str, day: str) -> str | None:
     """The departures of an airport (as JFK) on a day (as 2013-01-31), in its own time."""

@@ -164,13 +164,15 @@ class Hub:
         if subscription.is_live:
             self.live.add(subscription, listener)
         else:
-            self._index[subscription.concrete][subscription] = listener
+            for label in subscription.labels:
+                self._index[label][subscription] = listener
 
     def _unfollow(self, subscription: Subscription, listener: Listener) -> None:
         if subscription.is_live:
             was_followed = self.live.remove(subscription, listener)
         else:
-            was_followed = self._index[subscription.concrete].pop(subscription, None) is not None
+            found = [self._index[label].pop(subscription, None) for label in subscription.labels]
+            was_followed = found[0] is not None
         if was_followed:
             self._watched_bytes[listener.principal.key] -= len(subscription.uri)
             if not self._watched_bytes[listener.principal.key]:
@@ -246,9 +248,9 @@ class Hub:
     def resync(self) -> None:
         """Notify every subscription that may be concerned by an event that was missed."""
         missed = Changes()
-        for label, subscriptions in self._index.items():
-            if subscriptions and label:
-                missed.note(visibility.ANY_DATABASE, label, written=None)
+        followed = {label for label, subscriptions in self._index.items() if subscriptions and label}
+        for label in followed | self.live.labels:
+            missed.note(visibility.ANY_DATABASE, label, written=None)
         self.receive(missed, [EVERYBODY])
 
     # The hub's own tasks.
@@ -281,11 +283,11 @@ class Hub:
             await self._handle_control(control)
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
-        self.live.receive((label for _, label in changes), controls)
+        self.live.receive(changes, controls)
         groups: dict[Any, visibility.EqualRights] = {}
         for (_, label), change in changes.items():
             for subscription, listener in self._index.get(label, {}).items():
-                if visibility.concerns(subscription, change):
+                if visibility.concerns(subscription, label, change):
                     group = groups.get(listener.identity)
                     if group is None:
                         group = groups[listener.identity] = visibility.EqualRights(listener)
@@ -350,7 +352,8 @@ class Hub:
         group, everything = visibility.EqualRights(listener), Changes()
         for subscription in unknown:
             group.subscriptions[subscription] = listener
-            everything.note(visibility.ANY_DATABASE, subscription.concrete, written=None)
+            for label in subscription.labels:
+                everything.note(visibility.ANY_DATABASE, label, written=None)
         self.retries.put(group, visibility.Checked(later=unknown), everything, notified=notified)
 
     def end(self, member: Member) -> None:

@@ -1,4 +1,7 @@
-"""Answers of live queries: a digest of what ``resources/read`` gives, and the models that it was made of."""
+"""Answers of live queries: a digest of what their clients know, and the models that it was made of.
+
+Of one page, or of a table of groups, that is what ``resources/read`` gives; of a set it is the keys of all its rows.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,17 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections, models
 
 from mcp_django.exceptions import FieldError, field_error
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import queries, uris
+from mcp_django.push.keys import keys_of, once
+from mcp_django.resources import queries, rows, uris
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 
@@ -34,6 +39,14 @@ class LiveAnswer:
     labels: frozenset[str]
     #: The time that it took.
     seconds: float
+    #: A set: the keys of its rows. None: they are too many to remember, or to read in time.
+    keys: frozenset[str] | None = None
+    #: A set: what the digest is made of beside the keys.
+    shape: str = ""
+
+    def with_keys(self, keys: frozenset[str] | None) -> LiveAnswer:
+        """The same set with other rows."""
+        return self if keys == self.keys else replace(self, keys=keys, digest=_set_digest(self.shape, keys))
 
 
 class Viewer:
@@ -43,10 +56,12 @@ class Viewer:
     """
 
     def __init__(self, site: MCPSite, request: MCPRequest) -> None:
-        self._rights = Rights(site, request, from_primary=True)
+        self.rights = Rights(site, request, from_primary=True)
         self._tables = list(_watched_tables(site))
         #: The models that each query looks at beside its own: see ``queries.followed``.
         self._followed: dict[uris.Target, Mapping[str, list[type[models.Model]]]] = {}
+        #: (label, keys) → those of the keys that are visible.
+        self._visible: dict[tuple[str, frozenset[str]], set[str]] = {}
 
     @classmethod
     def of(cls, site: MCPSite, request: MCPRequest) -> Viewer:
@@ -58,11 +73,11 @@ class Viewer:
 
     def sees(self, target: uris.Target) -> bool:
         """Whether this principal may make the query, and every model that it looks at is watched."""
-        return self._rights.of_label(target.label) is not None and not self.errors(target)
+        return self.rights.of_label(target.label) is not None and not self.errors(target)
 
     def errors(self, target: uris.Target) -> list[FieldError]:
         """The errors of the query by its parameters. It makes no database query."""
-        model = self._rights.of_label(target.label)
+        model = self.rights.of_label(target.label)
         if model is None:
             return []
         try:
@@ -78,7 +93,7 @@ class Viewer:
 
     def answer(self, target: uris.Target) -> LiveAnswer | None:
         """The present answer; None if the principal may not see the model. Raises InvalidQuery and TooSlow."""
-        model = self._rights.of_label(target.label)
+        model = self.rights.of_label(target.label)
         if model is None:
             return None
         begun, asked = time.monotonic(), _Words()
@@ -86,14 +101,31 @@ class Viewer:
             # Every statement on the way has a part in the answer, also those of the project's hooks.
             for alias in connections:
                 listening.enter_context(connections[alias].execute_wrapper(asked))
-            found = queries.answer(model, target)
+            found = _read_set(model, target) if target.is_set else _read_answer(model, target)
         labels = {label for names, label in self._tables if names <= asked.words}
         # Django executes no statement for conditions that nothing can meet, so models are added by name.
         named = (step for steps in self._models_beside(model, target).values() for step in steps)
-        labels.update(_label(step) for step in (model.model, *named))
-        # The cursor of the next page holds the position of the last row, which is no part of the answer.
-        answer = encode([found.values, found.notes, found.next_cursor is not None])
-        return LiveAnswer(hashlib.sha256(answer).hexdigest(), frozenset(labels), time.monotonic() - begun)
+        labels.update(label_of(step) for step in (model.model, *named))
+        return replace(found, labels=frozenset(labels), seconds=time.monotonic() - begun)
+
+    def visible(self, model: ModelRights, keys: frozenset[str]) -> set[str]:
+        """Those of the keys that are visible: asked once, for all queries. Raises TooSlow."""
+        if (model.label, keys) not in self._visible:
+            self._visible[model.label, keys] = rows.visible_keys(model, sorted(keys))
+        return self._visible[model.label, keys]
+
+    def rights_on(self, concrete: str) -> Iterator[ModelRights]:
+        """The models that the principal may see whose changes are those of a concrete model: it and its proxies."""
+        for model_mcp in self.rights.site.models.values():
+            if model_mcp.watch and label_of(model_mcp.model) == concrete:
+                found = self.rights.of_label(model_mcp.label)
+                if found is not None:
+                    yield found
+
+    def looks_at_itself(self, model: ModelRights, target: uris.Target) -> bool:
+        """Whether a row of the query depends on other rows of its own model."""
+        own = label_of(model.model)
+        return any(label_of(step) == own for steps in self._models_beside(model, target).values() for step in steps)
 
     def _models_beside(self, model: ModelRights, target: uris.Target) -> Mapping[str, list[type[models.Model]]]:
         if target not in self._followed:
@@ -101,7 +133,7 @@ class Viewer:
         return self._followed[target]
 
     def _is_watched(self, model: type[models.Model]) -> bool:
-        declared = self._rights.site.models.get(Rights.label_of(model))
+        declared = self.rights.site.models.get(Rights.label_of(model))
         return declared is not None and declared.watch
 
 
@@ -122,12 +154,44 @@ def _watched_tables(site: MCPSite) -> Iterator[tuple[set[str], str]]:
     for model_mcp in site.models.values():
         if not model_mcp.watch:
             continue
-        label, opts = _label(model_mcp.model), model_mcp.model._meta
+        label, opts = label_of(model_mcp.model), model_mcp.model._meta
         # A change in the table between of a many-to-many field is reported as a change of both its ends.
         between: list[Any] = [field.remote_field.through for field in opts.many_to_many]
         for table in (opts.db_table, *(through._meta.db_table for through in between if through._meta.auto_created)):
             yield set(_WORD.findall(table)), label
 
 
-def _label(model: type[models.Model]) -> str:
+def label_of(model: type[models.Model]) -> str:
+    """The label under which changes of the model are reported."""
     return (model._meta.concrete_model or model)._meta.label_lower
+
+
+def _read_answer(model: ModelRights, target: uris.Target) -> LiveAnswer:
+    found = queries.answer(model, target)
+    # The cursor of the next page holds the position of the last row, which is no part of the answer.
+    return _live_answer(_digest([found.values, found.notes, found.next_cursor is not None]))
+
+
+def _read_set(model: ModelRights, target: uris.Target) -> LiveAnswer:
+    """The columns and the keys of a set, in whatever order."""
+    query = queries.record_query(target.query)
+    # One row is read too: only then the tables are known that its columns look at.
+    order = [model.primary_key.name] if model.primary_key.can_order else []
+    page = rows.find(model, replace(query, limit=1, total=False, order_by=order))
+    shape, keys = _digest([page.columns, model.scoped]), None
+    with suppress(TooSlow):
+        keys = keys_of(model, rows.matching(model, query))
+    keys = keys if keys is None else once(keys)
+    return replace(_live_answer(_set_digest(shape, keys)), keys=keys, shape=shape)
+
+
+def _live_answer(digest: str) -> LiveAnswer:
+    return LiveAnswer(digest, labels=frozenset(), seconds=0.0)
+
+
+def _set_digest(shape: str, keys: frozenset[str] | None) -> str:
+    return _digest([shape, None if keys is None else sorted(keys)])
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(encode(value)).hexdigest()

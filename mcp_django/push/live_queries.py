@@ -1,5 +1,7 @@
 """Live queries: subscribers to a query are notified when its answer changes, and only then.
 
+Subscribers to a set, which is a query for all rows that meet it, are notified of each of these rows: see ``live_sets``.
+
 A query is computed again when rows change that it is made of: at once for the first change, and once in LIVE_SECONDS
 for those that follow. Subscribers with equal rights share the computation. It takes at most two workers, one of which
 is for slow queries, so that neither requests nor quick queries wait for these.
@@ -9,26 +11,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
-from mcp_django.db.outages import is_outage
+from mcp_django.events.changes import Changes
 from mcp_django.events.controls import EVERYBODY, ControlKind, ControlSet
-from mcp_django.exceptions import MCPError
-from mcp_django.protocol.errors import Overloaded, TooSlow
+from mcp_django.protocol.errors import Overloaded
 from mcp_django.push.identities import Identity
 from mcp_django.push.listeners import Listener
-from mcp_django.push.live_answers import LiveAnswer, Viewer
-from mcp_django.push.prefetch import Prefetch
+from mcp_django.push.live_answers import LiveAnswer
+from mcp_django.push.live_jobs import CALL_SECONDS, NO_CHANGES, QueryJob, QueryOutcome, compute
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.resources import uris
-from mcp_django.resources.errors import InvalidQuery
-from mcp_django.sessions.store import forget_answers
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
@@ -39,15 +36,16 @@ logger = logging.getLogger("mcp_django")
 #: The digest of an unknown answer: every other digest differs from it.
 UNKNOWN = ""
 
-#: The number of queries in one call of a worker, and how long it goes on with them. A query that takes longer is slow.
+#: The number of queries in one call of a worker.
 _QUERIES_PER_CALL = 50
-_CALL_SECONDS = 0.25
 #: How often a query is computed in vain before its clients are notified to read it themselves.
 _TRIES = 4
 _LONGEST_PAUSE = 60.0
 #: How often we look whether a query has a subscriber with a known answer yet.
 _WAIT_SECONDS = 0.1
 _BUSY_SECONDS = 0.05
+#: Stands for the label of every model: which models a set is made of is known after the first look at it.
+_EVERY_MODEL = "*"
 
 
 @dataclass(slots=True, eq=False)
@@ -68,34 +66,16 @@ class LiveQuery:
     rests_until: float = 0.0
     #: The number of failures since its last answer.
     tries: int = 0
+    #: A set: its last answer, and the changes since then that it was not compared with.
+    before: LiveAnswer | None = None
+    changes: Changes = field(default_factory=lambda: NO_CHANGES)
+    #: A set: other rows than those of the changes may be in it now.
+    rights_changed: bool = False
 
     @property
     def known(self) -> dict[Subscription, Listener]:
         """The subscriptions that can be notified: each has an answer to compare with, and a stream."""
         return {one: listener for one, listener in self.subscriptions.items() if one.digest is not None}
-
-
-@dataclass(frozen=True, slots=True)
-class QueryJob:
-    """A query that is given to a worker."""
-
-    listener: Listener
-    target: uris.Target
-    #: The subscriptions of stored sessions that were not notified yet: digest, session and URI.
-    stored: Sequence[tuple[str | None, str, str]]
-    #: Whether its clients are notified to read it themselves, if this computation fails too.
-    is_last_try: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueryOutcome:
-    """The result of a worker. Without any field set, the principal may not see the query, and is not notified."""
-
-    answer: LiveAnswer | None = None
-    #: The principal may see it, but the database gave no answer in time.
-    is_too_slow: bool = False
-    #: The database is away, so nothing is known.
-    is_unknown: bool = False
 
 
 class Lane:
@@ -144,7 +124,7 @@ class LiveQueries:
         is_new = query is None
         if query is None:
             query = self._queries[key] = LiveQuery(*key)
-            self._follow(query, [subscription.concrete])
+            self._follow(query, [subscription.concrete, *([_EVERY_MODEL] if query.target.is_set else [])])
         query.subscriptions[subscription] = listener
         # An answer that is known already may be from before the query was followed here.
         query.dirty = query.dirty or subscription.digest is not None
@@ -162,21 +142,27 @@ class LiveQueries:
         if query.subscriptions:
             return True
         del self._queries[key]
-        for label in query.labels:
-            self._index[label].pop(query, None)
-            if not self._index[label]:
-                del self._index[label]
+        for label in list(query.labels):
+            self._unfollow(query, label)
         return True
 
-    def receive(self, labels: Iterable[str], controls: ControlSet) -> None:
+    @property
+    def labels(self) -> set[str]:
+        """The labels of all models that queries are made of."""
+        return set(self._index) - {_EVERY_MODEL}
+
+    def receive(self, changes: Changes, controls: ControlSet) -> None:
         """Compute the queries again that depend on changed models or rights."""
-        for label in set(labels):
-            for query in self._index.get(label, ()):
-                self._touch(query)
+        labels = {label for _, label in changes} | {_EVERY_MODEL} if changes else ()
+        changed = {query: None for label in labels for query in self._index.get(label, ())}
+        _add_changes([query for query in changed if query.target.is_set], changes)
+        for query in changed:
+            self._touch(query)
         users = {f"user:{key}" for key in controls.keys_of(ControlKind.ACCESS)}
         if EVERYBODY in controls or users:
             for query in self._queries.values():
                 if EVERYBODY in controls or next(iter(query.subscriptions.values())).principal.key in users:
+                    query.rights_changed = True
                     self._touch(query)
 
     def works(self) -> list[Any]:
@@ -190,6 +176,18 @@ class LiveQueries:
         for label in added:
             self._index[label][query] = None
         return bool(added)
+
+    def _unfollow(self, query: LiveQuery, label: str) -> None:
+        query.labels.discard(label)
+        self._index[label].pop(query, None)
+        if not self._index[label]:
+            del self._index[label]
+
+    def _compare_with(self, query: LiveQuery, answer: LiveAnswer) -> None:
+        """Compare a set with this answer from now on."""
+        query.before = answer
+        if _EVERY_MODEL in query.labels:
+            self._unfollow(query, _EVERY_MODEL)
 
     def _touch(self, query: LiveQuery) -> None:
         query.dirty = True
@@ -213,9 +211,11 @@ class LiveQueries:
             return
         for one in known:
             if one.first is not None:
-                query.is_slow = query.is_slow or one.first.seconds > _CALL_SECONDS
+                query.is_slow = query.is_slow or one.first.seconds > CALL_SECONDS
                 # The next answer shows what changed in a new model since the first one.
                 query.dirty = self._follow(query, one.first.labels) or query.dirty
+                if query.target.is_set:
+                    self._compare_with(query, query.before or one.first)
                 one.first = None
         if query.dirty:
             (self._slow if query.is_slow else self._quick).put(query)
@@ -232,8 +232,8 @@ class LiveQueries:
                 # A first answer that is still being computed may be from before this change.
                 query.dirty = len(subscribers) < len(query.subscriptions)
             begun = self._hub.loop.time()
+            jobs = [_job_of(*item) for item in zip(taken, known, strict=True)]
             try:
-                jobs = [_job_of(*item) for item in zip(taken, known, strict=True)]
                 outcomes = await get_workers().run(compute, jobs)
             except Overloaded:
                 await asyncio.sleep(_BUSY_SECONDS)
@@ -241,10 +241,13 @@ class LiveQueries:
             except Exception:
                 logger.exception("Live queries could not be computed; trying again")
                 outcomes = [QueryOutcome(is_unknown=True)] * len(taken)
-            for query in taken[len(outcomes) :]:
+            for query, job in list(zip(taken, jobs, strict=True))[len(outcomes) :]:
+                _give_back(query, job)
                 query.dirty = True
                 lane.put(query)
-            for query, subscribers, outcome in zip(taken, known, outcomes, strict=False):
+            for query, job, subscribers, outcome in zip(taken, jobs, known, outcomes, strict=False):
+                if outcome.answer is None:
+                    _give_back(query, job)
                 self._finish(query, subscribers, outcome, begun)
             if lane is self._slow:
                 # Half of the time the worker is left to others: a server may have few.
@@ -257,16 +260,22 @@ class LiveQueries:
             return  # Its last subscriber has gone, and the query is not followed any more.
         pause = get_conf().LIVE_SECONDS
         if outcome.answer is not None:
-            query.tries, query.is_slow = 0, outcome.answer.seconds > _CALL_SECONDS
+            query.tries, query.is_slow = 0, outcome.answer.seconds > CALL_SECONDS
             # A change of a new model may have been missed before the model was followed.
-            query.dirty = self._follow(query, outcome.answer.labels) or query.dirty
-            self._notify(query, known, outcome.answer.digest)
+            if self._follow(query, outcome.answer.labels):
+                query.dirty = query.rights_changed = True
+            self._notify(query, known, outcome.answer.digest, in_any_case=outcome.notify)
+            if query.target.is_set:
+                self._compare_with(query, outcome.answer)
+                for one in known:
+                    one.is_stored = False
         elif outcome.is_too_slow or outcome.is_unknown:
             query.is_slow = query.is_slow or outcome.is_too_slow
             query.tries += 1
             pause = max(pause, min(max(pause, _WAIT_SECONDS) * 2 ** min(query.tries, 10), _LONGEST_PAUSE))
             if outcome.is_too_slow and query.tries >= _TRIES:
                 self._notify(query, known, None)
+                query.before = None
             else:
                 query.dirty = True
         query.rests_until = begun + (max(pause, _WAIT_SECONDS) if query.dirty else pause)
@@ -274,15 +283,46 @@ class LiveQueries:
         if query.dirty:
             self._schedule(query)
 
-    def _notify(self, query: LiveQuery, known: dict[Subscription, Listener], digest: str | None) -> None:
+    def _notify(
+        self, query: LiveQuery, known: dict[Subscription, Listener], digest: str | None, *, in_any_case: bool = False
+    ) -> None:
         """Notify the subscribers that know another answer; all of them if the digest is None, which is unknown."""
         for one, listener in known.items():
+            if in_any_case:
+                one.digest = UNKNOWN
             if one.digest == digest or one not in query.subscriptions:
                 continue
             if self._hub.notify(one, listener):
                 one.digest, one.is_stored = digest if digest is not None else UNKNOWN, False
             else:
                 query.dirty = True  # Its stream is about to be opened.
+
+
+def _add_changes(queries: Iterable[LiveQuery], changes: Changes) -> None:
+    """Let sets be compared with changes too. Those that wait for the same changes share them."""
+    merged: dict[int, tuple[Changes, Changes]] = {}
+    for query in queries:
+        before = query.changes
+        if id(before) not in merged:
+            # ``before`` is kept, so that no other object gets its id meanwhile.
+            merged[id(before)] = (before, _merged(before, changes))
+        query.changes = merged[id(before)][1]
+
+
+def _merged(before: Changes, changes: Changes) -> Changes:
+    """Both together. Neither is changed, since others share them."""
+    if not (before and changes):
+        return before or changes
+    found = Changes()
+    found.absorb(before)
+    found.absorb(changes)
+    return found
+
+
+def _give_back(query: LiveQuery, job: QueryJob) -> None:
+    """Let the set be compared again with what it could not be compared with."""
+    query.changes = _merged(job.changes, query.changes)
+    query.rights_changed = query.rights_changed or job.rights_changed
 
 
 def _job_of(query: LiveQuery, known: dict[Subscription, Listener]) -> QueryJob:
@@ -292,69 +332,14 @@ def _job_of(query: LiveQuery, known: dict[Subscription, Listener]) -> QueryJob:
         if one.is_stored and listener.session_key is not None
     ]
     listener = next(iter(query.subscriptions.values()))
-    return QueryJob(listener, query.target, stored, is_last_try=query.tries + 1 >= _TRIES)
-
-
-# In a worker.
-
-
-def compute(jobs: Sequence[QueryJob]) -> list[QueryOutcome]:
-    """The outcome of each query, or of the first of them if they take too long together."""
-    end = time.monotonic() + _CALL_SECONDS
-    outcomes: list[QueryOutcome] = []
-    prefetch = Prefetch([one.listener for one in jobs])
-    for _, group in groupby(jobs, key=lambda one: one.listener.identity):
-        queries = list(group)
-        found = list(_for_principal(queries, end, prefetch))
-        outcomes += found
-        if len(found) < len(queries) or found[-1].is_unknown or time.monotonic() >= end:
-            break
-    return outcomes
-
-
-def _for_principal(jobs: Sequence[QueryJob], end: float, prefetch: Prefetch) -> Iterator[QueryOutcome]:
-    """The outcomes of one principal's queries, as far as there is time: of the first of them always."""
-    site = jobs[0].listener.site
-    found: list[QueryOutcome] = []
-    try:
-        request = prefetch.request_of(jobs[0].listener)
-        with site.call_context(request):
-            viewer = Viewer(site, request)
-            for one in jobs:
-                found.append(_outcome(viewer, one))
-                if found[-1].is_unknown or time.monotonic() >= end:
-                    break
-    except MCPError:
-        # The credentials no longer hold; the sweep ends the stream.
-        found += [QueryOutcome()] * (len(jobs) - len(found))
-    except BaseException as error:
-        if is_outage(error):
-            found.append(QueryOutcome(is_unknown=True))
-        else:
-            logger.exception("Live queries cannot be computed; no client is notified")
-            found += [QueryOutcome()] * (len(jobs) - len(found))
-    yield from found[: len(jobs)]
-
-
-def _outcome(viewer: Viewer, job: QueryJob) -> QueryOutcome:
-    try:
-        if not viewer.sees(job.target):
-            return QueryOutcome()
-        try:
-            outcome = QueryOutcome(viewer.answer(job.target))
-        except TooSlow:
-            logger.warning("A live query took longer than STATEMENT_SECONDS; it is computed again later")
-            outcome = QueryOutcome(is_too_slow=True)
-        digest = outcome.answer.digest if outcome.answer is not None else None
-        if outcome.answer is not None or job.is_last_try:
-            # Before the notification: if a stream ends just then, its client is notified on the next stream.
-            forget_answers((session, uri) for known, session, uri in job.stored if known != digest)
-    except InvalidQuery:
-        return QueryOutcome()
-    except BaseException as error:
-        if is_outage(error):
-            logger.warning("The database failed a live query; it is computed again later", exc_info=True)
-            return QueryOutcome(is_unknown=True)
-        logger.exception("A live query cannot be computed; no client is notified")
-        return QueryOutcome()
-    return outcome
+    job = QueryJob(
+        listener,
+        query.target,
+        stored,
+        is_last_try=query.tries + 1 >= _TRIES,
+        before=query.before,
+        changes=query.changes,
+        rights_changed=query.rights_changed,
+    )
+    query.changes, query.rights_changed = NO_CHANGES, False
+    return job

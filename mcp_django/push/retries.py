@@ -73,7 +73,7 @@ class Retries:
             retry = self._waiting[identity] = _Retry(slow=set(checked.slow))
             # A kind of check that was not tried yet need not wait.
             retry.due = self._hub.loop.time() + self._pause(retry, checked)
-        labels = {subscription.concrete for subscription in checked.later}
+        labels = {label for subscription in checked.later for label in subscription.labels}
         for (alias, label), change in changes.items():
             if label in labels:
                 retry.changes.note(alias, label, change.written, change.deleted)

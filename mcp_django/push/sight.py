@@ -9,7 +9,7 @@ from mcp_django.events.changes import ModelChange
 from mcp_django.options import shows_every_row
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
-from mcp_django.resources import rows
+from mcp_django.resources import catalog, rows
 from mcp_django.resources.policy import ModelRights, Rights
 
 _KEYS_PER_QUERY = 1_000
@@ -34,6 +34,10 @@ class Sight:
 
     def model(self, label: str) -> ModelRights | None:
         return self._rights.of_label(label)
+
+    def declared(self, uri: str) -> bool:
+        """Whether a resource of the project's own is there for the principal."""
+        return catalog.find_declared(self._rights.site, self._rights.request, uri) is not None
 
     def record(self, model: ModelRights, key: str, alias: str) -> bool:
         """Whether a record is visible that one of the subscriptions watches."""

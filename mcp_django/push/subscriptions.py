@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
-from weakref import WeakValueDictionary
 
-from mcp_django.db.bounds import fetch
-from mcp_django.exceptions import FieldError
+from mcp_django.exceptions import FieldError, field_error
+from mcp_django.push.keys import keys_of, once
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
 from mcp_django.resources import catalog, files, rows, uris
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
-#: The number of visible keys that are remembered of a watched collection, to notify of deletes in it.
-_MAX_KEYS = 1_000
+_NOT_WATCHED = (
+    "can be read, but not watched: nothing reports its changes. Read it again when you need it. "
+    "Whoever declares it may add watch= to its @resource."
+)
 
 
 @dataclass(slots=True, eq=False)
@@ -29,10 +32,13 @@ class Subscription:
 
     uri: str
     target: uris.Target | None
-    #: The label of the concrete model whose changes matter; empty for a resource that no model's change can touch.
+    #: The label of the concrete model whose changes matter; empty for a resource that no model's change can touch. Of a
+    #: declared resource: its URI or its template as declared, under which ``updated`` reports its changes.
     concrete: str = ""
-    #: A record: its key as the database spells it, once it was looked up.
+    #: A record: its key as the database spells it, once it was looked up. A declared resource: its URI in one spelling.
     key: str = ""
+    #: A declared resource: the collections of the models whose changes are its own.
+    parts: tuple[Subscription, ...] = ()
     #: A record: whether it was visible.
     visible: bool = False
     #: A scoped collection: the keys that were visible. None: every row is visible, or too many to remember.
@@ -51,6 +57,11 @@ class Subscription:
     errors: list[FieldError] = field(default_factory=list)
 
     @property
+    def labels(self) -> Collection[str]:
+        """The labels under which the changes are reported that may concern it."""
+        return {self.concrete, *(part.concrete for part in self.parts)}
+
+    @property
     def is_live(self) -> bool:
         """Whether the client is notified when the answer changes, and not when rows do."""
         return self.target is not None and self.target.is_query
@@ -58,7 +69,7 @@ class Subscription:
     def look(self, site: MCPSite, request: MCPRequest) -> bool:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
-            return catalog.find_declared(site, request, self.uri) is not None
+            return self._look_at_declared(site, request)
         rights = Rights.of(site, request).of_label(self.target.label)
         if rights is None:
             return False
@@ -73,6 +84,17 @@ class Subscription:
             return self._look_at_answer(Viewer.of(site, request), self.target)
         if self.target.kind == "collection":
             self._look_at_rows(rights)
+        return True
+
+    def _look_at_declared(self, site: MCPSite, request: MCPRequest) -> bool:
+        resource = catalog.find_declared(site, request, self.uri)
+        if resource is None:
+            return False
+        if not resource.watch:
+            self.errors = [field_error("uri", _NOT_WATCHED, self.uri)]
+            return False
+        for part in self.parts:
+            part.look(site, request)
         return True
 
     def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
@@ -99,14 +121,14 @@ class Subscription:
                 self.keys = None
             raise
         with _keys_lock:
-            self.keys = None if keys is None or self.keys is None else _once(keys | self.keys)
+            self.keys = None if keys is None or self.keys is None else once(keys | self.keys)
 
     def remember(self, rights: ModelRights, keys_of: Callable[[ModelRights], frozenset[str] | None]) -> None:
         """Remember which rows of the collection are visible, so that the client can be notified when one goes."""
         self.unscoped = not rights.scoped
         if not self.unscoped:
             keys = keys_of(rights)
-            self.keys = None if keys is None else _once(keys)
+            self.keys = None if keys is None else once(keys)
 
     def follow(self, touched: set[str], visible: set[str]) -> bool | None:
         """Remember which of the touched rows are visible. Whether others have gone; None where that is unknown."""
@@ -115,34 +137,17 @@ class Subscription:
                 return None
             gone = (self.keys & touched) - visible
             if gone or not visible <= self.keys:
-                self.keys = _once((self.keys - gone) | visible)
+                self.keys = once((self.keys - gone) | visible)
             return bool(gone)
 
 
 #: Held while the keys of a subscription are read and written: one worker may look while another one checks an event.
 _keys_lock = Lock()
-#: Hash → the set of keys with that hash, as long as a subscription remembers it.
-_remembered: WeakValueDictionary[int, frozenset[str]] = WeakValueDictionary()
-
-
-def _once(keys: frozenset[str]) -> frozenset[str] | None:
-    """One shared set for all subscriptions with equal keys; None if there are more than _MAX_KEYS."""
-    if len(keys) > _MAX_KEYS:
-        return None
-    found = _remembered.get(hash(keys))
-    if found == keys:
-        return found
-    _remembered[hash(keys)] = keys
-    return keys
 
 
 def watched_keys(rights: ModelRights) -> frozenset[str] | None:
-    """The keys of all visible rows; None if there are more than _MAX_KEYS."""
-    limit = _MAX_KEYS
-    keys = [str(key) for key in fetch(rights.rows().values_list("pk", flat=True)[: limit + 1])]
-    if len(keys) > limit:
-        return None
-    return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)
+    """The keys of all visible rows; None if there are more than MAX_WATCHED_KEYS."""
+    return keys_of(rights, rights.rows())
 
 
 def watch(site: MCPSite, uri: str) -> Subscription | None:
@@ -151,10 +156,26 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
         return None
     target = uris.parse(uri)
     if target is None:
-        return Subscription(uri, None) if site.find_resource(uri) is not None else None
+        return _watch_declared(site, uri)
     model_mcp = site.models.get(target.label)
     if model_mcp is None:
         return None
     concrete = model_mcp.opts.concrete_model or model_mcp.model
     label = concrete._meta.label_lower if target.kind != "schema" else ""
     return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))
+
+
+def _watch_declared(site: MCPSite, uri: str) -> Subscription | None:
+    resource = site.find_resource(uri)
+    if resource is None:
+        return None
+    parts = tuple(_collections(site, uri, resource.watched_models))
+    return Subscription(uri, None, resource.uri, resource.spelled(uri), parts=parts)
+
+
+def _collections(site: MCPSite, uri: str, watched: Iterable[type[Model]]) -> Iterator[Subscription]:
+    for model in watched:
+        label = Rights.label_of(model)
+        if label in site.models:
+            concrete = model._meta.concrete_model or model
+            yield Subscription(uri, uris.Target("collection", label), concrete._meta.label_lower)

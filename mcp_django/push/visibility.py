@@ -1,8 +1,9 @@
 """Which subscriptions are notified of a change: checked in a worker, by the rows that each principal may see now.
 
 A client is notified of a record while the record is visible, and once more when it is deleted or leaves the view. A
-client is notified of a collection when a visible row changes, and when a row that was visible goes. After any exception
-the row counts as invisible.
+client is notified of a collection when a visible row changes, and when a row that was visible goes. A resource of the
+project's own changes when it is reported, or with the collections that it names. After any exception the row counts as
+invisible.
 """
 
 from __future__ import annotations
@@ -35,12 +36,11 @@ class EqualRights:
         self.subscriptions: dict[Subscription, Listener] = {}
 
 
-def concerns(subscription: Subscription, change: ModelChange) -> bool:
+def concerns(subscription: Subscription, label: str, change: ModelChange) -> bool:
     """Whether the change may touch the watched resource, as far as that is known without a query."""
     target = subscription.target
-    if target is None:
-        return False
-    if target.kind == "collection" or change.written is None:
+    is_collection = label != subscription.concrete or (target is not None and target.kind == "collection")
+    if is_collection or change.written is None:
         return True
     return subscription.key in change.written or subscription.key in change.deleted
 
@@ -130,10 +130,10 @@ def _check_one(
 def _must_notify(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
     """Whether any of the changes is one to notify. Raises TooSlow, and the errors of a database that is away."""
     for (alias, label), change in changes.items():
-        if label != subscription.concrete or not concerns(subscription, change):
+        if label not in subscription.labels or not concerns(subscription, label, change):
             continue
         try:
-            if _is_concerned(subscription, sight, alias, change):
+            if _is_concerned(subscription, sight, (alias, label), change):
                 return True
         except MCPError:
             raise
@@ -159,9 +159,9 @@ def presume(group: EqualRights, changes: Changes) -> list[Subscription]:
                 subscription
                 for subscription in group.subscriptions
                 if any(
-                    _was_visible(subscription, rights, change)
+                    _was_visible(subscription, rights, label, change)
                     for (_, label), change in changes.items()
-                    if label == subscription.concrete and concerns(subscription, change)
+                    if label in subscription.labels and concerns(subscription, label, change)
                 )
             ]
     except MCPError:
@@ -172,8 +172,13 @@ def presume(group: EqualRights, changes: Changes) -> list[Subscription]:
         return []
 
 
-def _was_visible(subscription: Subscription, rights: Rights, change: ModelChange) -> bool:
-    if subscription.target is None or rights.of_label(subscription.target.label) is None:
+def _was_visible(subscription: Subscription, rights: Rights, label: str, change: ModelChange) -> bool:
+    if subscription.target is None:
+        return Sight(rights, ()).declared(subscription.uri) and (
+            label == subscription.concrete
+            or any(_was_visible(part, rights, label, change) for part in subscription.parts if part.concrete == label)
+        )
+    if rights.of_label(subscription.target.label) is None:
         return False
     if subscription.target.is_of_record:
         return subscription.visible
@@ -182,9 +187,14 @@ def _was_visible(subscription: Subscription, rights: Rights, change: ModelChange
     return subscription.keys is not None and not subscription.keys.isdisjoint(change.written | change.deleted)
 
 
-def _is_concerned(subscription: Subscription, sight: Sight, alias: str, change: ModelChange) -> bool:
-    target = subscription.target
-    if target is None or target.kind == "schema":
+def _is_concerned(subscription: Subscription, sight: Sight, place: tuple[str, str], change: ModelChange) -> bool:
+    """``place``: the alias and the label of the change."""
+    (alias, label), target = place, subscription.target
+    if target is None:
+        # Each collection remembers what is visible now, also while the resource itself is not there.
+        changed = [_is_concerned(part, sight, place, change) for part in subscription.parts if part.concrete == label]
+        return (label == subscription.concrete or any(changed)) and sight.declared(subscription.uri)
+    if target.kind == "schema":
         return False
     model = sight.model(target.label)
     if target.is_of_record:

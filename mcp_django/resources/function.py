@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
+from django.db.models import Model
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.content import write_annotations
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredByFunction:
-    """What a resource and a resource template have in common. Raises ImproperlyConfigured for wrong annotations."""
+    """What a resource and a resource template have in common.
+
+    Raises ImproperlyConfigured for wrong annotations, and for a ``watch`` that is none.
+    """
 
     #: The URI, or the template.
     uri: str
@@ -35,8 +39,12 @@ class DeclaredByFunction:
     permission: str = ""
     #: ``audience`` and ``priority``, as clients get them.
     annotations: Mapping[str, Any] = field(default_factory=dict)
+    #: The models whose changes are changes of the resource. True: the project reports them. False: nobody does.
+    watch: bool | Sequence[type[Model]] = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.watch, bool) and not _are_models(self.watch):
+            raise ImproperlyConfigured(f"{self.uri}: watch= is True or a list of models, and not {self.watch!r}.")
         try:
             write_annotations(**self.annotations, last_modified=None)
         except (TypeError, ValueError) as error:
@@ -44,6 +52,14 @@ class DeclaredByFunction:
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
+
+    @property
+    def watched_models(self) -> Sequence[type[Model]]:
+        return () if isinstance(self.watch, bool) else self.watch
+
+    def spelled(self, uri: str) -> str:
+        """The URI in the one spelling by which its changes are reported."""
+        return uri
 
     def describe_as(self, key: str) -> JSON:
         """The members that both have. ``key`` is what the URI is called."""
@@ -81,6 +97,15 @@ class FunctionResource(DeclaredByFunction):
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
         """The contents."""
         return contents(uri, self.mime_type, run_function(self.function, request))
+
+
+def _are_models(value: Any) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and bool(value)
+        and all(isinstance(one, type) and issubclass(one, Model) and hasattr(one, "_meta") for one in value)
+        and not any(one._meta.abstract for one in value)
+    )
 
 
 def contents(uri: str, mime_type: str, value: Any) -> JSON:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
@@ -109,6 +109,10 @@ class FunctionTemplate(DeclaredByFunction):
         if self.uri.lower().startswith("file:") and any("/" in value or "\\" in value for value in values):
             return None
         return dict(zip(self.variables, values, strict=True))
+
+    def spelled(self, uri: str) -> str:
+        values = self.match(uri) or {}
+        return _VARIABLE.sub(lambda found: quote(values.get(found[1], ""), safe=""), self.uri)
 
     def has_the_uris_of(self, other: FunctionTemplate) -> bool:
         """Whether both match the same URIs: they differ in the names of their variables alone."""

@@ -106,6 +106,17 @@ def check(rights: ModelRights, query: RecordQuery) -> None:
     _plan(rights, query)
 
 
+def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
+    """All rows that meet the conditions and the search of a query, in no order. Raises InvalidQuery and TooSlow.
+
+    Where the permission is checked for each row, it is left to the caller: see ``visible_keys``.
+    """
+    queryset = rights.rows()
+    if query.filter:
+        queryset = queryset.filter(filter_condition(rights, query.filter))
+    return queryset.filter(search_condition(rights, query.search, [])) if query.search else queryset
+
+
 def find(rights: ModelRights, query: RecordQuery) -> Page:
     """One page of rows. Raises InvalidQuery."""
     conf = get_conf()

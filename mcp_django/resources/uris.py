@@ -26,6 +26,8 @@ _MODEL = re.compile(
 #: Keys that no path can hold.
 UNSAFE_KEYS = frozenset({"", ".", ".."})
 
+#: A query with one of these parameters is about one page, and not about all rows that meet its conditions.
+PAGING = frozenset({"limit", "cursor"})
 #: A query with one of these parameters is an aggregate; so is one with a condition on groups, as ``having.count__gte``.
 GROUPING = frozenset({"group_by", "measures", "having"})
 HAVING = "having."
@@ -52,6 +54,11 @@ class Target:
     def is_query(self) -> bool:
         """Whether the URI has a query, and does not stand for all rows of a model."""
         return bool(self.query)
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the URI is a query for all rows that meet it, and not for one page or a table of groups."""
+        return self.kind == "collection" and self.is_query and not any(name in PAGING for name, _ in self.query)
 
 
 def collection_uri(model: type[models.Model]) -> str:

@@ -8,14 +8,15 @@ import django
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import Group, User
+from django.contrib.sessions.models import Session
 from django.core.checks import Warning
 from django.db import connection, connections, models
 from django.http import HttpRequest
 from django.test import override_settings
 from django.utils.version import get_version
 
-from demo_project.flights.models import Disruption, Flight
-from mcp_django import ModelMCP
+from demo_project.flights.models import Airport, Disruption, Flight
+from mcp_django import ModelMCP, site
 from mcp_django.checks import check_databases, check_settings, check_sites
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Product
@@ -319,3 +320,18 @@ def test_w014_a_model_of_the_admin_that_cannot_be_exposed(declared: Declared) ->
             "otherwise add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS."
         ),
     }
+
+
+def test_w019_a_resource_that_watches_a_model_that_nobody_can_watch(
+    declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site.models["flights.airport"], "watch", False)
+    declared.resource("shop://both", lambda request: "", name="both", watch=[Session, Airport, Flight])
+
+    found = of("W019")
+
+    assert [message.msg for message in found] == [
+        f"The resource shop://both is declared with watch= for {model}: its subscribers are not notified of changes of "
+        "that model."
+        for model in ("sessions.Session, which agents never see", "flights.Airport, which has watch = False")
+    ]

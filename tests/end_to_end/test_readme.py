@@ -217,6 +217,9 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
                 "export": await client.call_tool("shop_order_export", {"ids": [1]}),
                 "close": await call("shop_order_close", ids=[1]),
                 "returns": await client.read_resource("shop://returns"),
+                "news": [
+                    (await client.read_resource(uri)).contents[0].text for uri in ("shop://open-orders", "shop://news")
+                ],
                 "letter": await client.get_prompt("answer_complaint", {"number": "A2", "tone": "formal"}),
                 "invoice": await client.read_resource("shop://invoice/A2"),
                 "numbers": await client.complete(
@@ -263,6 +266,8 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
         "shop://invoice/{number}",
     } <= set(said["templates"])
     assert said["returns"].contents[0].text == "# Returns\n\nWithin 30 days, with the receipt."
+    assert said["news"] == ["0", "Nothing new."]
+    assert shop.run("from shop.news import news, publish; publish('A sale.'); print(news(None))") == "A sale.\n"
     assert said["label"] == ["text", "resource", "resource_link"]
     assert json.loads(said["postage"]) == [200, 500]
     assert said["checked"].structured_content == 0

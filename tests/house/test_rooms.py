@@ -26,6 +26,7 @@ NAMED_IN_TEXT = {
         "mcp_django.options",
         "mcp_django.prompts.messages",
         "mcp_django.push.bulk",
+        "mcp_django.push.updates",
         "mcp_django.routing",
         "mcp_django.sites",
         "mcp_django.tools.actions",

@@ -13,7 +13,7 @@ from django.conf import LazySettings
 from mcp_django import site
 from mcp_django.events.bus import ChannelLayerBus
 from mcp_django.exchange.principals import Source
-from mcp_django.push import listeners, live_queries
+from mcp_django.push import listeners, live_jobs, live_queries
 from mcp_django.push.follower import Follower
 from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
@@ -88,7 +88,7 @@ def test_leaving_queries_behind_that_are_computed_when_their_client_goes(
         [query] = hub.live._queries.values()
         known = query.known
         hub.live.remove(subscription, listener)
-        hub.live._finish(query, known, live_queries.QueryOutcome(answer), serving_loop.loop.time())
+        hub.live._finish(query, known, live_jobs.QueryOutcome(answer), serving_loop.loop.time())
         hub.close()
         return hub.live._queries, hub.live._index
 

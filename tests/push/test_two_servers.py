@@ -214,7 +214,7 @@ def test_a_call_is_cancelled_at_the_other_process(two: Two, here: ServedPeer, th
 def test_a_live_query_is_told_of_on_the_streams_that_its_session_opens_elsewhere(
     here: ServedPeer, there: ServedPeer, flights: Any
 ) -> None:
-    changes, stays = (f"db://flights/flight?origin={origin}&fields=number" for origin in ("JFK", "EWR"))
+    changes, stays = (f"db://flights/flight?origin={origin}&fields=number&limit=20" for origin in ("JFK", "EWR"))
     for uri in (changes, stays):
         here.result(RESUMED, "resources/subscribe", {"uri": uri})
     Flight.objects.filter(pk=1).update(number=7)  # Nobody hears of it.

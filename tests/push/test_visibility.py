@@ -206,7 +206,7 @@ def test_a_scoped_collection_is_told_of_a_visible_row_among_invisible_ones(ops: 
 
 @pytest.fixture
 def few_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.push.subscriptions._MAX_KEYS", 1)
+    monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", 1)
 
 
 def test_a_delete_is_not_told_where_nobody_can_say_whether_the_row_was_visible(

@@ -89,7 +89,7 @@ def test_a_template_is_listed_and_its_resources_are_read(admin: Peer, declared: 
 @pytest.mark.parametrize("transport", PUSHING)
 @pytest.mark.parametrize("revision", [*LEGACY, MODERN])
 def test_a_resource_of_a_template_is_watched(admin: Peer, declared: Declared, revision: str) -> None:
-    declared.resource("shop://order/{number}", echo)
+    declared.resource("shop://order/{number}", echo, watch=True)
 
     watching = admin.watch(revision, ["shop://order/1"])
 

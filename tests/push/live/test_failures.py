@@ -78,7 +78,7 @@ def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     user = make_staff("reader", "flights.view_flight", "flights.view_plane")
-    uri = "db://flights/flight?number__gte=0"
+    uri = "db://flights/flight?number__gte=0&limit=20"
     watching = watch(peers(token_of(user)), MODERN, uri, QUIET)
 
     def too_slow(self: Viewer, target: uris.Target) -> LiveAnswer | None:
