@@ -86,7 +86,7 @@ class Viewer:
             # Every statement on the way has a part in the answer, also those of the project's hooks.
             for alias in connections:
                 listening.enter_context(connections[alias].execute_wrapper(asked))
-            found = queries.answer(model, target)
+            found = queries.answer(model, target, watched=True)
         labels = {label for names, label in self._tables if names <= asked.words}
         # Django executes no statement for conditions that nothing can meet, so models are added by name.
         named = (step for steps in self._models_beside(model, target).values() for step in steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,10 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded
-from mcp_django.hooks import call_hook
 from mcp_django.resources.columns import MAX_RELATIONS
-from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
@@ -64,15 +64,22 @@ class _AggregatePlan:
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self.smallest = smallest_group(rights)
-        names = dict.fromkeys(query.group_by)
-        self.groups: dict[str, GroupColumn] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
+        self._mistakes = Mistakes()
+        self.groups: dict[str, GroupColumn] = {}
+        for place, name in enumerate(dict.fromkeys(query.group_by)):
+            with self._mistakes:
+                self.groups[f"_mcp_g{place}"] = group_of(rights, name)
         #: The requested measures first, then those of ``having`` and ``order_by``.
         self.measures: dict[str, Measure] = {}
-        for name in query.measures:
-            self._measure(name, "measures")
+        for name in dict.fromkeys(query.measures):
+            with self._mistakes:
+                self._measure(name, "measures")
         self.shown = [*self.groups, *self.measures]
-        self.having = self._having(query.having)
+        #: Wrong groups and measures: they are not reported again where ``having`` and ``order_by`` repeat them.
+        self._wrong = {*query.group_by, *query.measures} - {output.name for output in self.outputs}
+        self.having = self._having(query)
         self.orders = self._orders(query.order_by)
+        self._mistakes.raise_any()
         self._check_joins()
 
     @property
@@ -98,30 +105,40 @@ class _AggregatePlan:
         self.measures[alias] = measure
         return alias
 
-    def _having(self, asked: Mapping[str, Any]) -> Q:
-        if asked and not self.groups:
-            raise InvalidQuery.one("having", "is a condition on groups: give group_by too.")
+    def _having(self, query: AggregateQuery) -> Q:
         condition = Q()
-        for name, value in asked.items():
-            where = f"having.{name[:100]}"
-            measure, _, lookup = name.rpartition("__")
-            if not measure or lookup not in HAVING_LOOKUPS:
-                measure, lookup = name, HAVING_LOOKUPS[0]
-            alias = self._measure(measure, where)
-            is_null = value is None and lookup == "exact"
-            lookup = "isnull" if is_null else lookup
-            try:
-                read = is_null or self.measures[alias].read(lookup, value)
-            except ValidationError as error:
-                raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
-            condition &= Q((f"{alias}__{lookup}", read))
+        if query.having and not query.group_by:
+            with self._mistakes:
+                raise InvalidQuery.one("having", "is a condition on groups: give group_by too.")
+        for name, value in query.having.items():
+            with self._mistakes:
+                condition &= self._condition(name, value)
         return condition
+
+    def _condition(self, name: str, value: Any) -> Q:
+        where = f"having.{name[:100]}"
+        measure, _, lookup = name.rpartition("__")
+        if not measure or lookup not in HAVING_LOOKUPS:
+            measure, lookup = name, HAVING_LOOKUPS[0]
+        if measure in self._wrong:
+            return Q()
+        alias = self._measure(measure, where)
+        is_null = value is None and lookup == "exact"
+        lookup = "isnull" if is_null else lookup
+        try:
+            read = is_null or self.measures[alias].read(lookup, value)
+        except ValidationError as error:
+            raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
+        return Q((f"{alias}__{lookup}", read))
 
     def _orders(self, names: Sequence[str]) -> list[OrderBy]:
         """The requested order, then that of the groups. Nulls come last."""
         found: dict[str, bool] = {}
         for name in names:
-            found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
+            if name.removeprefix("-") in self._wrong:
+                continue
+            with self._mistakes:
+                found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
         for alias in self.groups:
             found.setdefault(alias, False)
         columns: dict[str, GroupColumn | Measure] = {**self.groups, **self.measures}
@@ -147,24 +164,20 @@ class _AggregatePlan:
 
 
 def smallest_group(rights: ModelRights) -> int:
-    """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
-    model_mcp, request = rights.model_mcp, rights.rights.request
-    shows_none: int | None = sys.maxsize
-    own = call_hook(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
-    return get_conf().MIN_GROUP_ROWS if own is None else own
+    """The smallest number of rows that a group must have to be shown."""
+    return rights.smallest_group
 
 
 def check(rights: ModelRights, query: AggregateQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _AggregatePlan(rights, query)
-    _matching(rights, query)
+    _planned(rights, query, [])
 
 
-def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
-    """The table of a query. Raises InvalidQuery and TooSlow."""
-    plan = _AggregatePlan(rights, query)
-    queryset = _matching(rights, query)
+def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:
+    """The table of a query. ``watched``: see ``rows.find``. Raises InvalidQuery and TooSlow."""
     notes: list[str] = []
+    with settled(notes, asks=not watched) as doubts:
+        plan, queryset = _planned(rights, query, doubts)
     if query.search:
         queryset = queryset.filter(search_condition(rights, query.search, notes))
     limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
@@ -178,14 +191,22 @@ def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
     return _table(plan, found, limit, notes)
 
 
-def _matching(rights: ModelRights, query: AggregateQuery) -> models.QuerySet[Any]:
-    """The rows that meet the filter. The search is only checked, since it may ask the database."""
+def _planned(
+    rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]
+) -> tuple[_AggregatePlan, models.QuerySet[Any]]:
+    """The plan of a query, and the rows that meet its filter. The search is only checked: it may ask the database."""
+    mistakes = Mistakes()
     queryset = rights.bare_rows()
-    if query.filter:
-        queryset = queryset.filter(filter_condition(rights, query.filter))
-    if query.search:
-        check_search(rights, query.search)
-    return queryset
+    with mistakes:
+        plan = _AggregatePlan(rights, query)
+    with mistakes:
+        if query.filter:
+            queryset = queryset.filter(filter_condition(rights, query.filter, doubts))
+    with mistakes:
+        if query.search:
+            check_search(rights, query.search)
+    mistakes.raise_any()
+    return plan, queryset
 
 
 def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) -> list[Any]:

@@ -240,7 +240,7 @@ def group_of(rights: ModelRights, name: str) -> GroupColumn:
     """What a name of ``group_by`` means. Raises InvalidQuery."""
     column, part = rights.column_and_lookup(name)
     if column is None:
-        text = _no_column("field to group by", rights, name, _groupable(rights))
+        text = _no_column("field to group by", rights, name, _groupable(rights), group_names(rights))
         raise InvalidQuery.one("group_by", text, name)
     if not column.kind.orderable:
         message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."
@@ -255,11 +255,11 @@ def group_of(rights: ModelRights, name: str) -> GroupColumn:
     return GroupColumn(name, column, PARTS[part])
 
 
-def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]) -> str:
-    """Why groups and measures cannot use a path."""
+def _no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str], parts: Sequence[str] = ()) -> str:
+    """Why groups and measures cannot use a path. ``parts`` of own fields may be meant by their last names."""
     relation = rights.relations.get(path.partition("__")[0])
     if relation is None:
-        return unknown_path(what, rights, path, allowed)
+        return unknown_path(what, rights, path, allowed, parts=parts)
     label = relation.related.label
     instead = "Name its rows in filter, one call after the other"
     instead += f", or ask {label} itself." if relation.related.is_listed else "."

@@ -17,7 +17,9 @@ from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.resources import keyset, selection, unreadable
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, Output, RelatedCount, RelatedList
+from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, order
@@ -90,14 +92,18 @@ class _RecordPlan:
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _plan(rights, query)
+    _plan(rights, query, [])
 
 
-def find(rights: ModelRights, query: RecordQuery) -> Page:
-    """One page of rows. Raises InvalidQuery."""
+def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> Page:
+    """One page of rows. Raises InvalidQuery.
+
+    A value that is none is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty.
+    """
     conf = get_conf()
-    plan = _plan(rights, query)
     notes: list[str] = []
+    with settled(notes, asks=not watched and query.cursor is None) as doubts:
+        plan = _plan(rights, query, doubts)
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
@@ -144,14 +150,21 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
-    """The plan of a query without its search, which may ask the database."""
-    orders = order(rights, query.order_by)
+def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt]) -> _RecordPlan:
+    """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes."""
+    mistakes = Mistakes()
     queryset = rights.rows()
-    if query.filter:
-        queryset = queryset.filter(filter_condition(rights, query.filter))
-    if query.search:
-        check_search(rights, query.search)
+    with mistakes:
+        if query.filter:
+            queryset = queryset.filter(filter_condition(rights, query.filter, doubts))
+    with mistakes:
+        if query.search:
+            check_search(rights, query.search)
+    with mistakes:
+        orders = order(rights, query.order_by)
+    with mistakes:
+        outputs = selection.outputs(rights, query.fields)
+    mistakes.raise_any()
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
@@ -159,7 +172,6 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     ordered = queryset.order_by(*(order.path for order in orders))
-    outputs = selection.outputs(rights, query.fields)
     return _RecordPlan(outputs, _names(outputs, orders), orders, queryset, ordered, after, identity)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import models
@@ -11,7 +12,7 @@ from django.db import models
 from mcp_django.conf import get_conf
 from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedList
-from mcp_django.resources.errors import InvalidQuery, unknown_path
+from mcp_django.resources.errors import InvalidQuery, Mistakes, unknown_path
 from mcp_django.resources.kinds import split_path
 from mcp_django.resources.policy import ModelRights
 
@@ -21,9 +22,12 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     if not names:
         return list(rights.columns.values())
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
-    for name in names:
-        if name != "pk":
-            chosen.setdefault(name, _output(rights, name))
+    mistakes = Mistakes()
+    for name in dict.fromkeys(names):
+        with mistakes:
+            if name != "pk":
+                chosen.setdefault(name, _output(rights, name))
+    mistakes.raise_any()
     if len({path for output in chosen.values() for path in _relations_of(output)}) > columns.MAX_RELATIONS:
         raise InvalidQuery.one("fields", f"follow more than {columns.MAX_RELATIONS} relations.")
     return list(chosen.values())
@@ -94,7 +98,11 @@ def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
     if names:
         if len(names) > MAX_ORDERS:
             raise InvalidQuery.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
-        orders = [_order(rights, name) for name in names]
+        orders, mistakes = [], Mistakes()
+        for name in names:
+            with mistakes:
+                orders.append(_order(rights, name))
+        mistakes.raise_any()
     else:
         orders = [found for item in rights.ordering if (found := _declared_order(rights, item)) is not None]
     unique: dict[str, Order] = {}
@@ -118,8 +126,14 @@ def _order(rights: ModelRights, name: str) -> Order:
         column, descending = computed.order, descending != computed.descending
     if column is None or not column.can_order:
         allowed = [*rights.orderable, *(name for name, computed in rights.computed.items() if computed.order)]
-        raise InvalidQuery.one("order_by", unknown_path("field to order by", rights, bare, allowed), name)
+        message = unknown_path("field to order by", rights, bare, allowed, is_known=partial(_can_order, rights))
+        raise InvalidQuery.one("order_by", message, name)
     return Order(column, descending)
+
+
+def _can_order(rights: ModelRights, path: str) -> bool:
+    column = rights.column(path)
+    return column is not None and column.can_order
 
 
 def _declared_order(rights: ModelRights, item: Any) -> Order | None:

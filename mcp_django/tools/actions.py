@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -24,7 +24,8 @@ from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import rows
 from mcp_django.resources.field_kinds import kind_of
-from mcp_django.resources.policy import Rights
+from mcp_django.resources.keys import no_record
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.action_responses import read_messages, read_response
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.results import text_block
@@ -43,6 +44,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MAX_NAME = 64
 #: Rows of one call. No model writes more keys into a message.
 _MAX_IDS = 1_000
+#: Unknown ids that one error names, and those of them that rows are read for to suggest others.
+_MAX_UNKNOWN = 50
+_MAX_SUGGESTED = 2
 _NAME_UNSAFE = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
@@ -234,29 +238,35 @@ class AdminActionTool(BaseTool):
         primary_key = self.model_mcp.opts.pk
         kind = kind_of(primary_key, named=True)
         keys: dict[Any, Any] = {}
-        errors: list[FieldError] = []
+        wrong: list[int] = []
         for index, received in enumerate(ids):
             try:
                 keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
             except ValidationError:
-                errors.append(self._unknown(index, received))
+                wrong.append(index)
         queryset = self._admin.get_queryset(exchange.request).filter(pk__in=list(keys))
         rights = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
         visible = set() if rights is None else rows.visible_keys(rights, list(keys))
         found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
-        errors += [self._unknown(index, ids[index]) for key, index in keys.items() if key not in set(found)]
-        if errors:
-            errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
-            raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
+        there = set(found)
+        wrong += [index for key, index in keys.items() if key not in there]
+        if wrong:
+            errors = self._unknown(rights, {index: ids[index] for index in sorted(wrong)[:_MAX_UNKNOWN]})
+            raise ToolError("Some ids do not exist. Nothing was changed.", errors)
         if len(found) != len(set(found)):
             # A join in get_queryset doubled rows. The action must see each of them once.
             return self.model_mcp.model._base_manager.using(queryset.db).filter(pk__in=found)
         return queryset
 
-    def _unknown(self, index: int, received: Any) -> FieldError:
-        return field_error(
-            f"ids.{index}", f"no {self.model_mcp.label} with the primary key {str(received)[:100]}.", received
-        )
+    def _unknown(self, rights: ModelRights | None, ids: Mapping[int, Any]) -> list[FieldError]:
+        """An error for each id that is none, with suggestions for the first ones."""
+        errors = []
+        for place, (index, received) in enumerate(ids.items()):
+            message = f"no {self.model_mcp.label} with the primary key {str(received)[:100]}."
+            if rights is not None:
+                message = no_record(rights, received, suggests=place < _MAX_SUGGESTED)
+            errors.append(field_error(f"ids.{index}", message, received))
+        return errors
 
 
 def _posted(action_name: str, ids: list[Any]) -> Any:

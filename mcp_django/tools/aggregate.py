@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates
-from mcp_django.resources.policy import Rights
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.query import (
     FILTER,
     FORMAT,
@@ -65,17 +65,20 @@ class AggregateRecords(QueryTool):
         return table_schema()
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        table = aggregates.aggregate(
-            self._model(rights, arguments["model"]),
-            aggregates.AggregateQuery(
-                group_by=arguments.get("group_by", ()),
-                measures=arguments.get("measures", ("count",)),
-                filter=arguments.get("filter", {}),
-                search=arguments.get("search", ""),
-                having=arguments.get("having", {}),
-                order_by=arguments.get("order_by", ()),
-                limit=int(arguments.get("limit", 0)),
-            ),
-        )
+        table = aggregates.aggregate(self._model(rights, arguments["model"]), self._query(arguments))
         extra: JSON = {"notes": table.notes} if table.notes else {}
         return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))
+
+    def check(self, model: ModelRights, arguments: JSON) -> None:
+        aggregates.check(model, self._query(arguments))
+
+    def _query(self, arguments: JSON) -> aggregates.AggregateQuery:
+        return aggregates.AggregateQuery(
+            group_by=arguments.get("group_by", ()),
+            measures=arguments.get("measures", ("count",)),
+            filter=arguments.get("filter", {}),
+            search=arguments.get("search", ""),
+            having=arguments.get("having", {}),
+            order_by=arguments.get("order_by", ()),
+            limit=int(arguments.get("limit", 0)),
+        )
