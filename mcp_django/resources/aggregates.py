@@ -13,13 +13,14 @@ from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
-from mcp_django.db.bounds import bounded
+from mcp_django.db.bounds import bounded, fetch
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.measures import GroupColumn, Measure, group_of, measure_of
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.search_hints import empty_search
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 from mcp_django.types import JSON
@@ -188,6 +189,10 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
+    # Where small groups are hidden, the note would tell that there is no row, and not a few.
+    is_told = query.search and not watched and plan.smallest <= 1
+    if is_told and not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1]):
+        notes.append(empty_search(rights, query.search))
     return _table(plan, found, limit, notes)
 
 

@@ -21,6 +21,7 @@ from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.search_hints import empty_search
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, order
 from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
@@ -108,6 +109,8 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     limit = min(query.limit or DEFAULT_ROWS, conf.MAX_ROWS)
     found, more = _fetch_visible(rights, plan, limit)
+    if query.search and not (found or more or watched or query.cursor):
+        notes.append(empty_search(rights, query.search))
     raw = _with_related(rights, plan.outputs, found, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)

@@ -61,3 +61,13 @@ def test_a_value_that_is_none_is_answered_as_the_page_says(users: Users, delayed
 
     assert len(NONE) == 3
     assert error["message"] == text
+
+
+def test_a_search_that_finds_nothing_names_the_filter_of_the_page(users: Users, flights: Any) -> None:
+    Flight.objects.update(origin="LGA")
+    note = 'origin or destination takes keys of flights.airport: filter {"origin": "JFK"}.'
+
+    found = DirectPeer(users.admin).call("find_records", model="flights.flight", search="jfk")
+
+    assert found["structuredContent"]["notes"][0].endswith(note)
+    assert note in PAGES["docs/queries.md"].replace("\n", " ")
