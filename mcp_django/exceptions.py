@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FieldError", "MCPError", "MissingCapability", "ToolError", "field_error"]
 
-RECEIVED_CHARS = 200
+RECEIVED_CHARS = 100
 
 
 class FieldError(TypedDict):

@@ -16,6 +16,7 @@ from pydantic.fields import FieldInfo
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
+from mcp_django.resources.keys import no_record
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
@@ -111,9 +112,15 @@ class Signature:
                 ]
             ) from None
         values = {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        errors: list[FieldError] = []
         for name, model in self.models.items():
             if values[name] is not None:
-                values[name] = _instance(exchange, name, model, values[name])
+                try:
+                    values[name] = _instance(exchange, name, model, values[name])
+                except InvalidArguments as error:
+                    errors += error.errors
+        if errors:
+            raise InvalidArguments(errors)
         return values
 
     def call(self, request: MCPRequest, values: JSON) -> Any:
@@ -137,7 +144,8 @@ def _instance(exchange: Exchange, name: str, model: type[models.Model], key: Any
     rights = Rights.of(exchange.site, exchange.request).of_model(model)
     found = None if rights is None else _visible_instance(rights, key)
     if found is None:
-        message = f"no {model._meta.label_lower} with the primary key {str(key)[:100]}."
+        unknown = f"no {model._meta.label_lower} with the primary key {str(key)[:100]}."
+        message = unknown if rights is None else no_record(rights, key)
         raise InvalidArguments([field_error(name, message, key)])
     return found
 

@@ -1,13 +1,19 @@
-"""Texts for unknown names, with the name that the reader may have meant. Imports nothing of ours."""
+"""Texts for unknown names and values, with those that the reader may have meant. Imports nothing of ours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 
 #: From this similarity on, a name may have been meant.
 _SIMILAR = 0.6
 _MAX_SHOWN = 100
+
+#: Suggested values, all of them almost as near as the first.
+_MAX_MEANT = 3
+_CLOSE = 0.1
+#: Comparing texts takes the square of their length.
+_MAX_COMPARED = 100
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -33,7 +39,51 @@ def _ratio(one: str, other: str) -> float:
     return matcher.ratio() if matcher.quick_ratio() >= _SIMILAR else 0.0
 
 
-def unknown_name(what: str, name: str, allowed: Sequence[str]) -> str:
-    """The text for an unknown name, with the nearest allowed name and the allowed names, up to 100 of them."""
+def unknown_name(what: str, name: str, allowed: Sequence[str], meant: str = "") -> str:
+    """The text for an unknown name, with the nearest allowed name and the allowed names, up to 100 of them.
+
+    ``meant`` is what the name stands for, where that is known better than by its letters.
+    """
+    hint = did_you_mean([meant]) if meant else nearest(name[:100], allowed)
+    return f"no {what} {name[:100]!r}.{hint} {allowed_names(allowed)}"
+
+
+def allowed_names(allowed: Sequence[str]) -> str:
+    """``Allowed: a, b.``, with up to 100 of the names."""
     shown = [*allowed[:_MAX_SHOWN], *([f"and {len(allowed) - _MAX_SHOWN} more"] if len(allowed) > _MAX_SHOWN else [])]
-    return f"no {what} {name[:100]!r}.{nearest(name[:100], allowed)} Allowed: {', '.join(shown) or 'none'}."
+    return f"Allowed: {', '.join(shown) or 'none'}."
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """`` Did you mean a or b?``; an empty text without names."""
+    return f" Did you mean {' or '.join(names)}?" if names else ""
+
+
+def nearest_values(value: str, known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Those of the known values that are nearest to a value, at most three, the nearest first.
+
+    Each is known by texts, as ``{"UA": ["UA", "United Air Lines Inc."]}``. Where another text than the value itself is
+    the nearest, it stands beside it: ``UA, United Air Lines Inc.``
+    """
+    scores: dict[str, float] = {}
+    for other, texts in known.items():
+        score, text = max(((_likeness(value, text), text) for text in texts), key=lambda pair: pair[0], default=(0, ""))
+        if score >= _SIMILAR and other != value:
+            scores[other if text == other else f"{other}, {text}"] = score
+    best = sorted(scores, key=lambda other: -scores[other])[:_MAX_MEANT]
+    return [other for other in best if scores[other] > scores[best[0]] - _CLOSE]
+
+
+def _likeness(value: str, text: str) -> float:
+    """How likely the text is meant by the value, from 0 to 1: as a whole, by its beginning, or by one of its words."""
+    value, text = value[:_MAX_COMPARED].lower().strip(), text[:_MAX_COMPARED].lower().strip()
+    if value == text:
+        return 1.0
+    if len(value) > 1 and text.startswith(value):
+        return 0.95
+    if len(value) > 2 and f" {value}" in text:
+        return 0.9
+    if len(text) > 1 and text in value.split():
+        return 0.85
+    words = [] if " " in value else [0.9 * _ratio(value, word) for word in text.split()]
+    return max([_ratio(value, text), *words])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_django.unknown_names import nearest, unknown_name
+from mcp_django.unknown_names import did_you_mean, nearest, nearest_values, unknown_name
 
 MODELS = ["flights.airport", "flights.flight", "flights.plane", "shop.plan", "shop.light"]
 
@@ -33,3 +33,40 @@ def test_a_long_list_of_names_is_not_repeated_whole() -> None:
 
     assert text.endswith(", app.m99, and 241 more.")
     assert len(text) < 1_200
+
+
+def test_what_a_name_stands_for_is_suggested_in_the_place_of_the_nearest() -> None:
+    assert (
+        unknown_name("field", "or", ["order", "any"], "any") == "no field 'or'. Did you mean any? Allowed: order, any."
+    )
+
+
+AIRLINES = {
+    "UA": ["UA", "United Air Lines Inc."], "US": ["US", "US Airways Inc."], "AA": ["AA", "American Airlines Inc."],
+    "DL": ["DL", "Delta Air Lines Inc."], "OO": ["OO"], "ZZ": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "meant"), [
+    ("ua", ["UA"]),
+    ("United", ["UA, United Air Lines Inc."]),
+    ("united air lines inc.", ["UA, United Air Lines Inc."]),
+    ("Untied", ["UA, United Air Lines Inc."]),
+    ("Delta Airlines", ["DL, Delta Air Lines Inc."]),
+    ("DL Delta", ["DL"]),
+    ("Air", ["UA, United Air Lines Inc.", "US, US Airways Inc.", "AA, American Airlines Inc."]),
+    ("UA", []),
+    ("", []),
+    ("%", []),
+    ("QQ", []),
+    ("x" * 10_000, []),
+    ("a " * 10_000, []),
+])  # fmt: skip
+def test_values_are_meant_by_their_letters_or_by_another_text(value: str, meant: list[str]) -> None:
+    assert nearest_values(value, AIRLINES) == meant
+
+
+def test_several_names_are_meant() -> None:
+    assert [did_you_mean(names) for names in ([], ["a"], ["a", "b"])] == [
+        "", " Did you mean a?", " Did you mean a or b?",
+    ]  # fmt: skip

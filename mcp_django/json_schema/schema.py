@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from mcp_django.exceptions import FieldError, field_error
+from jsonschema.exceptions import ValidationError
+
+from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error
 from mcp_django.json_schema.validation import TooMuchWork, accepter_of, find_errors, validator_of
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 _MAX_ERRORS = 20
+_MAX_CHARS = 500
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+
+#: What a keyword asks for, where jsonschema would write the value first, or leave the limit out.
+_TEXTS: Mapping[str, str] = {
+    "maxLength": "must not be longer than {} characters",
+    "maxItems": "must not have more than {} items",
+    "maxProperties": "must not have more than {} members",
+    "maximum": "must not be greater than {}",
+    "minLength": "must not be shorter than {} characters",
+    "minItems": "must not have fewer than {} items",
+    "minProperties": "must not have fewer than {} members",
+    "minimum": "must not be less than {}",
+}
 
 
 class Schema:
@@ -20,6 +36,8 @@ class Schema:
 
     def __init__(self, schema: JSON) -> None:
         self.schema = schema
+        #: Names that others give to properties, by what they would say here: ``{"where": "filter"}``.
+        self.synonyms: Mapping[str, str] = {}
 
     @cached_property
     def _validator(self) -> Any:
@@ -39,10 +57,18 @@ class Schema:
         except TooMuchWork:
             return [field_error("", "is nested too deeply, or too large, to be validated", instance)]
         found.sort(key=lambda error: [str(part) for part in error.absolute_path])
-        return [
-            field_error(".".join(str(part) for part in error.absolute_path), error.message[:500], error.instance)
-            for error in found
-        ]
+        return [item for error in found for item in self._described(error)][:_MAX_ERRORS]
+
+    def _described(self, error: ValidationError) -> Iterator[FieldError]:
+        """The error, as one for each unknown property."""
+        path = [str(part) for part in error.absolute_path]
+        known = _names_alone_allowed(error)
+        for name in error.instance if known else ():
+            if name not in known:
+                text = unknown_name("argument", name, known, self.synonyms.get(name.lower(), ""))
+                yield field_error(".".join([*path, name[:RECEIVED_CHARS]]), text, error.instance[name])
+        if not known:
+            yield field_error(".".join(path), _message(error), error.instance)
 
     # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
     # know texts alone, so that a number arrives as its digits.
@@ -74,6 +100,25 @@ class Schema:
         definitions: JSON = {key: self.schema[key] for key in ("$defs", "$schema", "$id") if key in self.schema}
         alone = {name: Schema({**definitions, "allOf": [self.schema["properties"][name]]}) for name in optional}
         return frozenset(name for name, schema in alone.items() if schema.errors(None))
+
+
+def _names_alone_allowed(error: ValidationError) -> list[str]:
+    """The names of the properties, where the error is that there are others; else empty."""
+    schema = error.schema
+    if error.validator != "additionalProperties" or not isinstance(schema, dict) or "patternProperties" in schema:
+        return []
+    return list(schema.get("properties", ())) if error.validator_value is False else []
+
+
+def _message(error: ValidationError) -> str:
+    """What is wrong, with the limit before the value, of which the beginning is shown."""
+    limit = _TEXTS.get(str(error.validator))
+    if limit is not None:
+        return limit.format(error.validator_value)
+    whole = repr(error.instance)
+    short = whole if len(whole) <= RECEIVED_CHARS else f"{whole[:RECEIVED_CHARS]}…"
+    message: str = error.message.replace(whole, short)
+    return message[:_MAX_CHARS]
 
 
 def _is_blank(schema: JSON, value: Any) -> bool:

@@ -167,7 +167,7 @@ def label_of(model: type[models.Model]) -> str:
 
 
 def _read_answer(model: ModelRights, target: uris.Target) -> LiveAnswer:
-    found = queries.answer(model, target)
+    found = queries.answer(model, target, watched=True)
     # The cursor of the next page holds the position of the last row, which is no part of the answer.
     return _live_answer(_digest([found.values, found.notes, found.next_cursor is not None]))
 
@@ -177,7 +177,7 @@ def _read_set(model: ModelRights, target: uris.Target) -> LiveAnswer:
     query = queries.record_query(target.query)
     # One row is read too: only then the tables are known that its columns look at.
     order = [model.primary_key.name] if model.primary_key.can_order else []
-    page = rows.find(model, replace(query, limit=1, total=False, order_by=order))
+    page = rows.find(model, replace(query, limit=1, total=False, order_by=order), watched=True)
     shape, keys = _digest([page.columns, model.scoped]), None
     with suppress(TooSlow):
         keys = keys_of(model, rows.matching(model, query))

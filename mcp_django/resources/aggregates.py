@@ -13,16 +13,17 @@ from django.db.models import Count, F, Q
 from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
-from mcp_django.db.bounds import bounded
-from mcp_django.hooks import call_hook
+from mcp_django.db.bounds import bounded, fetch
 from mcp_django.resources import cursors, keyset
 from mcp_django.resources.columns import MAX_RELATIONS
-from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.filters import filter_conditions
 from mcp_django.resources.groups import GroupColumn, group_expressions, group_of
+from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.measures import CONDITION_NAME, Measure, measure_of, paths_of
 from mcp_django.resources.percentiles import Source, ranked
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.search_hints import empty_search
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 from mcp_django.types import JSON
@@ -77,23 +78,33 @@ class Table:
 class _AggregatePlan:
     """A checked query: its columns, each with the alias that it has in SQL."""
 
-    def __init__(self, rights: ModelRights, query: AggregateQuery) -> None:
+    def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> None:
         if rights.model_mcp.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
             message = f"the permission is checked for each row of {rights.label}: use find_records and count its rows."
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self.smallest = smallest_group(rights)
-        self.matching, self.conditions = _conditions(rights, query)
-        names = dict.fromkeys(query.group_by)
-        self.groups: dict[str, GroupColumn] = {f"_mcp_g{i}": group_of(rights, name) for i, name in enumerate(names)}
+        self._mistakes = Mistakes()
+        self.matching = Q()
+        self.conditions: Mapping[str, Q] = dict.fromkeys(query.conditions, Q())
+        with self._mistakes:
+            self.matching, self.conditions = _conditions(rights, query, doubts)
+        self.groups: dict[str, GroupColumn] = {}
+        for place, name in enumerate(dict.fromkeys(query.group_by)):
+            with self._mistakes:
+                self.groups[f"_mcp_g{place}"] = group_of(rights, name)
         #: The requested measures first, then those of ``having`` and ``order_by``.
         self.measures: dict[str, Measure] = {}
-        for name in query.measures:
-            self._measure(name, "measures")
+        for name in dict.fromkeys(query.measures):
+            with self._mistakes:
+                self._measure(name, "measures")
         self.shown = [*self.groups, *self.measures]
-        self.having = self._having(query.having)
+        #: Wrong groups and measures: they are not reported again where ``having`` and ``order_by`` repeat them.
+        self._wrong = {*query.group_by, *query.measures} - {output.name for output in self.outputs}
+        self.having = self._having(query)
         self.orders = self._orders(query.order_by)
+        self._mistakes.raise_any()
         self._check_joins()
         self.digest = keyset.query_digest(
             rights.label, rights.rights.site.name, query.group_by, query.measures, query.filter, query.search,
@@ -145,30 +156,40 @@ class _AggregatePlan:
         self.measures[alias] = measure
         return alias
 
-    def _having(self, asked: Mapping[str, Any]) -> Q:
-        if asked and not self.groups:
-            raise InvalidQuery.one("having", "is a condition on groups: give group_by too.")
+    def _having(self, query: AggregateQuery) -> Q:
         condition = Q()
-        for name, value in asked.items():
-            where = f"having.{name[:100]}"
-            measure, _, lookup = name.rpartition("__")
-            if not measure or lookup not in HAVING_LOOKUPS:
-                measure, lookup = name, HAVING_LOOKUPS[0]
-            alias = self._measure(measure, where)
-            is_null = value is None and lookup == "exact"
-            lookup = "isnull" if is_null else lookup
-            try:
-                read = is_null or self.measures[alias].read(lookup, value)
-            except ValidationError as error:
-                raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
-            condition &= self.measures[alias].kind.compare(alias, lookup, read)
+        if query.having and not query.group_by:
+            with self._mistakes:
+                raise InvalidQuery.one("having", "is a condition on groups: give group_by too.")
+        for name, value in query.having.items():
+            with self._mistakes:
+                condition &= self._condition(name, value)
         return condition
+
+    def _condition(self, name: str, value: Any) -> Q:
+        where = f"having.{name[:100]}"
+        measure, _, lookup = name.rpartition("__")
+        if not measure or lookup not in HAVING_LOOKUPS:
+            measure, lookup = name, HAVING_LOOKUPS[0]
+        if measure in self._wrong:
+            return Q()
+        alias = self._measure(measure, where)
+        is_null = value is None and lookup == "exact"
+        lookup = "isnull" if is_null else lookup
+        try:
+            read = is_null or self.measures[alias].read(lookup, value)
+        except ValidationError as error:
+            raise InvalidQuery.one(where, f"{error.messages[0].rstrip('.')}.", value) from None
+        return self.measures[alias].kind.compare(alias, lookup, read)
 
     def _orders(self, names: Sequence[str]) -> list[OrderBy]:
         """The requested order, then that of the groups. Nulls come last."""
         found: dict[str, bool] = {}
         for name in names:
-            found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
+            if name.removeprefix("-") in self._wrong:
+                continue
+            with self._mistakes:
+                found.setdefault(self._ordered(name.removeprefix("-")), name.startswith("-"))
         for alias in self.groups:
             found.setdefault(alias, False)
         columns: dict[str, GroupColumn | Measure] = {**self.groups, **self.measures}
@@ -195,14 +216,11 @@ class _AggregatePlan:
 
 
 def smallest_group(rights: ModelRights) -> int:
-    """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
-    model_mcp, request = rights.model_mcp, rights.rights.request
-    shows_none: int | None = sys.maxsize
-    own = call_hook(lambda: model_mcp.get_min_group_rows(request), shows_none, f"{model_mcp}.get_min_group_rows")
-    return get_conf().MIN_GROUP_ROWS if own is None else own
+    """The smallest number of rows that a group must have to be shown."""
+    return rights.smallest_group
 
 
-def _conditions(rights: ModelRights, query: AggregateQuery) -> tuple[Q, Mapping[str, Q]]:
+def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> tuple[Q, Mapping[str, Q]]:
     """The filter, and the conditions of measures by their names. Raises InvalidQuery."""
     if len(query.conditions) > MAX_CONDITIONS:
         raise InvalidQuery.one("conditions", f"at most {MAX_CONDITIONS}.", len(query.conditions))
@@ -214,20 +232,20 @@ def _conditions(rights: ModelRights, query: AggregateQuery) -> tuple[Q, Mapping[
         if asked == {}:
             raise InvalidQuery.one(where, "must not be empty", asked)
     filters = {"filter": query.filter, **{f"conditions.{name}": asked for name, asked in query.conditions.items()}}
-    found = filter_conditions(rights, filters)
+    found = filter_conditions(rights, filters, doubts)
     return found.pop("filter"), {name.partition(".")[2]: condition for name, condition in found.items()}
 
 
 def check(rights: ModelRights, query: AggregateQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _matching(_AggregatePlan(rights, query), query)
+    _planned(rights, query, [])
 
 
-def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
-    """The table of a query. Raises InvalidQuery and TooSlow."""
-    plan = _AggregatePlan(rights, query)
-    queryset = _matching(plan, query)
+def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:
+    """The table of a query. ``watched``: see ``rows.find``. Raises InvalidQuery and TooSlow."""
     notes: list[str] = []
+    with settled(notes, asks=not watched and query.cursor is None) as doubts:
+        plan, queryset = _planned(rights, query, doubts)
     if query.search:
         queryset = queryset.filter(search_condition(rights, query.search, notes))
     limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
@@ -238,17 +256,26 @@ def aggregate(rights: ModelRights, query: AggregateQuery) -> Table:
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
+    # Where small groups are hidden, the note would tell that there is no row, and not a few.
+    is_told = query.search and not watched and plan.smallest <= 1
+    if is_told and not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1]):
+        notes.append(empty_search(rights, query.search))
     return _table(plan, found, limit, notes, says_more=not query.limit)
 
 
-def _matching(plan: _AggregatePlan, query: AggregateQuery) -> models.QuerySet[Any]:
-    """The rows that meet the filter. The search is only checked, since it may ask the database."""
-    queryset = plan.rights.bare_rows()
-    if query.filter:
-        queryset = queryset.filter(plan.matching)
-    if query.search:
-        check_search(plan.rights, query.search)
-    return queryset
+def _planned(
+    rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]
+) -> tuple[_AggregatePlan, models.QuerySet[Any]]:
+    """The plan of a query, and the rows that meet its filter. The search is only checked: it may ask the database."""
+    mistakes = Mistakes()
+    with mistakes:
+        plan = _AggregatePlan(rights, query, doubts)
+    with mistakes:
+        if query.search:
+            check_search(rights, query.search)
+    mistakes.raise_any()
+    rows = rights.bare_rows()
+    return plan, rows.filter(plan.matching) if query.filter else rows
 
 
 def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) -> list[Any]:

@@ -6,7 +6,7 @@ values are read by the kind (CVE-2025-64459).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,8 +20,10 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, RelatedCount
 from mcp_django.resources.days import Days
-from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, meant_path
+from mcp_django.resources.keys import Keys
 from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, INTEGER, PARTS, split_path
+from mcp_django.resources.known_values import Doubt
 from mcp_django.resources.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
@@ -44,27 +46,33 @@ _LENGTH_COMPARISONS = ("gt", "gte", "lt", "lte")
 MAX_CONDITIONS = 50
 #: How deep ``any``, ``all``, ``not`` and filters of relations may be nested.
 MAX_DEPTH = 5
-#: The number of wrong conditions that one error lists.
-_MAX_ERRORS = 20
+#: What other languages of filters call ``any``, ``all`` and ``not``.
+_GROUPS: Mapping[str, str] = {"or": "any", "and": "all", "not": "not", "nor": "not"}
 
 
-def filter_condition(rights: ModelRights, conditions: JSON) -> Q:
+def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[Doubt] | None = None) -> Q:
     """The condition of a filter: ``{"field__lookup": value}``, all of them, with ``any``, ``all`` and ``not``.
 
     A field may be one of a related row, as ``origin__name``; a relation's value may be a filter of its own, which one
-    related row must meet as a whole. Raises InvalidQuery, which lists every wrong condition.
+    related row must meet as a whole. Values that may be no values of their columns are added to ``doubtful``: the
+    database is not asked here. Raises InvalidQuery, which lists every wrong condition.
     """
-    return filter_conditions(rights, {"filter": conditions})["filter"]
+    return filter_conditions(rights, {"filter": conditions}, doubtful)["filter"]
 
 
-def filter_conditions(rights: ModelRights, filters: Mapping[str, JSON]) -> dict[str, Q]:
+def filter_conditions(
+    rights: ModelRights, filters: Mapping[str, JSON], doubtful: list[Doubt] | None = None
+) -> dict[str, Q]:
     """The conditions of several filters of one query, by the arguments that hold them, within the limits of one.
 
-    Raises InvalidQuery, which lists every wrong condition.
+    ``doubtful``: see ``filter_condition``. Raises InvalidQuery, which lists every wrong condition.
     """
-    reader = _FilterReader()
+    reader = _FilterReader([] if doubtful is None else doubtful)
     position = _Position(rights, rights.filter_names, get_conf().MAX_RELATION_DEPTH)
-    conditions = {where: reader.read(asked, where, position) for where, asked in filters.items()}
+    try:
+        conditions = {where: reader.read(asked, where, position) for where, asked in filters.items()}
+    except InvalidQuery as error:
+        raise InvalidQuery([*reader.errors, *error.errors]) from None
     if reader.errors:
         raise InvalidQuery(reader.errors)
     return conditions
@@ -83,17 +91,21 @@ class _Position:
     depth: int = 0
     #: Whether a condition may use ``pk``: always on the rows of the query itself.
     by_key: bool = True
+    #: Whether its row is the one that a foreign key points to.
+    is_pointed_to: bool = False
 
     def inside(self) -> _Position:
         return replace(self, depth=self.depth + 1)
 
     def beyond(self, name: str, related: ModelRights) -> _Position:
         """The position at the other end of a relation."""
+        is_pointed_to = name in self.rights.columns
         if self.granted is None:
-            return _Position(related, related.filter_names, self.reach - 1, self.depth)
+            own = related.filter_names
+            return _Position(related, own, self.reach - 1, self.depth, is_pointed_to=is_pointed_to)
         granted = frozenset(path.removeprefix(f"{name}__") for path in self.granted if path.startswith(f"{name}__"))
         by_key = name in self.granted or "pk" in granted
-        return _Position(related, granted, self.reach - 1, self.depth, by_key)
+        return _Position(related, granted, self.reach - 1, self.depth, by_key, is_pointed_to)
 
     def column(self, name: str) -> Column | None:
         """A column that a condition may compare."""
@@ -129,6 +141,33 @@ class _Position:
             return sorted(path for path in self.granted if self.rights.knows(path))
         return [*self.rights.columns, *self.rights.relations]
 
+    def meant(self, name: str) -> str:
+        """What an unknown name stands for; empty if that is not known."""
+        columns = (column for key, column in self.rights.columns.items() if self.column(key) is not None)
+        parts = (f"{column.name}__{part}" for column in columns for part in column.kind.lookups if part in PARTS)
+        return _GROUPS.get(name.lower().lstrip("$_"), "") or meant_path(name, self._may_compare, parts)
+
+    def doubts(self, where: str, column: Column, values: Sequence[Any], received: Any) -> list[Doubt]:
+        """The doubt about a comparison with values that the column may never hold."""
+        doubt = Doubt(where, self.rights, column, values, received, self._keys(column))
+        return [doubt] if doubt.is_possible else []
+
+    def unreadable(self, error: FieldError, column: Column, received: Any) -> list[Doubt]:
+        """The doubt about a text that cannot be a key: it may be the name of a row."""
+        keys = self._keys(column)
+        doubt = Doubt(error["field"], self.rights, column, [received], received, keys, error)
+        return [doubt] if keys is not None and isinstance(received, str) else []
+
+    def _keys(self, column: Column) -> Keys | None:
+        """The keys that a column holds: those of the rows that it points to, or that of the row pointed to."""
+        return Keys.of(self.rights) if self.is_pointed_to and column.field.primary_key else Keys.held_by(column)
+
+    def _may_compare(self, path: str) -> bool:
+        column, lookup = self.rights.column_and_lookup(path)
+        if column is None or (self.granted is not None and column.name not in self.granted):
+            return False
+        return not lookup or lookup in column.kind.lookups
+
 
 def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
     """The conditions, those on the year and the month of one column as a range of days, which an index answers."""
@@ -146,8 +185,9 @@ def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
 
 
 class _FilterReader:
-    def __init__(self) -> None:
+    def __init__(self, doubtful: list[Doubt]) -> None:
         self.errors: list[FieldError] = []
+        self.doubtful = doubtful
         self.conditions = 0
         self.relations = 0
         self.days = 0
@@ -198,7 +238,9 @@ class _FilterReader:
             if head in position.rights.relations and position.grants(head):
                 return self._relation(head, rest, value, where, position)
         if column is None:
-            return self._wrong(where, unknown_name("field", head or name, position.names()), value)
+            unknown = head or name
+            message = unknown_name("field", unknown, position.names(), position.meant(unknown))
+            return self._wrong(where, message, value)
         lookup = rest or "exact"
         if value is None and lookup == "exact":
             lookup, value = "isnull", True
@@ -213,7 +255,16 @@ class _FilterReader:
         try:
             read = self._value(column, lookup, value)
         except ValidationError as error:
-            return self._wrong(where, f"{error.messages[0].rstrip('.')}.", value)
+            message = f"{error.messages[0].rstrip('.')}."
+            if lookup == "exact" and isinstance(value, list) and "in" in column.kind.lookups:
+                path = where.rpartition(".")[2].removesuffix("__exact")
+                return self._wrong(where, f"{message} Did you mean {path}__in?", value)
+            self._wrong(where, message, value)
+            if lookup == "exact":
+                self.doubtful += position.unreadable(self.errors[-1], column, value)
+            return Q()
+        if lookup in ("exact", "in"):
+            self.doubtful += position.doubts(where, column, read if lookup == "in" else [read], value)
         return column.condition(lookup, read)
 
     def _relation(self, name: str, lookup: str, value: Any, where: str, position: _Position) -> Q:
@@ -291,6 +342,6 @@ class _FilterReader:
 
     def _wrong(self, where: str, message: str, received: Any) -> Q:
         self.errors.append(field_error(where, message, received))
-        if len(self.errors) >= _MAX_ERRORS:
-            raise InvalidQuery(self.errors)
+        if len(self.errors) >= MAX_MISTAKES:
+            raise InvalidQuery([])  # ``filter_condition`` adds the errors.
         return Q()

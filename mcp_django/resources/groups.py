@@ -77,7 +77,7 @@ def group_of(rights: ModelRights, name: str) -> GroupColumn:
     """What a name of ``group_by`` means. Raises InvalidQuery."""
     column, part = rights.column_and_lookup(name)
     if column is None:
-        text = no_column("field to group by", rights, name, _groupable(rights))
+        text = no_column("field to group by", rights, name, _groupable(rights), group_names(rights))
         raise InvalidQuery.one("group_by", text, name)
     if not column.kind.orderable:
         message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."

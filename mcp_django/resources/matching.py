@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_django.db.bounds import fetch
 from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.known_values import settled
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.rows import visible_keys
 from mcp_django.types import JSON
@@ -14,9 +15,14 @@ from mcp_django.types import JSON
 _AT_ONCE = 500
 
 
-def matching_keys(rights: ModelRights, conditions: JSON, most: int) -> list[Any] | None:
-    """The keys in their order; None if they are more than ``most``. Raises InvalidQuery and TooSlow."""
-    queryset = rights.rows().filter(filter_condition(rights, conditions)).order_by("pk")
+def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[str]) -> list[Any] | None:
+    """The keys in their order; None if they are more than ``most``. Raises InvalidQuery and TooSlow.
+
+    Values that are none are refused, or named in the notes: see ``known_values``.
+    """
+    with settled(notes) as doubts:
+        condition = filter_condition(rights, conditions, doubts)
+    queryset = rights.rows().filter(condition).order_by("pk")
     keys: list[Any] = []
     if not rights.model_mcp.checks_objects:
         keys = fetch(queryset.values_list("pk", flat=True)[: most + 1])

@@ -144,11 +144,11 @@ def _column(rights: ModelRights, path: str, what: str, allowed: Sequence[str], r
     return column
 
 
-def no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str]) -> str:
-    """Why groups and measures cannot use a path."""
+def no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str], parts: Sequence[str] = ()) -> str:
+    """Why groups and measures cannot use a path. ``parts`` of own fields may be meant by their last names."""
     relation = rights.relations.get(path.partition("__")[0])
     if relation is None:
-        return unknown_path(what, rights, path, allowed)
+        return unknown_path(what, rights, path, allowed, parts=parts)
     label = relation.related.label
     instead = "Name its rows in filter, one call after the other"
     instead += f", or ask {label} itself." if relation.related.is_listed else "."

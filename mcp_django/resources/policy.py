@@ -6,6 +6,7 @@ not in filters, orders, searches or schemas, and not in error texts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -332,6 +333,13 @@ class ModelRights:
     @cached_property
     def _queryset(self) -> models.QuerySet[Any]:
         return visible_rows.rows(self)
+
+    @cached_property
+    def smallest_group(self) -> int:
+        """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
+        shows_none: int | None = sys.maxsize
+        own = self.ask_hook("get_min_group_rows", shows_none)
+        return get_conf().MIN_GROUP_ROWS if own is None else own
 
     @cached_property
     def scoped(self) -> bool:

@@ -42,13 +42,16 @@ class QueryResult:
     next_cursor: str | None = None
 
 
-def answer(model: ModelRights, target: uris.Target) -> QueryResult:
-    """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow."""
+def answer(model: ModelRights, target: uris.Target, *, watched: bool = False) -> QueryResult:
+    """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow.
+
+    ``watched``: it is asked for subscribers, for whom a value that is none yet finds nothing.
+    """
     if target.kind == "aggregate":
-        table = aggregates.aggregate(model, aggregate_query(target.query))
+        table = aggregates.aggregate(model, aggregate_query(target.query), watched=watched)
         shown = {"model": model.label, "columns": table.columns, "rows": table.rows}
         return QueryResult(shown, table.notes, table.next_cursor)
-    page = rows.find(model, record_query(target.query))
+    page = rows.find(model, record_query(target.query), watched=watched)
     values: JSON = {"model": model.label, "columns": page.columns, "rows": page.rows}
     if page.total is not None:
         values["total"] = page.total

@@ -18,8 +18,11 @@ from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.resources import cursors, keyset, related, selection, unreadable
 from mcp_django.resources.columns import Computed, Output, RelatedCount, RelatedRows
+from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
+from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.policy import ModelRights
+from mcp_django.resources.search_hints import empty_search
 from mcp_django.resources.searching import check_search, search_condition
 from mcp_django.resources.selection import Order, names_of, order, values_of
 from mcp_django.resources.unreadable import UNREADABLE, fetch_instances
@@ -103,7 +106,7 @@ class _Budget:
 
 def check(rights: ModelRights, query: RecordQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _plan(rights, query)
+    _plan(rights, query, [])
 
 
 def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
@@ -117,17 +120,23 @@ def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
     return queryset.filter(search_condition(rights, query.search, [])) if query.search else queryset
 
 
-def find(rights: ModelRights, query: RecordQuery) -> Page:
-    """One page of rows. Raises InvalidQuery."""
+def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> Page:
+    """One page of rows. Raises InvalidQuery.
+
+    A value that is none is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty.
+    """
     conf = get_conf()
     # The other half of a request's time is for its statements and for the last row.
     budget = _Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
-    plan = _plan(rights, query)
     notes: list[str] = []
+    with settled(notes, asks=not watched and query.cursor is None) as doubts:
+        plan = _plan(rights, query, doubts)
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     most = _most_rows(rights)
     found, more = _fetch_visible(rights, plan, min(query.limit or DEFAULT_ROWS, most))
+    if query.search and not (found or more or watched or query.cursor):
+        notes.append(empty_search(rights, query.search))
     raw = _with_more(rights, plan.outputs, found, budget, notes)
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
@@ -196,14 +205,21 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
-    """The plan of a query without its search, which may ask the database."""
-    orders = order(rights, query.order_by)
+def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt]) -> _RecordPlan:
+    """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes."""
+    mistakes = Mistakes()
     queryset = rights.rows()
-    if query.filter:
-        queryset = queryset.filter(filter_condition(rights, query.filter))
-    if query.search:
-        check_search(rights, query.search)
+    with mistakes:
+        if query.filter:
+            queryset = queryset.filter(filter_condition(rights, query.filter, doubts))
+    with mistakes:
+        if query.search:
+            check_search(rights, query.search)
+    with mistakes:
+        orders = order(rights, query.order_by)
+    with mistakes:
+        outputs = selection.outputs(rights, query.fields)
+    mistakes.raise_any()
     names = [order.name for order in orders]
     identity = (rights.label, query.filter, query.search, names, rights.rights.site.name)
     after = None
@@ -212,7 +228,6 @@ def _plan(rights: ModelRights, query: RecordQuery) -> _RecordPlan:
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
     counts = {one.column.path: one.column.expression() for one in orders if isinstance(one.column, RelatedCount)}
     ordered = queryset.annotate(**counts).order_by(*(order.path for order in orders))
-    outputs = selection.outputs(rights, query.fields)
     return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, ordered, after, identity)
 
 

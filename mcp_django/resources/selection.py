@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import models
@@ -12,7 +13,7 @@ from mcp_django.compat.queries import values_list
 from mcp_django.conf import get_conf
 from mcp_django.resources import columns
 from mcp_django.resources.columns import Column, Output, RelatedCount, RelatedRows
-from mcp_django.resources.errors import InvalidQuery, unknown_path
+from mcp_django.resources.errors import InvalidQuery, Mistakes, unknown_path
 from mcp_django.resources.kinds import split_path
 from mcp_django.resources.policy import ModelRights
 
@@ -22,9 +23,12 @@ def outputs(rights: ModelRights, names: Sequence[str] | None) -> list[Output]:
     if not names:
         return list(rights.columns.values())
     chosen: dict[str, Output] = {rights.primary_key.name: rights.primary_key}
-    for name in names:
-        if name != "pk":
-            chosen.setdefault(name, _output(rights, name))
+    mistakes = Mistakes()
+    for name in dict.fromkeys(names):
+        with mistakes:
+            if name != "pk":
+                chosen.setdefault(name, _output(rights, name))
+    mistakes.raise_any()
     chosen = _in_tables(chosen)
     if len({path for output in chosen.values() for path in _relations_of(output)}) > columns.MAX_RELATIONS:
         raise InvalidQuery.one("fields", f"follow more than {columns.MAX_RELATIONS} relations.")
@@ -141,7 +145,11 @@ def order(rights: ModelRights, names: Sequence[str] | None) -> list[Order]:
     if names:
         if len(names) > MAX_ORDERS:
             raise InvalidQuery.one("order_by", f"at most {MAX_ORDERS} fields.", len(names))
-        orders = [_order(rights, name) for name in names]
+        orders, mistakes = [], Mistakes()
+        for name in names:
+            with mistakes:
+                orders.append(_order(rights, name))
+        mistakes.raise_any()
     else:
         orders = [found for item in rights.ordering if (found := _declared_order(rights, item)) is not None]
     unique: dict[str, Order] = {}
@@ -178,7 +186,13 @@ def _not_orderable(rights: ModelRights, name: str) -> str:
         return f"rows have many of these each, and are ordered by their number alone: {head}__count."
     counts = [f"{relation}__count" for relation in rights.relations]
     computed = (name for name, computed in rights.computed.items() if computed.order)
-    return unknown_path("field to order by", rights, name, [*rights.orderable, *computed, *counts])
+    allowed = [*rights.orderable, *computed, *counts]
+    return unknown_path("field to order by", rights, name, allowed, is_known=partial(_can_order, rights))
+
+
+def _can_order(rights: ModelRights, path: str) -> bool:
+    column = rights.column(path)
+    return column is not None and column.can_order
 
 
 def _declared_order(rights: ModelRights, item: Any) -> Order | None:

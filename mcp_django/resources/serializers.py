@@ -23,6 +23,7 @@ from rest_framework.settings import api_settings
 
 from mcp_django.compat.queries import gives_instances, is_sliced_or_combined
 from mcp_django.db.bounds import fetch
+from mcp_django.exceptions import field_error
 from mcp_django.resources import rows, uris
 from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
@@ -68,10 +69,9 @@ class RecordSerializer:
 
     def values(self, instance: models.Model, fields: Sequence[str] = ()) -> JSON:
         """The record as JSON values: whole, or those of its ``fields``. Raises InvalidQuery."""
-        for name in fields:
-            if name not in self.serializer.fields:
-                allowed = list(self.serializer.fields)
-                raise InvalidQuery.one("fields", unknown_name("field", name, allowed), name)
+        allowed = list(self.serializer.fields)
+        if unknown := [name for name in fields if name not in allowed]:
+            raise InvalidQuery([field_error("fields", unknown_name("field", name, allowed), name) for name in unknown])
         if fields and not is_own(self.serializer, "to_representation"):
             for name in set(self.serializer.fields) - set(fields):
                 del self.serializer.fields[name]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from django.contrib.admin import ModelAdmin
@@ -16,6 +17,7 @@ from mcp_django.resources import rows, rules
 from mcp_django.resources.aggregates import smallest_group
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.field_kinds import kind_of
+from mcp_django.resources.keys import no_record
 from mcp_django.resources.matching import matching_keys
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 MAX_ACTION_IDS = 1_000
 #: What is shown of the rows that a filter finds.
 _SHOWN_ROWS, _SHOWN_COLUMNS = 5, 5
+#: Unknown ids that one error names, and those of them that rows are read for to suggest others.
+_MAX_UNKNOWN, _MAX_SUGGESTED = 50, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class ChosenRows:
 
     queryset: models.QuerySet[Any]
     keys: list[Any]
+    #: What is to be known of the filter.
+    notes: list[str] = field(default_factory=list)
 
 
 def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids: list[Any]) -> ChosenRows:
@@ -43,25 +49,33 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
     primary_key = model_mcp.opts.pk
     kind = kind_of(primary_key, named=True)
     keys: dict[Any, Any] = {}
-    errors: list[FieldError] = []
+    wrong: list[int] = []
     for index, received in enumerate(ids):
         try:
             keys[primary_key.to_python(received) if kind is None else kind.read(primary_key, received)] = index
         except ValidationError:
-            errors.append(_unknown(model_mcp, index, received))
+            wrong.append(index)
     queryset = admin.get_queryset(request).filter(pk__in=list(keys))
     rights = Rights.of(model_mcp.site, request).of_label(model_mcp.label)
     visible = set() if rights is None else rows.visible_keys(rights, list(keys))
     found = [key for key in queryset.order_by().values_list("pk", flat=True) if str(key) in visible]
-    errors += [_unknown(model_mcp, index, ids[index]) for key, index in keys.items() if key not in set(found)]
-    if errors:
-        errors.sort(key=lambda error: int(error["field"].partition(".")[2]))
-        raise ToolError("Some ids do not exist. Nothing was changed.", errors[:50])
+    there = set(found)
+    wrong += [index for key, index in keys.items() if key not in there]
+    if wrong:
+        errors = _unknown(model_mcp, rights, {index: ids[index] for index in sorted(wrong)[:_MAX_UNKNOWN]})
+        raise ToolError("Some ids do not exist. Nothing was changed.", errors)
     return ChosenRows(_each_once(queryset, found), ids)
 
 
-def _unknown(model_mcp: ModelMCP, index: int, received: Any) -> FieldError:
-    return field_error(f"ids.{index}", f"no {model_mcp.label} with the primary key {str(received)[:100]}.", received)
+def _unknown(model_mcp: ModelMCP, rights: ModelRights | None, ids: Mapping[int, Any]) -> list[FieldError]:
+    """An error for each id that is none, with suggestions for the first ones."""
+    errors = []
+    for place, (index, received) in enumerate(ids.items()):
+        message = f"no {model_mcp.label} with the primary key {str(received)[:100]}."
+        if rights is not None:
+            message = no_record(rights, received, suggests=place < _MAX_SUGGESTED)
+        errors.append(field_error(f"ids.{index}", message, received))
+    return errors
 
 
 def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.QuerySet[Any]:
@@ -74,14 +88,15 @@ def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.Query
 
 def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, conditions: JSON) -> ChosenRows:
     """The visible rows that meet the filter, read where they are written. Raises ToolError and TooSlow."""
-    keys = _matching(_rights(model_mcp, request), conditions)
+    notes: list[str] = []
+    keys = _matching(_rights(model_mcp, request), conditions, notes)
     queryset = admin.get_queryset(request)
     if not names_database(queryset):
         queryset = queryset.using(router.db_for_write(model_mcp.model))
     found = list(queryset.filter(pk__in=keys).order_by().values_list("pk", flat=True))
     among = set(found)
     chosen = [key for key in keys if key in among]
-    return ChosenRows(_each_once(queryset.filter(pk__in=chosen), found), chosen)
+    return ChosenRows(_each_once(queryset.filter(pk__in=chosen), found), chosen, notes)
 
 
 def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
@@ -95,9 +110,9 @@ def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
     return rights
 
 
-def _matching(rights: ModelRights, conditions: JSON) -> list[Any]:
+def _matching(rights: ModelRights, conditions: JSON, notes: list[str]) -> list[Any]:
     try:
-        keys = matching_keys(rights, conditions, MAX_ACTION_IDS)
+        keys = matching_keys(rights, conditions, MAX_ACTION_IDS, notes)
     except InvalidQuery as error:
         raise ToolError("Invalid filter. Nothing was changed.", error.errors) from None
     if keys is None:
@@ -109,11 +124,11 @@ def _refused(message: str) -> ToolError:
     return ToolError("Nothing was changed.", [field_error("filter", message)])
 
 
-def preview(model_mcp: ModelMCP, request: MCPRequest, conditions: JSON, keys: list[Any]) -> list[str]:
+def preview(model_mcp: ModelMCP, request: MCPRequest, conditions: JSON, chosen: ChosenRows) -> list[str]:
     """How many rows meet the filter, and the first columns of some of them, in lines. Raises TooSlow."""
-    rights = _rights(model_mcp, request)
+    rights, keys = _rights(model_mcp, request), chosen.keys
     count = f"{len(keys):,} row{'' if len(keys) == 1 else 's'} of {rights.label} match{'es' if len(keys) == 1 else ''}"
-    lines = [f"{count} the filter. Nothing was changed.", *rules.of_filter(rights, conditions)]
+    lines = [f"{count} the filter. Nothing was changed.", *chosen.notes, *rules.of_filter(rights, conditions)]
     if keys:
         some = keys[:_SHOWN_ROWS]
         fields = list(rights.columns)[:_SHOWN_COLUMNS]

@@ -233,7 +233,7 @@ class AdminActionTool(BaseTool):
 
     def _show(self, exchange: Exchange, conditions: JSON, chosen: ChosenRows) -> JSON:
         """What the filter finds, and the token that acts on it if it finds anything."""
-        lines = preview(self.model_mcp, exchange.request, conditions, chosen.keys)
+        lines = preview(self.model_mcp, exchange.request, conditions, chosen)
         if chosen.keys:
             token = confirmations.issue(exchange, self.name, conditions, chosen.keys)
             minutes = confirmations.SECONDS // 60

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates, rules
-from mcp_django.resources.policy import Rights
+from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.query import (
     CURSOR,
     FORMAT,
@@ -73,8 +73,18 @@ class AggregateRecords(QueryTool):
         return table_schema(next_cursor={"type": "string"})
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        model = self._model(rights, arguments["model"])
-        query = aggregates.AggregateQuery(
+        model, query = self._model(rights, arguments["model"]), self._query(arguments)
+        table = aggregates.aggregate(model, query)
+        extra: JSON = {} if table.next_cursor is None else {"next_cursor": table.next_cursor}
+        if notes := [*table.notes, *rules.of_groups(model, query)]:
+            extra["notes"] = notes
+        return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))
+
+    def check(self, model: ModelRights, arguments: JSON) -> None:
+        aggregates.check(model, self._query(arguments))
+
+    def _query(self, arguments: JSON) -> aggregates.AggregateQuery:
+        return aggregates.AggregateQuery(
             group_by=arguments.get("group_by", ()),
             measures=arguments.get("measures", ("count",)),
             filter=arguments.get("filter", {}),
@@ -85,8 +95,3 @@ class AggregateRecords(QueryTool):
             limit=int(arguments.get("limit", 0)),
             cursor=arguments.get("cursor"),
         )
-        table = aggregates.aggregate(model, query)
-        extra: JSON = {} if table.next_cursor is None else {"next_cursor": table.next_cursor}
-        if notes := [*table.notes, *rules.of_groups(model, query)]:
-            extra["notes"] = notes
-        return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -13,7 +13,8 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting
-from mcp_django.resources.errors import InvalidQuery
+from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, Mistakes
+from mcp_django.resources.keys import no_record
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
 from mcp_django.resources.selection import MAX_ORDERS
@@ -77,6 +78,16 @@ def table_schema(**extra: JSON) -> JSON:
     return {"type": "object", "properties": properties, "required": ["columns"]}
 
 
+#: What other query languages call the arguments.
+SYNONYMS: Mapping[str, str] = {
+    "where": "filter", "filters": "filter", "conditions": "filter", "query": "search", "q": "search",
+    "columns": "fields", "select": "fields", "sort": "order_by", "sort_by": "order_by", "orderby": "order_by",
+    "ordering": "order_by", "groupby": "group_by", "aggregates": "measures", "metrics": "measures",
+    "table": "model", "page_size": "limit", "max_results": "limit", "top": "limit", "count": "total", "pk": "id",
+    "key": "id",
+}  # fmt: skip
+
+
 class QueryTool(BaseTool):
     """A read-only tool over every model that the principal may view."""
 
@@ -105,21 +116,35 @@ class QueryTool(BaseTool):
     def __init__(self, site: Any) -> None:
         self.site = site
         self._checked = self.arguments({"type": "string"})
+        own = self._checked.schema["properties"]
+        self._checked.synonyms = {name: meant for name, meant in SYNONYMS.items() if meant in own}
 
     def _rights(self, request: MCPRequest) -> Rights:
         return Rights.of(self.site, request)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._checked.without_blanks(arguments)
-        if errors := self._checked.errors(arguments):
-            raise ToolError(f"Invalid arguments for {self.name}.", errors)
-        try:
-            # Verbose names and help texts are in the project's language, whatever the thread's language is.
-            rights = self._rights(exchange.request)
-            with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments):
+        mistakes = Mistakes()
+        mistakes.errors += self._checked.errors(arguments)
+        rights = self._rights(exchange.request)
+        # Verbose names and help texts are in the project's language, whatever the thread's language is.
+        with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments), mistakes:
+            if not mistakes.errors:
                 return self.answer(exchange, rights, arguments)
-        except InvalidQuery as error:
-            raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+            self._check_rest(rights, arguments, {error["field"].partition(".")[0] for error in mistakes.errors})
+        raise ToolError(f"Invalid arguments for {self.name}.", mistakes.errors[:MAX_MISTAKES])
+
+    def _check_rest(self, rights: Rights, arguments: JSON, wrong: Collection[str]) -> None:
+        """Raises InvalidQuery for what else is wrong, beside the arguments whose values are ``wrong``."""
+        if "group_by" in wrong or "measures" in wrong:
+            wrong = {*wrong, "having", "order_by"}  # They repeat these names.
+        known = self._checked.schema["properties"].keys() - set(wrong)
+        if "model" in known and "model" in arguments:
+            rest = {name: value for name, value in arguments.items() if name in known}
+            self.check(self._model(rights, arguments["model"]), rest)
+
+    def check(self, model: ModelRights, arguments: JSON) -> None:
+        """Raises InvalidQuery for arguments that are wrong for the model. Does not use the database."""
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
@@ -169,8 +194,20 @@ class FindRecords(QueryTool):
         )
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
-        model = self._model(rights, arguments["model"])
-        query = rows.RecordQuery(
+        model, query = self._model(rights, arguments["model"]), self._query(arguments)
+        page = rows.find(model, query)
+        extra: JSON = {} if page.total is None else {"total": page.total}
+        if page.next_cursor is not None:
+            extra["next_cursor"] = page.next_cursor
+        if notes := [*page.notes, *rules.of_records(model, query)]:
+            extra["notes"] = notes
+        return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
+
+    def check(self, model: ModelRights, arguments: JSON) -> None:
+        rows.check(model, self._query(arguments))
+
+    def _query(self, arguments: JSON) -> rows.RecordQuery:
+        return rows.RecordQuery(
             filter=arguments.get("filter", {}),
             search=arguments.get("search", ""),
             order_by=arguments.get("order_by", ()),
@@ -179,13 +216,6 @@ class FindRecords(QueryTool):
             cursor=arguments.get("cursor"),
             total=arguments.get("total", False),
         )
-        page = rows.find(model, query)
-        extra: JSON = {} if page.total is None else {"total": page.total}
-        if page.next_cursor is not None:
-            extra["next_cursor"] = page.next_cursor
-        if notes := [*page.notes, *rules.of_records(model, query)]:
-            extra["notes"] = notes
-        return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
 
 
 class GetRecord(QueryTool):
@@ -205,7 +235,7 @@ class GetRecord(QueryTool):
         model = self._model(rights, arguments["model"])
         record = rows.get(model, arguments["id"], arguments.get("fields", ()))
         if record is None:
-            message = f"no {model.label} with the primary key {str(arguments['id'])[:100]}."
+            message = no_record(model, arguments["id"])
             raise ToolError("There is no such record.", [field_error("id", message, arguments["id"])])
         result = structured_result(record.values)
         link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)

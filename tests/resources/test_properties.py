@@ -382,7 +382,9 @@ def test_filters_of_parts(principal: User, world: World, several: list[dict[str,
     for asked in [*several, *ALWAYS["part"]]:
         expected = [row["id"] for row in world.tables["part"] if holds(world, row, asked)]
         page = rows.find(
-            rights_on(Part, principal), rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True)
+            rights_on(Part, principal),
+            rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True),
+            watched=True,
         )
         assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
 
@@ -395,7 +397,9 @@ def test_filters_of_suppliers(principal: User, world: World, several: list[dict[
     for asked in [*several, *ALWAYS["supplier"]]:
         expected = [row["id"] for row in world.tables["supplier"] if holds(world, row, asked)]
         page = rows.find(
-            rights_on(Supplier, principal), rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True)
+            rights_on(Supplier, principal),
+            rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True),
+            watched=True,
         )
         assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
 
@@ -416,7 +420,8 @@ def test_orders_and_pages(
 
     for condition, names in [*((None, names) for names in several), (asked, several[0])]:
         kept = [row for row in world.tables["part"] if holds(world, row, condition or {})]
-        found = all_rows(Part, principal, filter=condition or {}, fields=["id"], order_by=names, limit=limit)
+        query = {"filter": condition or {}, "fields": ["id"], "order_by": names, "limit": limit}
+        found = all_rows(Part, principal, watched=True, **query)
         assert [row[0] for row in found] == [row["id"] for row in in_order(world, kept, names)]
 
 

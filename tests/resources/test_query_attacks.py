@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -154,7 +155,8 @@ def test_inferring_hidden_rows_through_rows_that_are_seen(ops: DirectPeer) -> No
 def test_inferring_a_hidden_row_by_the_questions_that_it_costs(ops: DirectPeer) -> None:
     def cost(key: int, asked: Any) -> list[str]:
         with CaptureQueriesContext(connection) as captured:
-            rows.find(rights_on(Disruption, ops.user), rows.RecordQuery(filter=asked))
+            with suppress(InvalidQuery):
+                rows.find(rights_on(Disruption, ops.user), rows.RecordQuery(filter=asked))
             rows.get(rights_on(Flight, ops.user), key)
         return [query["sql"].replace(str(key), "?") for query in captured if "flights_" in query["sql"]]
 
@@ -375,7 +377,7 @@ def test_names_that_are_none(root: DirectPeer, name: str) -> None:
 def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
     filters: list[Any] = [
         {"notes": value}, {"notes__icontains": value}, {"notes__startswith": value}, {"notes__in": [value]},
-        {"origin": value}, {"origin__name": value}, {"origin__name__endswith": value}, {"disruptions__note": value},
+        {"origin__name": value}, {"origin__name__endswith": value}, {"disruptions__note": value},
         {"disruptions": {"note__iexact": value}}, {"not": {"origin__name__contains": "J"}, "notes": value},
     ]  # fmt: skip
     for asked in filters:
@@ -384,6 +386,7 @@ def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
             assert [error["message"] for error in errors_of(found)] == ["must not hold null characters."]
         else:
             assert (found["isError"], found["structuredContent"]["rows"]) == (False, []), asked
+    assert errors_of(root.call("find_records", model="flights.flight", filter={"origin": value}))
     strings: list[dict[str, Any]] = [
         {"search": value}, {"order_by": [value]}, {"fields": [value]}, {"cursor": value}, {"format": value},
     ]  # fmt: skip
@@ -397,7 +400,7 @@ def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
 
 @pytest.mark.parametrize(("asked", "message"), [
     ({"origin": 5}, "must be a string."),
-    ({"origin": ["JFK"]}, "must be a string."),
+    ({"origin": ["JFK"]}, "must be a string. Did you mean origin__in?"),
     ({"origin": {}}, "must not be empty"),
     ({"origin": {"name": 5}}, "must be a string."),
     ({"origin__name": {"a": 1}}, "must be a string."),

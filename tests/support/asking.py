@@ -67,12 +67,12 @@ def rights_on(model: type[models.Model], user: Any) -> ModelRights:
     return rights
 
 
-def all_rows(model: type[models.Model], user: Any, **asked: Any) -> list[list[Any]]:
-    """The rows of all pages, in order. Each page takes a request."""
+def all_rows(model: type[models.Model], user: Any, *, watched: bool = False, **asked: Any) -> list[list[Any]]:
+    """The rows of all pages, in order. Each page takes a request. ``watched``: see ``rows.find``."""
     found: list[list[Any]] = []
     cursor = None
     while True:
-        page = rows.find(rights_on(model, user), rows.RecordQuery(**asked, cursor=cursor))
+        page = rows.find(rights_on(model, user), rows.RecordQuery(**asked, cursor=cursor), watched=watched)
         found += page.rows
         assert len(found) < 10_000, "the pages do not end"
         if page.next_cursor is None:

@@ -215,8 +215,8 @@ def test_a_result_larger_than_a_message_is_refused_in_words(root: DirectPeer, de
     ({"seats": True, "way": "there"}, ["seats"]),
     ({"seats": 1.5, "way": "there"}, ["seats"]),
     ({"seats": None, "way": "there"}, ["seats"]),
-    ({"seats": 1, "way": "there", "request": {}}, [""]),
-    ({"seats": 1, "way": "there", "self": 1}, [""]),
+    ({"seats": 1, "way": "there", "request": {}}, ["request"]),
+    ({"seats": 1, "way": "there", "self": 1}, ["self"]),
     ({"seats": 1, "way": "there", "day": "yesterday"}, ["day"]),
     ({"seats": 1, "way": "there", "seat": {"row": 0}}, ["seat.row"]),
 ])  # fmt: skip

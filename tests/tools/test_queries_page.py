@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Airline, Flight
-from tests.support.asking import DirectPeer
+from tests.support.asking import DirectPeer, errors_of
 from tests.support.data import Users
 from tests.support.pages import PAGES, blocks
 
@@ -48,3 +48,26 @@ def test_there_are_examples_of_queries_as_resources() -> None:
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_gives_rows(users: Users, delayed: None, query: str) -> None:
     assert DirectPeer(users.admin).read(f"db://flights/flight{query}")["rows"]
+
+
+NONE = re.findall(r"^\| `(\{[^`]+\})` \| `([^`]+)` \|$", PAGES["docs/queries.md"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(("asked", "text"), NONE)
+def test_a_value_that_is_none_is_answered_as_the_page_says(users: Users, delayed: None, asked: str, text: str) -> None:
+    Airline.objects.filter(carrier="UA").update(name="United Air Lines Inc.")
+
+    [error] = errors_of(DirectPeer(users.admin).call("find_records", model="flights.flight", filter=json.loads(asked)))
+
+    assert len(NONE) == 3
+    assert error["message"] == text
+
+
+def test_a_search_that_finds_nothing_names_the_filter_of_the_page(users: Users, flights: Any) -> None:
+    Flight.objects.update(origin="LGA")
+    note = 'origin or destination takes keys of flights.airport: filter {"origin": "JFK"}.'
+
+    found = DirectPeer(users.admin).call("find_records", model="flights.flight", search="jfk")
+
+    assert found["structuredContent"]["notes"][0].endswith(note)
+    assert note in PAGES["docs/queries.md"].replace("\n", " ")

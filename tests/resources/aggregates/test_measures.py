@@ -268,7 +268,7 @@ def test_the_tool_answers_a_table_as_csv(flights: ModelRights) -> None:
     ({"measures": ["count"] * 100_000}, "measures"), ({"having": {f"count__{i}": 1 for i in range(11)}}, "having"),
     ({"order_by": ["count"] * 6}, "order_by"), ({"limit": 201}, "limit"), ({"limit": 0}, "limit"),
     ({"group_by": [{"status": 1}]}, "group_by.0"), ({"group_by": "status"}, "group_by"), ({"having": [1]}, "having"),
-    ({"measures": [None]}, "measures.0"), ({"format": "xml"}, "format"), ({"distinct": True}, ""),
+    ({"measures": [None]}, "measures.0"), ({"format": "xml"}, "format"), ({"distinct": True}, "distinct"),
     ({"model": "auth.nothing"}, "model"), ({"search": "x" * 201}, "search"),
 ])  # fmt: skip
 def test_arguments_that_are_too_many_or_of_another_type(flights: ModelRights, asked: JSON, field: str) -> None:

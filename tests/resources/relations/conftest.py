@@ -76,7 +76,8 @@ def keys(model: Any, user: User, **asked: Any) -> list[Any]:
 
 
 def filtered(model: Any, user: User, asked: Any) -> list[Any]:
-    return keys(model, user, filter=asked)
+    """The keys of the rows that meet a filter, also where one of its values is none."""
+    return [row[0] for row in all_rows(model, user, watched=True, filter=asked, fields=["pk"], order_by=["pk"])]
 
 
 def refusal(model: Any, user: User, **asked: Any) -> str:

@@ -1,0 +1,138 @@
+"""All mistakes of a call are reported at once, each with what was meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from tests.support.asking import DirectPeer, errors_of
+from tests.support.data import make_flights
+
+pytestmark = pytest.mark.every_database
+
+
+@pytest.fixture
+def root(db: None) -> DirectPeer:
+    make_flights(3)
+    return DirectPeer(User.objects.create_superuser("root"))
+
+
+def errors(peer: DirectPeer, tool: str = "find_records", **asked: Any) -> list[tuple[str, str]]:
+    """The fields that are wrong, each with its message up to what is allowed."""
+    found = errors_of(peer.call(tool, **{"model": "flights.flight", **asked}))
+    return [(error["field"], error["message"].partition(" Allowed: ")[0]) for error in found]
+
+
+def test_every_argument_of_find_records_is_reported(root: DirectPeer) -> None:
+    asked = {"filter": {"statsu": 1}, "fields": ["nmuber", "zzz"], "order_by": ["-dsitance"], "limit": 0, "where": {}}
+
+    assert errors(root, **asked) == [
+        ("where", "no argument 'where'. Did you mean filter?"),
+        ("limit", "must not be less than 1"),
+        ("filter.statsu", "no field 'statsu'. Did you mean status?"),
+        ("order_by", "no field to order by 'dsitance'. Did you mean distance?"),
+        ("fields", "no field 'nmuber'. Did you mean number?"),
+        ("fields", "no field 'zzz'."),
+    ]
+
+
+def test_every_argument_of_aggregate_records_is_reported(root: DirectPeer) -> None:
+    asked = {
+        "group_by": ["statsu", "origin"], "measures": ["avg:dsitance", "cuont"], "filter": {"zzz": 1},
+        "having": {"avg:dsitance__gt": 1, "count": "x", "smu:distance": 1}, "order_by": ["statsu", "-zzz"],
+        "limit": 100_000,
+    }  # fmt: skip
+
+    assert errors(root, "aggregate_records", **asked) == [
+        ("limit", "must not be greater than 200"),
+        ("group_by", "no field to group by 'statsu'. Did you mean status?"),
+        ("measures", "no field for avg 'dsitance'. Did you mean distance?"),
+        ("measures", "no measure 'cuont'. Did you mean count?"),
+        ("having.count", "must be an integer."),
+        ("having.smu:distance", "no measure 'smu:distance'."),
+        ("order_by", "no column to order by 'zzz'."),
+        ("filter.zzz", "no field 'zzz'."),
+    ]
+
+
+def test_wrong_groups_are_not_reported_where_they_are_repeated(root: DirectPeer) -> None:
+    asked = {"group_by": "status", "having": {"count": 1}, "order_by": ["status"], "filter": {"zzz": 1}}
+
+    assert errors(root, "aggregate_records", **asked) == [
+        ("group_by", "'status' is not of type 'array'"), ("filter.zzz", "no field 'zzz'."),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "meant"), [
+    ({"or": [{"id": 1}]}, "any"), ({"OR": []}, "any"), ({"$or": []}, "any"), ({"and": []}, "all"), ({"$not": 1}, "not"),
+    ({"month": 1}, "departs_at__month"), ({"hour": 1}, "departs_at__hour"), ({"carrier_name": "x"}, "carrier__name"),
+    ({"carrier.name": "x"}, "carrier__name"), ({"origin.name__icontains": "x"}, "origin__name"),
+    ({"departs_at_gte": 1}, "departs_at__gte"), ({"statsu": 1}, "status"),
+])  # fmt: skip
+def test_the_name_that_is_meant_in_a_filter(root: DirectPeer, asked: Any, meant: str) -> None:
+    [(field, message)] = errors(root, filter=asked)
+
+    assert message.endswith(f" Did you mean {meant}?")
+    assert field == f"filter.{next(iter(asked))}"
+
+
+@pytest.mark.parametrize(("name", "values"), [
+    ("status", ["on_time"]), ("carrier", ["UA", "AA"]), ("carrier__name", ["x"]), ("number__exact", [1]),
+])  # fmt: skip
+def test_a_list_is_asked_for_by_in(root: DirectPeer, name: str, values: list[Any]) -> None:
+    [(_, message)] = errors(root, filter={name: values})
+
+    assert message.endswith(f" Did you mean {name.removesuffix('__exact')}__in?")
+
+
+@pytest.mark.parametrize(("asked", "meant"), [
+    ({"group_by": ["month"]}, "departs_at__month"), ({"group_by": ["trunc_month"]}, "departs_at__trunc_month"),
+    ({"group_by": ["carrier_name"]}, "carrier__name"), ({"measures": ["avg:plane_seats"]}, "plane__seats"),
+])  # fmt: skip
+def test_the_name_that_is_meant_in_groups_and_measures(root: DirectPeer, asked: Any, meant: str) -> None:
+    [(_, message)] = errors(root, "aggregate_records", **asked)
+
+    assert message.endswith(f" Did you mean {meant}?")
+
+
+@pytest.mark.parametrize(("tool", "name", "meant"), [
+    ("find_records", "where", "filter"), ("find_records", "columns", "fields"), ("find_records", "sort", "order_by"),
+    ("find_records", "Limits", "limit"), ("aggregate_records", "groupby", "group_by"), ("get_record", "pk", "id"),
+    ("aggregate_records", "metrics", "measures"),
+])  # fmt: skip
+def test_an_unknown_argument_is_answered_with_the_allowed_ones(
+    root: DirectPeer, tool: str, name: str, meant: str
+) -> None:
+    given = {"id": "1"} if tool == "get_record" else {}
+    [error] = errors_of(root.call(tool, **{"model": "flights.flight", name: "x", **given}))
+
+    assert error["field"] == name
+    assert error["message"].startswith(f"no argument '{name}'. Did you mean {meant}? Allowed: model, ")
+
+
+@pytest.mark.parametrize(("asked", "message"), [
+    ({"search": "x" * 5_000}, "must not be longer than 200 characters"),
+    ({"order_by": ["id"] * 60}, "must not have more than 5 items"),
+    ({"limit": 10**30}, "must not be greater than 100"),
+    ({"limit": {"x": "y" * 5_000}}, None),
+    ({"format": "y" * 5_000}, None),
+])  # fmt: skip
+def test_the_limit_is_said_and_what_was_received_is_short(root: DirectPeer, asked: Any, message: str | None) -> None:
+    [error] = errors_of(root.call("find_records", model="flights.flight", **asked))
+
+    assert message is None or error["message"] == message
+    assert len(error["message"]) < 200
+    assert len(json.dumps(error["received"])) <= 110
+
+
+def test_mistakes_by_the_thousand_are_not_all_reported(root: DirectPeer) -> None:
+    names = [f"x{number}" for number in range(50)]
+    asked = dict.fromkeys(names, 1)
+
+    result = root.call("find_records", model="flights.flight", filter=asked, fields=names, order_by=names[:5])
+
+    assert len(errors_of(result)) == 20
+    assert len(json.dumps(result)) < 40_000
