@@ -15,8 +15,8 @@ from tests.agents.questions import QUESTIONS, ROWS
 from tests.agents.steps import Answer, Question, Unanswered
 from tests.support.peers import Peer
 
-#: Averages are rounded at four digits after the point.
-_NEAR = 0.5e-4
+#: Averages are rounded to four digits after the point.
+_NEAR = 1e-4
 #: Characters of an answer that is wrong, or of an error.
 _SHOWN = 200
 
@@ -61,7 +61,7 @@ def ask(question: Question, peer: Peer, facts: Facts) -> Outcome:
         ms = 1_000 * (time.perf_counter() - began)
         fault = _fault(question, answers, facts)
     except (Unanswered, LookupError, TypeError, ValueError, TimeoutError) as error:
-        # The answer is another than the next call, or the reading, can do anything with.
+        # Neither the next call nor the reading can do anything with such an answer.
         ms = 1_000 * (time.perf_counter() - began)
         fault = f"{type(error).__name__}: {error}"[:_SHOWN]
     finally:

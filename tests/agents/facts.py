@@ -66,16 +66,14 @@ class Facts:
         )  # fmt: skip
         rows = (FlightRow(*row) for row in Flight.objects.values_list(*columns).iterator())
         flights = [row._replace(departs_at=localtime(row.departs_at)) for row in rows]
+        planes = Plane.objects.values_list("tailnum", "year", "manufacturer", "model")
         weather = Weather.objects.values_list("origin_id", "pk", "time_hour", "temperature", "wind_speed")
         return cls(
             sorted(flights, key=lambda row: (row.departs_at, row.pk)),
             dict(Airline.objects.values_list("carrier", "name")),
             {faa: (name, altitude) for faa, name, altitude in Airport.objects.values_list("faa", "name", "altitude")},
-            {
-                key: PlaneRow(*row)
-                for key, *row in Plane.objects.values_list("tailnum", "year", "manufacturer", "model")
-            },
-            {(origin, row[1]): WeatherRow(*row) for origin, *row in weather},
+            {row[0]: PlaneRow(*row[1:]) for row in planes},
+            {(row[0], row[2]): WeatherRow(*row[1:]) for row in weather},
         )
 
     def having(self, **values: Any) -> list[FlightRow]:
@@ -179,7 +177,8 @@ def old_planes(facts: Facts) -> Any:
 
 def longest_routes(facts: Facts) -> Any:
     distances = {(row.origin, row.destination): row.distance for row in facts.flights}
-    return sorted(([*route, distance] for route, distance in distances.items()), key=lambda row: (-row[2], *row))[:10]
+    longest = sorted(distances, key=lambda route: (-distances[route], *route))[:10]
+    return [[*route, distances[route]] for route in longest]
 
 
 def export(facts: Facts) -> Any:

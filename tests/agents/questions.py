@@ -5,71 +5,26 @@ It has read ``describe_models`` before, and has never seen the data.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
-from demo_project.flights.models import Flight
 from tests.agents import facts
 from tests.agents.facts import CHANGED, UNCHANGED
-from tests.agents.steps import (
-    Answers,
-    Call,
-    Discover,
-    Question,
-    Read,
-    Watch,
-    aggregate,
-    find,
+from tests.agents.readings import (
+    by_wind,
+    change_gate,
+    confirmation,
+    exported,
     from_row,
     keys,
+    nested,
     next_cursor,
+    status_of,
 )
+from tests.agents.steps import Call, Discover, Question, Read, Watch, aggregate, find
 
 FIRST_FLIGHT = {"carrier": "UA", "number": 1545, "departs_at": "2013-01-01"}
 CANCEL, EXPORT = "flights_flight_mark_cancelled", "flights_flight_export_as_csv"
 RULE = "A rule of this project limits which rows of flights.flight you see."
-
-
-def confirmation(answers: Answers) -> str:
-    """The token with which an action is confirmed."""
-    found = re.search(r"confirm\W+([\w.:~=-]{20,})", answers[-1].text)
-    if found is None:
-        raise LookupError(f"no token in {answers[-1].text[:200]}")
-    return found[1]
-
-
-def change_gate() -> None:
-    flight = Flight.objects.get(pk=CHANGED)
-    flight.notes = "Leaves from gate 7."
-    flight.save(update_fields=["notes"])
-
-
-def nested(answers: Answers) -> Any:
-    """The rows, with the rows of the small table that is the last value of each."""
-    return [[*row[:-1], row[-1]["rows"]] for row in answers[-1].rows]
-
-
-def exported(answers: Answers) -> Any:
-    """The lines of the file that is attached, without the columns that are moments and minutes."""
-    resource = json.loads(answers[-1].text.splitlines()[-1])["resource"]
-    return [line.split(",")[1:7] for line in resource["text"].splitlines()[1:]]
-
-
-def by_wind(answers: Answers) -> Any:
-    """The mean delay for each class of wind, of the two tables that have the hour in common."""
-    wind = {hour: int(float(speed)) for hour, speed, _ in answers[0].csv if speed}
-    sums: dict[int, list[float]] = {}
-    for hour, count, total in answers[1].csv:
-        if hour in wind and int(count):
-            known = sums.setdefault(wind[hour], [0, 0])
-            known[:] = known[0] + float(total), known[1] + int(count)
-    return {speed: total / count for speed, (total, count) in sums.items()}
-
-
-def status_of(key: int) -> str:
-    return str(Flight.objects.get(pk=key).status)
-
 
 QUESTIONS = (
     Question(
@@ -200,9 +155,9 @@ QUESTIONS = (
             Call(CANCEL, {"filter": FIRST_FLIGHT}),
             Call(CANCEL, {"filter": FIRST_FLIGHT, "confirm": confirmation}),
         ),
-        lambda _: ["1 flight was marked as cancelled.", "cancelled"],
+        lambda _: [True, "cancelled"],
         max_bytes=1_000,
-        read=lambda answers: [answers[-1].text.splitlines()[0], status_of(CHANGED)],
+        read=lambda answers: ["1 flight was marked as cancelled." in answers[-1].text, status_of(CHANGED)],
     ),
     Question(
         "Export the first fifty flights of Delta as CSV.",

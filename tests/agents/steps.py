@@ -22,15 +22,19 @@ class Unanswered(Exception):
 class Answer:
     """What a model reads of the result of one call."""
 
-    #: The content blocks of a tool, the contents of a resource, a notification, the instructions or an error.
-    text: str
+    #: The content blocks of a tool; or one text: of a resource, a notification, the instructions or an error.
+    blocks: Sequence[str]
     #: The same as values, where a tool gives them. It costs no bytes: models are handed the content blocks.
     structured: Message
     is_error: bool = False
 
     @property
+    def text(self) -> str:
+        return "\n".join(self.blocks)
+
+    @property
     def size(self) -> int:
-        return len(self.text.encode())
+        return sum(len(block.encode()) for block in self.blocks)
 
     @property
     def rows(self) -> list[list[Any]]:
@@ -42,10 +46,10 @@ class Answer:
 
     @property
     def csv(self) -> list[list[str]]:
-        """The rows of a text that is CSV, without the line of its columns. Raises Unanswered."""
+        """The rows of a table in CSV, without its columns. Raises Unanswered."""
         if self.is_error:
             raise Unanswered(self.text)
-        return list(csv.reader(line for line in self.text.splitlines() if "," in line))[1:]
+        return list(csv.reader(self.blocks[0].splitlines()))[1:]
 
     @property
     def advice(self) -> str:
@@ -75,10 +79,10 @@ class Call(Step):
         params = {"name": self.tool, "arguments": _filled(self.arguments, earlier)}
         message = peer.request(MODERN, "tools/call", params)
         if "error" in message:
-            return Answer(json.dumps(message["error"]), {}, is_error=True)
+            return Answer([json.dumps(message["error"])], {}, is_error=True)
         result = message["result"]
-        text = "\n".join(map(_block_text, result["content"]))
-        return Answer(text, result.get("structuredContent", {}), result["isError"])
+        blocks = [_block_text(block) for block in result["content"]]
+        return Answer(blocks, result.get("structuredContent", {}), result["isError"])
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Read(Step):
 
     def take(self, peer: Peer, earlier: Answers) -> Answer:
         [contents] = peer.result(MODERN, "resources/read", {"uri": self.uri})["contents"]
-        return Answer(contents["text"], json.loads(contents["text"]))
+        return Answer([contents["text"]], json.loads(contents["text"]))
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,7 @@ class Watch(Step):
         with closing(peer.watch(MODERN, [self.uri])) as stream:
             self.change()
             notification = stream.next()
-        return Answer(json.dumps(notification["params"]), notification["params"])
+        return Answer([json.dumps(notification["params"])], notification["params"])
 
 
 @dataclass(frozen=True)
@@ -111,7 +115,7 @@ class Discover(Step):
     """The server's instructions, which a model has before it asks anything."""
 
     def take(self, peer: Peer, earlier: Answers) -> Answer:
-        return Answer(peer.result(MODERN, "server/discover").get("instructions", ""), {})
+        return Answer([peer.result(MODERN, "server/discover").get("instructions", "")], {})
 
 
 def _rows(answers: Answers) -> Any:
@@ -140,21 +144,6 @@ def find(model: str, **arguments: Any) -> Call:
 
 def aggregate(model: str, **arguments: Any) -> Call:
     return Call("aggregate_records", {"model": f"flights.{model}", **arguments})
-
-
-def from_row(index: int) -> Callable[[Answers], Any]:
-    """A value of the first row of the answer before."""
-    return lambda answers: answers[-1].rows[0][index]
-
-
-def keys(answers: Answers) -> list[str]:
-    """The primary keys of the rows of the answer before."""
-    return [str(row[0]) for row in answers[-1].rows]
-
-
-def next_cursor(answers: Answers) -> str:
-    cursor: str = answers[-1].structured["next_cursor"]
-    return cursor
 
 
 def _filled(value: Any, earlier: Answers) -> Any:
