@@ -44,7 +44,7 @@ MISTAKES = (
         ),
         facts.on_the_fourth_of_july,
         max_bytes=700,
-        says=("YYYY-MM-DD",),
+        says=("2013-01-31",),
     ),
     Question(
         "or in the place of any",

@@ -78,7 +78,7 @@ QUESTIONS = (
             ),
         ),
         facts.worst_day,
-        max_bytes=200,
+        max_bytes=300,
     ),
     Question(
         "Which flights went from LGA to ATL on 4 July before noon?",

@@ -31,7 +31,7 @@ def next_cursor(answers: Answers) -> str:
 
 def confirmation(answers: Answers) -> str:
     """The token with which an action is confirmed."""
-    found = re.search(r"confirm\W+([\w.:~=-]{20,})", answers[-1].text)
+    found = re.search(r'"confirm": "([^"]+)"', answers[-1].text)
     if found is None:
         raise LookupError(f"no token in {answers[-1].text[:200]}")
     return found[1]
