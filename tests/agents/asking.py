@@ -33,7 +33,7 @@ class Part:
 
 PARTS = (
     Part("twenty-two questions", QUESTIONS, max_calls=28, max_bytes=40_000),
-    Part("twelve mistakes", MISTAKES, max_calls=24, max_bytes=20_000),
+    Part("twelve mistakes", MISTAKES, max_calls=24, max_bytes=12_000),
     Part("two thousand rows", ROWS, max_calls=2, max_bytes=120_000),
 )
 
@@ -60,8 +60,8 @@ def ask(question: Question, peer: Peer, facts: Facts) -> Outcome:
             answers.append(step.take(peer, answers))
         ms = 1_000 * (time.perf_counter() - began)
         fault = _fault(question, answers, facts)
-    except (Unanswered, LookupError, TypeError, ValueError, TimeoutError) as error:
-        # Neither the next call nor the reading can do anything with such an answer.
+    except (Unanswered, AssertionError, LookupError, TypeError, ValueError, TimeoutError) as error:
+        # An error that peers do not expect, or an answer that neither the next call nor the reading can use.
         ms = 1_000 * (time.perf_counter() - began)
         fault = f"{type(error).__name__}: {error}"[:_SHOWN]
     finally:

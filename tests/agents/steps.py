@@ -65,7 +65,10 @@ class Step(ABC):
 
     @abstractmethod
     def take(self, peer: Peer, earlier: Answers) -> Answer:
-        """Make the call as a user, knowing the earlier answers. Raises TimeoutError, Unanswered and LookupError."""
+        """Make the call as a user, knowing the earlier answers.
+
+        Raises Unanswered or TimeoutError; and whatever an answer of another shape leads to.
+        """
 
 
 @dataclass(frozen=True)

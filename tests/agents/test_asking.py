@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.asking import Outcome, Part, ask, faults_of, same
 from tests.agents.facts import Facts
-from tests.agents.steps import Question, aggregate, find
+from tests.agents.steps import Question, Read, aggregate, find
 from tests.support.asking import DirectPeer
 from tests.support.data import Users
 
@@ -43,6 +43,12 @@ def test_a_refused_call_is_a_fault(users: Users, flights: Any) -> None:
     outcome = asked(users, replace(COUNT, calls=(find("flight", fields=["nonsense"]),)))
 
     assert outcome.fault.startswith("Unanswered: ")
+
+
+def test_a_resource_that_is_not_there_is_a_fault(users: Users, flights: Any) -> None:
+    outcome = asked(users, replace(COUNT, calls=(Read("db://flights/flight/999"),)))
+
+    assert outcome.fault.startswith("AssertionError: ")
 
 
 def test_a_long_answer_is_a_fault(users: Users, flights: Any) -> None:
