@@ -3,6 +3,7 @@
 # make test                everything: linters, the tests over each transport and on each database, clients, conformance
 # make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
+# make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -27,7 +28,7 @@ CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=te
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test matrix projects faults bench conformance conformance-server clean
+.PHONY: demo lint check test matrix projects agents faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -55,6 +56,9 @@ matrix: $(VENV)/test.stamp
 projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects
 
+agents: $(VENV)/test.stamp
+	$(BIN)/python -m tests.agents
+
 faults: $(VENV)/test.stamp
 	$(BIN)/python -m tests.faults
 
@@ -70,7 +74,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-* .node .demo .conformance .projects build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance .projects .agents build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.
