@@ -22,7 +22,7 @@ from mcp_django.resources.columns import Column, RelatedCount
 from mcp_django.resources.days import Days
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, meant_path
 from mcp_django.resources.keys import Keys
-from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, INTEGER, PARTS, split_path
+from mcp_django.resources.kinds import BOOLEAN, DATE, DATETIME, INTEGER, PART_COMPARISONS, PARTS, split_path
 from mcp_django.resources.known_values import Doubt
 from mcp_django.resources.parsing import MAX_LIST_VALUES, check_length, read_part, read_year
 from mcp_django.resources.policy import ModelRights
@@ -38,9 +38,7 @@ COMPARISONS: Mapping[str, Any] = {
     "lte": lookups.LessThanOrEqual,
 }
 
-#: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
-PART_COMPARISONS = ("gt", "gte", "lt", "lte", "in", "range")
-#: The same of the length of an array.
+#: How the length of an array is compared otherwise than by equality.
 _LENGTH_COMPARISONS = ("gt", "gte", "lt", "lte")
 #: Each may be a subquery, so that a filter of thousands would keep the database busy with planning alone.
 MAX_CONDITIONS = 50

@@ -53,6 +53,9 @@ _TIME_PARTS = ("hour", "minute", "second")
 #: Lookups that take a part of the value, which is then compared.
 PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
 
+#: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
+PART_COMPARISONS = ("gt", "gte", "lt", "lte", "in", "range")
+
 #: Deeper JSON than this is more than the encoder takes.
 MAX_JSON_DEPTH = 100
 

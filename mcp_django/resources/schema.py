@@ -11,9 +11,8 @@ from mcp_django.json_schema.schemas import DIALECT
 from mcp_django.resources import uris
 from mcp_django.resources.columns import MAX_RELATED, Column, Computed, RelatedRows
 from mcp_django.resources.date_parts import WEEK_DAYS
-from mcp_django.resources.filters import PART_COMPARISONS
 from mcp_django.resources.indexes import is_indexed
-from mcp_django.resources.kinds import DATETIME, PARTS
+from mcp_django.resources.kinds import DATETIME, PART_COMPARISONS, PARTS
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
