@@ -178,10 +178,12 @@ def _read_set(model: ModelRights, target: uris.Target) -> LiveAnswer:
     # One row is read too: only then the tables are known that its columns look at.
     order = [model.primary_key.name] if model.primary_key.can_order else []
     page = rows.find(model, replace(query, limit=1, total=False, order_by=order), watched=True)
-    shape, keys = _digest([page.columns, model.scoped]), None
+    keys = None
     with suppress(TooSlow):
         keys = keys_of(model, rows.matching(model, query))
     keys = keys if keys is None else once(keys)
+    # Where the keys are not known, a rule that begins or ends is all that tells of rows that enter or leave.
+    shape = _digest([page.columns, keys is None and model.scoped])
     return replace(_live_answer(_set_digest(shape, keys)), keys=keys, shape=shape)
 
 

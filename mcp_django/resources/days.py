@@ -139,6 +139,9 @@ def _ranges(lookup: str, value: Any) -> Sequence[Range] | None:
     part, _, compared = lookup.partition("__")
     if part in _PARTS and compared == "in":
         return _joined(item for one in value for item in _PARTS[part](one).ranges())
+    if part in _PARTS and compared == "range":
+        low, high = map(_PARTS[part], value)
+        return Days(low.first, high.last).ranges()
     if part in _PARTS:
         return _RANGES_OF_PARTS[compared](_PARTS[part](value))
     if lookup == "in":

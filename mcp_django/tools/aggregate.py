@@ -30,12 +30,11 @@ class AggregateRecords(QueryTool):
     name = "aggregate_records"
     title = "Aggregate records"
     description = (
-        "Count rows of a model and compute over them, in groups. group_by: fields, those of related rows too, as "
-        "carrier__name, parts of dates: departs_at__month (or year, quarter, week, day, week_day, hour, date), "
-        "departs_at__trunc_month for each month of each year, and ranges of numbers: distance__bucket_500. measures: "
-        "count, and count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, "
-        "or of a difference, as avg:diff:arrival_delay-departure_delay; with conditions also share@late, count@late, "
-        "avg@late:distance."
+        "Count rows of a model and compute over them, in groups. group_by: fields and paths, as carrier__name; parts of "
+        "dates, departs_at__month (or year, quarter, week, day, week_day, hour, date), departs_at__trunc_month for the "
+        "months of each year; ranges of numbers, distance__bucket_500. measures: count; count_distinct, sum, avg, min, "
+        "max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, or of a difference, as "
+        "avg:diff:arrival_delay-departure_delay; with conditions share@late, count@late, avg@late:distance."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -48,19 +47,19 @@ class AggregateRecords(QueryTool):
                 "minItems": 1,
                 "maxItems": aggregates.MAX_MEASURES,
                 "default": ["count"],
-                "description": 'What to compute, as ["count", "avg:distance"].',
+                "description": 'As ["count", "avg:distance"].',
             },
             "conditions": {
                 "type": "object",
                 "maxProperties": aggregates.MAX_CONDITIONS,
-                "description": 'Named filters for measures, as {"late": {"arrival_delay__gt": 60}}.',
+                "description": 'Named filters, as {"late": {"arrival_delay__gt": 60}}.',
             },
             "filter": {"type": "object", "description": "As in find_records."},
             "search": SEARCH,
             "having": {
                 "type": "object",
                 "maxProperties": aggregates.MAX_MEASURES,
-                "description": 'Which groups, as {"count__gte": 10, "avg:distance__lt": 500}.',
+                "description": 'Which groups, as {"avg:distance__lt": 500}.',
             },
             "order_by": {**NAMES, "maxItems": aggregates.MAX_GROUP_BY, "description": 'As ["-count"].'},
             "limit": limit_schema(conf.MAX_GROUPS, conf.MAX_GROUPS),
@@ -70,7 +69,7 @@ class AggregateRecords(QueryTool):
         return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return table_schema(next_cursor={"type": "string"})
+        return table_schema()
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)

@@ -33,7 +33,7 @@ MAX_LISTED_MODELS = 40
 
 #: Names of fields, and paths to fields of related rows.
 NAMES: JSON = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
-FIELDS = "What to return; all plain fields if left out."
+FIELDS = "What to return; if left out, all plain fields."
 
 
 #: The arguments that several query tools have.
@@ -43,12 +43,12 @@ FORMAT: JSON = {
     "type": "string",
     "enum": list(FORMATS),
     "default": "json",
-    "description": "csv: fewer bytes, the rows in the text alone.",
+    "description": "csv: fewer bytes, rows in the text alone.",
 }
 CURSOR: JSON = {
     "type": "string",
     "maxLength": cursors.MAX_CURSOR_CHARS,
-    "description": "next_cursor of the page before, with all else unchanged.",
+    "description": "next_cursor of the page before; all else unchanged.",
 }
 
 
@@ -71,7 +71,8 @@ def table_schema(**extra: JSON) -> JSON:
         "columns": {**texts, "description": "Names of a row's values."},
         "rows": {"type": "array", "items": {"type": "array"}, "description": "None with csv."},
         "row_count": {"type": "integer", "description": "With csv."},
-        "rows_in": {"const": "text", "description": "With csv: the rows are in the text."},
+        "rows_in": {"const": "text", "description": "With csv."},
+        "next_cursor": {"type": "string", "description": "Of the next page."},
         **extra,
         "notes": {**texts, "description": "What was left out."},
     }
@@ -163,7 +164,7 @@ class FindRecords(QueryTool):
     title = "Find records"
     description = (
         'Find rows of a model. filter is {"field__lookup": value}, all of which must hold, with {"any": [..]}, '
-        '{"all": [..]} and {"not": {..}} where needed; a field alone means equality. Fields of related rows are paths, '
+        '{"all": [..]} and {"not": {..}}; a field alone means equality. Fields of related rows are paths, '
         "as origin__name, in filter, fields and order_by; those of many rows come as a small table. The answer is "
         "columns and rows, the primary key first."
     )
@@ -182,16 +183,13 @@ class FindRecords(QueryTool):
             "fields": {**NAMES, "description": FIELDS},
             "limit": limit_schema(conf.MAX_ROWS, min(rows.DEFAULT_ROWS, conf.MAX_ROWS)),
             "cursor": CURSOR,
-            "total": {"type": "boolean", "description": "Count the rows of all pages."},
+            "total": {"type": "boolean", "description": "Count all rows."},
             "format": FORMAT,
         }
         return arguments_schema(properties, "model")
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
-        return table_schema(
-            next_cursor={"type": "string", "description": "Of the next page, if any."},
-            total={"type": "integer", "description": "Rows of all pages."},
-        )
+        return table_schema(total={"type": "integer", "description": "All rows."})
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)

@@ -154,7 +154,8 @@ def test_telling_that_a_row_that_is_checked_one_by_one_has_an_old_value(
 
     assert answer["structuredContent"]["rows"] == []
     assert answer["structuredContent"]["notes"] == [
-        "status: status has no choice 'diverted'. Allowed: on_time, delayed, cancelled."
+        "status: status has no choice 'diverted'. Allowed: on_time, delayed, cancelled.",
+        "A rule of this project limits which rows of flights.flight you see.",
     ]
 
 

@@ -101,7 +101,7 @@ def test_a_template_expands_to_what_is_read(root: DirectPeer) -> None:
     ("shop.maß", "größe", "sä", ["säule"]),
     ("shop.maß query", "%C3%BCbergr%C3%B6%C3%9Fe", "gr", ["groß"]),
     ("shop.maß query", "order_by", "h", ["höhe"]),
-    ("shop.maß aggregate", "group_by", "h", ["höhe"]),
+    ("shop.maß aggregate", "group_by", "h", ["höhe", "höhe__bucket_10"]),
     ("schema", "model", "ma", ["maß"]),
 ])  # fmt: skip
 def test_a_variable_is_completed_by_either_spelling(

@@ -42,7 +42,7 @@ def test_an_example_gives_an_answer(users: Users, delayed: None, example: Any) -
 
 
 def test_there_are_examples_of_queries_as_resources() -> None:
-    assert len(QUERIES) == 4
+    assert len(QUERIES) == 5
 
 
 @pytest.mark.parametrize("query", QUERIES)

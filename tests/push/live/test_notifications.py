@@ -78,7 +78,7 @@ def test_a_value_in_a_column_that_was_left_out_is_told_of(admin: Peer, flights: 
 def test_a_table_of_related_rows_is_told_of_when_one_of_its_values_changes(
     admin: Peer, flights: Any, told: Told
 ) -> None:
-    uri = "db://flights/airport?fields=departures__number,departures__status"
+    uri = "db://flights/airport?fields=departures__number,departures__status&limit=20"
     watching = watch(admin, MODERN, uri, QUIET)
 
     change(Flight, 1, notes="not in the table")

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import override_settings
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django.resources import keyset
+from mcp_django.resources import cursors, keyset
 from mcp_django.resources.aggregates import AggregateQuery, Table, aggregate
 from mcp_django.resources.policy import ModelRights
 from tests.resources.aggregates.conftest import error
@@ -115,6 +115,6 @@ def test_forging_a_cursor(flights: ModelRights, cursor: str) -> None:
 
 def test_a_cursor_of_rows_is_no_cursor_of_groups(flights: ModelRights) -> None:
     mine = flights.rights.request.mcp.principal.key
-    of_rows = keyset.make_cursor([5], keyset.query_digest("flights.flight", {}, "", ["id"], "default"), mine)
+    of_rows = cursors.make_cursor([5], keyset.query_digest("flights.flight", {}, "", ["id"], "default"), mine)
 
     assert error(flights, group_by=["number"], cursor=of_rows)["field"] == "cursor"
