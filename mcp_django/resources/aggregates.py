@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.core.exceptions import ValidationError
@@ -21,6 +21,7 @@ from mcp_django.resources.filters import filter_conditions
 from mcp_django.resources.groups import GroupColumn, group_expressions, group_of
 from mcp_django.resources.known_values import Doubt, settled
 from mcp_django.resources.measures import CONDITION_NAME, Measure, measure_of, paths_of
+from mcp_django.resources.native_conditions import natively
 from mcp_django.resources.percentiles import Source, ranked
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.search_hints import empty_search
@@ -117,6 +118,14 @@ class _AggregatePlan:
         """The columns of the table."""
         columns: list[GroupColumn | Measure] = [*self.groups.values(), *self.measures.values()]
         return columns[: len(self.shown)]
+
+    def compute_natively(self, rows: models.QuerySet[Any]) -> None:
+        """Let the database itself compute parts of dates in filter and conditions, if it can. Raises TooSlow."""
+        within = {alias: measure for alias, measure in self.measures.items() if measure.condition is not None}
+        asked = [self.matching, *(measure.condition or Q() for measure in within.values())]
+        self.matching, *conditions = natively(self.rights, rows, asked)
+        for (alias, measure), condition in zip(within.items(), conditions, strict=True):
+            self.measures[alias] = replace(measure, condition=condition)
 
     def source(self, queryset: models.QuerySet[Any]) -> Source:
         """The rows, and the groups and measures as expressions over them. Raises TooSlow."""
@@ -238,14 +247,17 @@ def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt])
 
 def check(rights: ModelRights, query: AggregateQuery) -> None:
     """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _planned(rights, query, [])
+    rights.bare_rows().filter(_planned(rights, query, []).matching)
 
 
 def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:
     """The table of a query. ``watched``: see ``rows.find``. Raises InvalidQuery and TooSlow."""
     notes: list[str] = []
     with settled(notes, asks=not watched and query.cursor is None) as doubts:
-        plan, queryset = _planned(rights, query, doubts)
+        plan = _planned(rights, query, doubts)
+    rows = rights.bare_rows()
+    plan.compute_natively(rows)
+    queryset = rows.filter(plan.matching)
     if query.search:
         queryset = queryset.filter(search_condition(rights, query.search, notes))
     limit = min(query.limit or sys.maxsize, get_conf().MAX_GROUPS)
@@ -263,10 +275,8 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
     return _table(plan, found, limit, notes, says_more=not query.limit)
 
 
-def _planned(
-    rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]
-) -> tuple[_AggregatePlan, models.QuerySet[Any]]:
-    """The plan of a query, and the rows that meet its filter. The search is only checked: it may ask the database."""
+def _planned(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> _AggregatePlan:
+    """The plan of a query. Its search is only checked, since it may ask the database. Raises InvalidQuery."""
     mistakes = Mistakes()
     with mistakes:
         plan = _AggregatePlan(rights, query, doubts)
@@ -274,8 +284,7 @@ def _planned(
         if query.search:
             check_search(rights, query.search)
     mistakes.raise_any()
-    rows = rights.bare_rows()
-    return plan, rows.filter(plan.matching) if query.filter else rows
+    return plan
 
 
 def _groups(plan: _AggregatePlan, queryset: models.QuerySet[Any], count: int) -> list[Any]:

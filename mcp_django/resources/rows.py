@@ -21,6 +21,7 @@ from mcp_django.resources.columns import Computed, Output, RelatedCount, Related
 from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.known_values import Doubt, settled
+from mcp_django.resources.native_conditions import natively
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.search_hints import empty_search
 from mcp_django.resources.searching import check_search, search_condition
@@ -130,7 +131,7 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
     budget = _Budget(conf.MAX_TEXT, time.monotonic() + (conf.REQUEST_SECONDS / 2 or math.inf))
     notes: list[str] = []
     with settled(notes, asks=not watched and query.cursor is None) as doubts:
-        plan = _plan(rights, query, doubts)
+        plan = _plan(rights, query, doubts, asks=True)
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     most = _most_rows(rights)
@@ -205,13 +206,17 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
     return total
 
 
-def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt]) -> _RecordPlan:
-    """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes."""
+def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks: bool = False) -> _RecordPlan:
+    """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes.
+
+    ``asks``: the database may be asked for what makes the conditions quicker, which raises TooSlow.
+    """
     mistakes = Mistakes()
     queryset = rights.rows()
     with mistakes:
         if query.filter:
-            queryset = queryset.filter(filter_condition(rights, query.filter, doubts))
+            condition = filter_condition(rights, query.filter, doubts)
+            queryset = queryset.filter(*(natively(rights, queryset, [condition]) if asks else [condition]))
     with mistakes:
         if query.search:
             check_search(rights, query.search)

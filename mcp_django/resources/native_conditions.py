@@ -1,0 +1,80 @@
+"""Conditions on parts of dates, as ``departs_at__hour__lt``, with the parts as SQLite computes them itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import connections, models
+from django.db.models import F, Q, lookups
+
+from mcp_django.resources.columns import Column
+from mcp_django.resources.date_parts import PARTS
+from mcp_django.resources.kinds import split_path
+from mcp_django.resources.native_parts import NativePart, native_parts
+from mcp_django.resources.policy import ModelRights
+
+#: How a part may be compared. See ``kinds.PART_COMPARISONS``.
+_COMPARISONS: Mapping[str, Any] = {
+    "": lookups.Exact,
+    "gt": lookups.GreaterThan,
+    "gte": lookups.GreaterThanOrEqual,
+    "lt": lookups.LessThan,
+    "lte": lookups.LessThanOrEqual,
+    "in": lookups.In,
+    "range": lookups.Range,
+}
+
+#: The column and the part that a name of the ORM begins with.
+_Compared = tuple[str, str]
+
+
+def natively(rights: ModelRights, rows: models.QuerySet[Any], conditions: Sequence[Q]) -> list[Q]:
+    """The conditions on these rows, with parts of the model's own columns by SQLite itself. Raises TooSlow.
+
+    On other databases they stay as they are. The first and the last moment of a column may be read, once.
+    """
+    if connections[rows.db].vendor != "sqlite":
+        return list(conditions)
+    columns = {column.attname: column for column in rights.columns.values()}
+    wanted = list(dict.fromkeys(item for condition in conditions for item in _parts_in(condition, columns)))
+    if not wanted:
+        return list(conditions)
+    found = native_parts(rows, [(columns[name], part) for name, part in wanted])
+    parts = {item: part for item, part in zip(wanted, found, strict=True) if part is not None}
+    return [_rewritten(condition, parts) for condition in conditions]
+
+
+def _parts_in(condition: Q, columns: Mapping[str, Column]) -> Iterator[_Compared]:
+    for child in condition.children:
+        if isinstance(child, Q):
+            yield from _parts_in(child, columns)
+        elif isinstance(child, tuple):
+            column, part, comparison = _split(child[0])
+            is_known = column in columns and part in PARTS and comparison in _COMPARISONS
+            if is_known and columns[column].kind in PARTS[part].kinds:
+                yield column, part
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    column, rest = split_path(name)
+    part, comparison = split_path(rest)
+    return column, part, comparison
+
+
+def _rewritten(condition: Q, parts: Mapping[_Compared, NativePart]) -> Q:
+    children = [_rewritten_child(child, parts) for child in condition.children]
+    return Q(*children, _connector=condition.connector, _negated=condition.negated)
+
+
+def _rewritten_child(child: Any, parts: Mapping[_Compared, NativePart]) -> Any:
+    if isinstance(child, Q):
+        return _rewritten(child, parts)
+    if not isinstance(child, tuple):
+        return child
+    column, part, comparison = _split(child[0])
+    native = parts.get((column, part))
+    if native is None:
+        return child
+    # A null meets no condition, and so the negation of each.
+    return Q(_COMPARISONS[comparison](native.of(F(column)), child[1])) & Q((f"{column}__isnull", False))
