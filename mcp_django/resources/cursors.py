@@ -1,6 +1,7 @@
 """Cursors: the values of a page's last row, as a short text that nobody can forge and that only its own query takes.
 
-The text is base64url of the values and of a MAC, which also covers the query and the principal: they are not carried.
+The text is base64url of the values and of a MAC. The MAC also covers whether the values are compressed, and the query
+and the principal, which are not carried.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str |
     body, prefix = b"".join(map(_packed, values)), ""
     if len(body) > _SHORT_BYTES:
         body, prefix = zlib.compress(body), _COMPRESSED
-    signed = body + _mac(body, digest, principal_key, settings.SECRET_KEY)
+    signed = body + _mac(body, prefix + digest, principal_key, settings.SECRET_KEY)
     cursor = prefix + urlsafe_b64encode(signed).decode().rstrip("=")
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
@@ -53,11 +54,12 @@ def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str |
 def read_values(cursor: str, digest: str, principal_key: str) -> list[str | None]:
     """The values in a cursor, each as a text or null. Raises InvalidQuery for a cursor that is not of this query."""
     try:
-        signed = _decoded(cursor.removeprefix(_COMPRESSED))
+        prefix = _COMPRESSED if cursor.startswith(_COMPRESSED) else ""
+        signed = _decoded(cursor.removeprefix(prefix))
         body, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-        if any(hmac.compare_digest(mac, _mac(body, digest, principal_key, key)) for key in keys):
-            return list(_unpacked(zlib.decompress(body) if cursor.startswith(_COMPRESSED) else body))
+        if any(hmac.compare_digest(mac, _mac(body, prefix + digest, principal_key, key)) for key in keys):
+            return list(_unpacked(zlib.decompress(body) if prefix else body))
     except (ValueError, zlib.error):
         pass
     raise invalid_cursor(cursor)

@@ -102,6 +102,12 @@ def test_cutting_or_lengthening_a_cursor() -> None:
     assert is_refused("." + cursor)
 
 
+def test_reading_compressed_values_of_a_cursor_as_plain_ones() -> None:
+    cursors = [written([str(number) * 101, number]) for number in range(100)]
+
+    assert all(cursor.startswith(".") and is_refused(cursor[1:]) for cursor in cursors)
+
+
 def test_spelling_the_last_character_of_a_cursor_otherwise() -> None:
     cursor = written([1])
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
