@@ -56,6 +56,11 @@ class Keys:
         """Whether no answer may depend on a single row."""
         return self.rights.smallest_group > 1
 
+    @property
+    def _suggests(self) -> bool:
+        """Whether rows may be suggested: where each is checked, hidden ones would be among those that are read."""
+        return not (self.are_private or self.column.masked or self.rights.model_mcp.checks_objects)
+
     def without_row(self, values: Sequence[Any]) -> list[Any]:
         """Those of the values that are the key of no visible row. Raises TooSlow."""
         rows = self.rights.rows().filter(Q((f"{self.column.attname}__in", values)))
@@ -66,13 +71,13 @@ class Keys:
         """`` Did you mean UA, United Air Lines Inc.?``, or an empty text: what may be meant by a key without a row."""
         value = str(received).strip()[:_MAX_TEXT] if isinstance(received, str | int) else ""
         texts = self._texts()
-        if not value or "\x00" in value or not texts or self.are_private or self.column.masked:
+        if not value or "\x00" in value or not texts or not self._suggests:
             return ""
         left = _MAX_READ
         try:
             for condition in _conditions(texts, value):
                 found = self._read(texts, condition, left)
-                if names := nearest_values(value, self._known(self._visible(found))):
+                if names := nearest_values(value, self._known(found)):
                     return did_you_mean(names)
                 left -= len(found)
                 if left <= 0:
@@ -92,15 +97,6 @@ class Keys:
         shortened = {f"_mcp_{place}": Left(column.attname, _MAX_TEXT) for place, column in enumerate(texts)}
         rows = self.rights.rows().filter(condition).order_by("pk").annotate(**shortened)
         return fetch_values(rows.values_list("pk", self.column.attname, *shortened)[:most])
-
-    def _visible(self, found: list[Any]) -> list[Any]:
-        """Those of the rows that are visible where the permission is checked for each."""
-        if not self.rights.model_mcp.checks_objects:
-            return found
-        from mcp_django.resources.rows import visible_keys  # It suggests what is read here.
-
-        visible = visible_keys(self.rights, [row[0] for row in found])
-        return [row for row in found if str(row[0]) in visible]
 
     def _known(self, found: Iterable[Sequence[Any]]) -> dict[str, list[str]]:
         """The texts that each key is known by."""

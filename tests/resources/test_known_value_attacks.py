@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
+from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, errors_of
 from tests.support.asking import keys as found_keys
 from tests.support.data import make_flights, make_staff, switch_on
@@ -86,6 +87,28 @@ def test_guessing_a_hidden_row_by_what_is_suggested(
     [error] = errors_of(root.call("get_record", model="flights.airport", id=guess))
 
     assert error["message"] == f"no flights.airport with the primary key {guess}."
+
+
+@pytest.mark.parametrize("secret", ["xq7secret", "nothing"])
+def test_guessing_a_hidden_row_by_the_rows_that_it_takes_the_place_of(
+    root: DirectPeer, declared: Declared, secret: str
+) -> None:
+    """No more than 200 rows are read. One that is hidden would be among them, and the last one that is like it not."""
+
+    class EachTag(ModelMCP):
+        fields = "__all__"
+        search_fields = ("name",)
+
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return obj is None or not obj.name.startswith("z")
+
+    declared.model(Tag, EachTag)
+    Tag.objects.bulk_create([Tag(name=f"a{number:03}") for number in range(199)])
+    Tag.objects.bulk_create([Tag(name="q7secret"), Tag(name=f"z {secret}")])
+
+    [error] = errors_of(root.call("get_record", model="shop.tag", id="xq7secret"))
+
+    assert error["message"] == "no shop.tag with the primary key xq7secret."
 
 
 def test_guessing_a_hidden_field_by_what_is_suggested(root: DirectPeer, declared: Declared) -> None:
