@@ -223,6 +223,21 @@ def test_a_generic_inline_is_a_relation_to_rows_of_its_type(
     assert [row[1] for row in found] == [["here"], []]
 
 
+@pytest.mark.parametrize("held", ["old", "new"])
+def test_telling_that_a_hidden_parent_has_a_row_with_an_old_value(
+    root: DirectPeer, declared: Declared, parts: dict[str, Part], monkeypatch: pytest.MonkeyPatch, held: str
+) -> None:
+    """Rows of a generic inline belong to parents of any model, visible or not, so they are not asked by themselves."""
+    monkeypatch.setattr(Remark._meta.get_field("text"), "choices", [("new", "New")])
+    with_inline(declared, RemarkInline)
+    Remark.objects.create(text=held, kind=ContentType.objects.get_for_model(Part), key=str(parts["secret"].pk))
+
+    found = root.call("find_records", model="shop.part", filter={"remark__text": "old"})["structuredContent"]
+
+    assert found["rows"] == []
+    assert found["notes"][0] == "remark__text: text has no choice 'old'. Allowed: new."
+
+
 def test_a_relation_by_an_inline_can_be_excluded(root: DirectPeer, declared: Declared) -> None:
     declared.admin(Part, PartAdmin)
     declared.model(Part, exclude=["makings"])
