@@ -12,8 +12,9 @@ _MAX_SHOWN = 100
 #: Suggested values, all of them almost as near as the first.
 _MAX_MEANT = 3
 _CLOSE = 0.1
-#: Comparing texts takes the square of their length.
-_MAX_COMPARED = 100
+#: What is read of a text, and what is compared letter by letter, which takes up to the cube of the length.
+_MAX_TEXT = 100
+_MAX_COMPARED = 40
 
 
 def nearest(name: str, allowed: Iterable[str]) -> str:
@@ -76,7 +77,7 @@ def nearest_values(value: str, known: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _likeness(value: str, text: str) -> float:
     """How likely the text is meant by the value, from 0 to 1: as a whole, by its beginning, or by one of its words."""
-    value, text = value[:_MAX_COMPARED].lower().strip(), text[:_MAX_COMPARED].lower().strip()
+    value, text = value[:_MAX_TEXT].lower().strip(), text[:_MAX_TEXT].lower().strip()
     if value == text:
         return 1.0
     if len(value) > 1 and text.startswith(value):
@@ -85,5 +86,6 @@ def _likeness(value: str, text: str) -> float:
         return 0.9
     if len(text) > 1 and text in value.split():
         return 0.85
-    words = [] if " " in value else [0.9 * _ratio(value, word) for word in text.split()]
-    return max([_ratio(value, text), *words])
+    beginning = value[:_MAX_COMPARED]
+    words = [] if " " in value else [0.9 * _ratio(beginning, word[:_MAX_COMPARED]) for word in text.split()]
+    return max([_ratio(beginning, text[:_MAX_COMPARED]), *words])

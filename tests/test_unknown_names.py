@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mcp_django import unknown_names
 from mcp_django.unknown_names import did_you_mean, nearest, nearest_values, unknown_name
 
 MODELS = ["flights.airport", "flights.flight", "flights.plane", "shop.plan", "shop.light"]
@@ -64,6 +65,22 @@ AIRLINES = {
 ])  # fmt: skip
 def test_values_are_meant_by_their_letters_or_by_another_text(value: str, meant: list[str]) -> None:
     assert nearest_values(value, AIRLINES) == meant
+
+
+def test_keeping_the_server_busy_with_long_texts_that_repeat_their_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred texts as these took seconds as a whole."""
+    compared: list[int] = []
+
+    def ratio(*texts: str) -> float:
+        compared.extend(map(len, texts))
+        return 0.0
+
+    monkeypatch.setattr(unknown_names, "_ratio", ratio)
+
+    nearest_values("a" * 50 + "b" * 50, {"1": ["ab" * 50, "ab" * 25 + " " + "ba" * 20]})
+
+    assert compared
+    assert max(compared) <= 40
 
 
 def test_several_names_are_meant() -> None:
