@@ -21,6 +21,8 @@ from mcp_django.resources.values import fetch_values, within_bytes, write_rows
 
 #: Related rows of a page in all.
 MAX_IN_ALL = 10_000
+#: Rows whose related rows are read by a statement each, where one statement for all of them takes too long.
+_MAX_SINGLE = 100
 
 
 def fill(
@@ -65,7 +67,7 @@ def _fetch(output: RelatedRows, of_row: Mapping[Any, Any]) -> list[Any]:
         return _read(output, owners) if owners else []
     except TooSlow:
         # All related rows have to be ranked, while those of one row end where there are enough.
-        if len(owners) == 1:
+        if len(owners) == 1 or len(owners) > _MAX_SINGLE:
             raise
         return [row for owner in owners for row in _read(output, [owner])]
 
