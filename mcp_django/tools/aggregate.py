@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates, rules
+from mcp_django.resources.known_values import settled
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.query import (
     CURSOR,
@@ -80,7 +81,9 @@ class AggregateRecords(QueryTool):
         return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))
 
     def check(self, model: ModelRights, arguments: JSON) -> None:
-        aggregates.check(model, self._query(arguments))
+        query = self._query(arguments)
+        with settled([], asks=query.cursor is None) as doubts:
+            aggregates.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> aggregates.AggregateQuery:
         return aggregates.AggregateQuery(
