@@ -107,6 +107,7 @@ def test_a_list_is_asked_for_by_in(root: DirectPeer, name: str, values: list[Any
 @pytest.mark.parametrize(("asked", "meant"), [
     ({"group_by": ["month"]}, "departs_at__month"), ({"group_by": ["trunc_month"]}, "departs_at__trunc_month"),
     ({"group_by": ["carrier_name"]}, "carrier__name"), ({"measures": ["avg:plane_seats"]}, "plane__seats"),
+    ({"measures": ["diff:arrival_delay-departure_delay"]}, "avg:diff:arrival_delay-departure_delay"),
 ])  # fmt: skip
 def test_the_name_that_is_meant_in_groups_and_measures(root: DirectPeer, asked: Any, meant: str) -> None:
     [(_, message)] = errors(root, "aggregate_records", **asked)
