@@ -240,8 +240,10 @@ class GetRecord(QueryTool):
         record = rows.get(model, arguments["id"], arguments.get("fields", ()))
         if record is None:
             message = no_record(model, arguments["id"])
-            raise ToolError("There is no such record.", [field_error("id", message, arguments["id"])])
+            why = " ".join(["There is no such record.", *rules.of_model(model)])
+            raise ToolError(why, [field_error("id", message, arguments["id"])])
         result = structured_result(record.values)
         link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
-        more = [*(text_block(note) for note in record.notes), *([] if link is None else [link])]
+        notes = [*record.notes, *rules.of_record(model, arguments.get("fields", ()))]
+        more = [*(text_block(note) for note in notes), *([] if link is None else [link])]
         return {**result, "content": [*result["content"], *more]}
