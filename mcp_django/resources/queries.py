@@ -135,10 +135,7 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
         search, conditions = found.search, found.filter
     paths |= {name: [name] for name in conditions}
     if search:
-        paths["search"] = [
-            f"{field.relation.name}__{field.column.name}" if field.relation is not None else field.column.name
-            for field in model.searchable
-        ]
+        paths["search"] = [field.name for field in model.searchable]
     leads = {place: [step for path in named for step in _models(model, path)] for place, named in paths.items()}
     return {place: named for place, named in leads.items() if named}
 
