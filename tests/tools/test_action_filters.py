@@ -155,6 +155,15 @@ def test_an_action_that_fails_leaves_its_token(root: DirectPeer, declared: Decla
     assert text_of(root.call(CANCEL, filter=FROM_JFK, confirm=token)) == "2 cancelled"
 
 
+def test_a_value_that_is_none_is_refused_and_among_others_noted(root: DirectPeer) -> None:
+    refused = refusal(root.call(CANCEL, filter={"status": "canceled"}))
+    shown = text_of(root.call(CANCEL, filter={"origin__in": ["JFK", "QQ"]})).splitlines()
+
+    assert refused.startswith("filter.status: status has no choice 'canceled'. Did you mean cancelled?")
+    assert shown[0].startswith("2 rows of flights.flight match")
+    assert shown[1] == "origin__in: no visible flights.airport has the key 'QQ'."
+
+
 def test_a_filter_that_takes_too_long_says_how_to_split_it(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
     token = token_for(root)
     monkeypatch.setattr("mcp_django.resources.matching.fetch", Mock(side_effect=TooSlow))
