@@ -1,4 +1,4 @@
-"""Live queries: subscribers to a query are notified when its answer changes, and only then.
+"""Live queries: subscribers to a page or a table are notified when its answer changes, and only then.
 
 Subscribers to a set, which is a query for all rows that meet it, are notified of each of these rows: see ``live_sets``.
 

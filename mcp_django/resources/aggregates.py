@@ -245,9 +245,9 @@ def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt])
     return found.pop("filter"), {name.partition(".")[2]: condition for name, condition in found.items()}
 
 
-def check(rights: ModelRights, query: AggregateQuery) -> None:
-    """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    rights.bare_rows().filter(_planned(rights, query, []).matching)
+def check(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt] | None = None) -> None:
+    """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
+    rights.bare_rows().filter(_planned(rights, query, [] if doubts is None else doubts).matching)
 
 
 def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = False) -> Table:

@@ -245,7 +245,8 @@ def measure_of(rights: ModelRights, name: str, where: str, conditions: Mapping[s
     function = _function(key) if path else _OF_ROWS.get(key)
     if function is None or (key == "share" and not at):
         allowed = ["count", *(f"{item}:field" for item in FUNCTIONS), "share@condition"]
-        raise refuse(unknown_name("measure", name, allowed))
+        # A difference is measured by a function, as the values of a column are.
+        raise refuse(unknown_name("measure", name, allowed, f"avg:{name}" if name.startswith(DIFF) else ""))
     if at and within not in conditions:
         raise refuse(unknown_name("condition", within, list(conditions)))
     condition = conditions[within] if at else None

@@ -13,8 +13,9 @@ from django.db import models
 
 from mcp_django.exceptions import FieldError
 from mcp_django.resources import aggregates, rows, rules, templates, uris
+from mcp_django.resources.columns import Relation
 from mcp_django.resources.errors import InvalidQuery
-from mcp_django.resources.kinds import split_path
+from mcp_django.resources.paths import steps
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 
@@ -134,30 +135,21 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
         search, conditions = found.search, found.filter
     paths |= {name: [name] for name in conditions}
     if search:
-        paths["search"] = [
-            f"{field.relation.name}__{field.column.name}" if field.relation is not None else field.column.name
-            for field in model.searchable
-        ]
-    leads = {place: [step for path in named for step in _steps(model, path)] for place, named in paths.items()}
-    return {place: steps for place, steps in leads.items() if steps}
+        paths["search"] = [field.name for field in model.searchable]
+    leads = {place: [step for path in named for step in _models(model, path)] for place, named in paths.items()}
+    return {place: named for place, named in leads.items() if named}
 
 
-def _steps(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
-    """The models that a path leads through, with or without a lookup at its end."""
-    rest = path.removeprefix("-")
-    while rest:
-        head, rest = split_path(rest)
-        relation, column = model.relations.get(head), model.columns.get(head)
-        if relation is not None:
-            through = relation.field.remote_field.through if relation.field.many_to_many else None
-            if through is not None and not through._meta.auto_created:
-                yield through
-            model = relation.related
-        elif column is not None and column.related is not None and rest and rest not in column.kind.lookups:
-            model = column.related
-        else:
+def _models(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
+    """The models whose rows a path reads. A foreign key by itself is a value of its own row."""
+    for step in steps(model, path):
+        if isinstance(step.by, Relation):
+            between = step.by.between
+            if between is not None and not between._meta.auto_created:
+                yield between
+        elif not step.rest or step.rest in step.by.kind.lookups:
             return
-        yield model.model
+        yield step.rights.model
 
 
 def _values(query: Parameters) -> dict[str, str]:

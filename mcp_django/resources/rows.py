@@ -105,9 +105,15 @@ class _Budget:
     until: float = math.inf
 
 
-def check(rights: ModelRights, query: RecordQuery) -> None:
-    """Raises InvalidQuery for a query that is not allowed. Does not use the database."""
-    _plan(rights, query, [])
+def check(rights: ModelRights, query: RecordQuery, doubts: list[Doubt] | None = None) -> None:
+    """Raises InvalidQuery for a query that is not allowed. Does not use the database, but adds to the doubts."""
+    _plan(rights, query, [] if doubts is None else doubts)
+
+
+def check_fields(rights: ModelRights, fields: Sequence[str]) -> None:
+    """Raises InvalidQuery for a field that no record has. Does not use the database."""
+    if not rights.model_mcp.shows_by_object:
+        _reader(rights, fields)
 
 
 def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:

@@ -5,13 +5,15 @@ The note is about the rule and not about the rows: it is the same whether or not
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mcp_django.resources.aggregates import AggregateQuery
-from mcp_django.resources.kinds import split_path
+from mcp_django.resources.columns import Relation
+from mcp_django.resources.paths import steps
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.rows import RecordQuery
+from mcp_django.resources.selection import record_outputs
 from mcp_django.types import JSON
 
 
@@ -35,13 +37,22 @@ def of_groups(rights: ModelRights, query: AggregateQuery) -> list[str]:
     return _notes(rights, [*named, *met, *_searched(rights, query.search)])
 
 
+def of_record(rights: ModelRights, fields: Sequence[str]) -> list[str]:
+    """The note of the models that the fields of a record lead to. The record itself was found."""
+    paths = fields or [output.name for output in record_outputs(rights)]
+    return _limited(model for path in paths for model in _models(rights, path))
+
+
 def of_filter(rights: ModelRights, conditions: JSON) -> list[str]:
     """The note of a valid filter, and of the models that it leads to."""
     return _notes(rights, _conditions(conditions))
 
 
 def _notes(rights: ModelRights, paths: Iterable[str]) -> list[str]:
-    models = [rights, *(step for path in paths for step in _steps(rights, path))]
+    return _limited([rights, *(model for path in paths for model in _models(rights, path))])
+
+
+def _limited(models: Iterable[ModelRights]) -> list[str]:
     limited = dict.fromkeys(model.label for model in models if model.scoped)
     return [f"A rule of this project limits which rows of {', '.join(limited)} you see."] if limited else []
 
@@ -64,16 +75,9 @@ def _searched(rights: ModelRights, search: str) -> list[str]:
     return [field.name for field in rights.searchable] if search else []
 
 
-def _steps(rights: ModelRights, path: str) -> Iterator[ModelRights]:
-    """The models that a path leads to, with or without a lookup at its end."""
-    rest = path.removeprefix("-")
-    while rest:
-        head, rest = split_path(rest)
-        relation, column = rights.relations.get(head), rights.columns.get(head)
-        if relation is not None and relation.links is not None:
-            yield relation.links
-        following = relation.related if relation is not None else None if column is None else column.related
-        if following is None:
-            return
-        yield following
-        rights = following
+def _models(rights: ModelRights, path: str) -> Iterator[ModelRights]:
+    """The models that a path leads to. A foreign key by itself leads to one: the key of a hidden row reads as null."""
+    for step in steps(rights, path):
+        if isinstance(step.by, Relation) and step.by.links is not None:
+            yield step.by.links
+        yield step.rights

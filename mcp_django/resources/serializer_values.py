@@ -18,6 +18,7 @@ from mcp_django.resources import kinds
 _KINDS: Mapping[type, kinds.Kind] = {
     int: kinds.INTEGER,
     Decimal: kinds.DECIMAL,
+    datetime.datetime: kinds.DATETIME,
     datetime.date: kinds.DATE,
     datetime.time: kinds.TIME,
     datetime.timedelta: kinds.DURATION,
@@ -32,8 +33,6 @@ def write_value(value: Any, depth: int = 0) -> Any:
         return write_value(value.value, depth)
     if isinstance(value, str):
         return str(value)
-    if isinstance(value, datetime.datetime):
-        return kinds.write_utc(value)  # As DRF gives them, whatever zone is active.
     for cls in type(value).__mro__:
         if cls in _KINDS:
             return _KINDS[cls].write(value)

@@ -24,6 +24,7 @@ from mcp_django.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
+from mcp_django.resources import splitting
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import confirmations
 from mcp_django.tools.action_responses import read_messages, read_response
@@ -209,17 +210,23 @@ class AdminActionTool(BaseTool):
         arguments = self._schema.without_blanks(arguments)
         if errors := self._schema.errors(arguments) or _misused(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
-        admin, request = self._admin, exchange.request
+        request = exchange.request
         conditions = arguments.get("filter")
         if not conditions:
-            chosen = of_ids(self.model_mcp, admin, request, arguments["ids"])
+            chosen = of_ids(self.model_mcp, self._admin, request, arguments["ids"])
             return self._act(exchange, lambda: chosen)
-        by_filter = partial(of_filter, self.model_mcp, admin, request, conditions)
-        if "confirm" not in arguments:
+        asked = {"model": self.model_mcp.label, "filter": conditions}
+        with splitting.explained(Rights.of(self.model_mcp.site, request), asked):
+            return self._act_by_filter(exchange, conditions, arguments.get("confirm"))
+
+    def _act_by_filter(self, exchange: Exchange, conditions: JSON, token: str | None) -> JSON:
+        """Show the rows of a filter, or act on those that the token confirms. Raises ToolError and TooSlow."""
+        by_filter = partial(of_filter, self.model_mcp, self._admin, exchange.request, conditions)
+        if token is None:
             found = by_filter()
             acts_at_once = self.annotations.read_only and found.keys
             return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
-        confirmation = confirmations.read(exchange, self.name, conditions, arguments["confirm"])
+        confirmation = confirmations.read(exchange, self.name, conditions, token)
         nonces.forget_expired()
 
         def confirmed() -> ChosenRows:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import aggregates, rules
+from mcp_django.resources.known_values import settled
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.query import (
     CURSOR,
@@ -31,10 +32,11 @@ class AggregateRecords(QueryTool):
     title = "Aggregate records"
     description = (
         "Count rows of a model and compute over them, in groups. group_by: fields and paths, as carrier__name; parts "
-        "of dates, departs_at__month (or year, quarter, week, day, week_day, hour, date), departs_at__trunc_month for "
-        "the months of each year; ranges of numbers, distance__bucket_500. measures: count; count_distinct, sum, avg, "
-        "min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, or of a difference, as "
-        "avg:diff:arrival_delay-departure_delay; with conditions share@late, count@late, avg@late:distance."
+        "of dates, departs_at__month (or year, quarter, week, day, hour, date; week_day, 1 is Sunday), "
+        "departs_at__trunc_month for the months of each year; ranges of numbers, distance__bucket_500. measures: "
+        "count; count_distinct, sum, avg, min, max, stddev, median or p90 (p1 to p99) of a field, as avg:distance, or "
+        "of a difference, as avg:diff:arrival_delay-departure_delay; with conditions share@late, count@late, "
+        "avg@late:distance."
     )
 
     def arguments(self, model: JSON) -> Schema:
@@ -80,7 +82,9 @@ class AggregateRecords(QueryTool):
         return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))
 
     def check(self, model: ModelRights, arguments: JSON) -> None:
-        aggregates.check(model, self._query(arguments))
+        query = self._query(arguments)
+        with settled([], asks=query.cursor is None) as doubts:
+            aggregates.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> aggregates.AggregateQuery:
         return aggregates.AggregateQuery(

@@ -15,6 +15,7 @@ from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, Mistakes
 from mcp_django.resources.keys import no_record
+from mcp_django.resources.known_values import settled
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.searching import MAX_SEARCH_CHARS
 from mcp_django.resources.selection import MAX_ORDERS
@@ -145,7 +146,7 @@ class QueryTool(BaseTool):
             self.check(self._model(rights, arguments["model"]), rest)
 
     def check(self, model: ModelRights, arguments: JSON) -> None:
-        """Raises InvalidQuery for arguments that are wrong for the model. Does not use the database."""
+        """Raises InvalidQuery for arguments that are wrong for the model."""
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
@@ -202,7 +203,9 @@ class FindRecords(QueryTool):
         return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
 
     def check(self, model: ModelRights, arguments: JSON) -> None:
-        rows.check(model, self._query(arguments))
+        query = self._query(arguments)
+        with settled([], asks=query.cursor is None) as doubts:
+            rows.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> rows.RecordQuery:
         return rows.RecordQuery(
@@ -229,13 +232,18 @@ class GetRecord(QueryTool):
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}
 
+    def check(self, model: ModelRights, arguments: JSON) -> None:
+        rows.check_fields(model, arguments.get("fields", ()))
+
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model = self._model(rights, arguments["model"])
         record = rows.get(model, arguments["id"], arguments.get("fields", ()))
         if record is None:
             message = no_record(model, arguments["id"])
-            raise ToolError("There is no such record.", [field_error("id", message, arguments["id"])])
+            why = " ".join(["There is no such record.", *rules.of_model(model)])
+            raise ToolError(why, [field_error("id", message, arguments["id"])])
         result = structured_result(record.values)
         link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
-        more = [*(text_block(note) for note in record.notes), *([] if link is None else [link])]
+        notes = [*record.notes, *rules.of_record(model, arguments.get("fields", ()))]
+        more = [*(text_block(note) for note in notes), *([] if link is None else [link])]
         return {**result, "content": [*result["content"], *more]}

@@ -14,6 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
+from mcp_django.resources import keys
+from mcp_django.resources.values import fetch_values
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, errors_of
 from tests.support.asking import keys as found_keys
@@ -215,6 +217,27 @@ def test_ids_by_the_thousand_suggest_for_few_of_them(root: DirectPeer) -> None:
 
     assert len(errors) == 50
     assert len([query for query in captured if "flights_flight" in query["sql"]]) <= 2 + 2 * 3
+
+
+def test_reading_a_large_table_for_one_suggestion(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    Airport.objects.bulk_create(
+        Airport(faa=f"{number:03}", name="x" * 100, latitude=1, longitude=1, altitude=1, utc_offset=0)
+        for number in range(500)
+    )
+    read: list[int] = []
+
+    def counted(queryset: Any) -> list[Any]:
+        found = fetch_values(queryset)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(keys, "fetch_values", counted)
+
+    for guess in ("QQ", "x", "00", "!"):
+        read.clear()
+        root.call("get_record", model="flights.airport", id=guess)
+
+        assert read and sum(read) <= 200
 
 
 @pytest.mark.parametrize("value", [

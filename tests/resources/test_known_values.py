@@ -91,6 +91,14 @@ def test_aggregates_refuse_them_too(root: DirectPeer) -> None:
     assert (error["field"], error["message"]) == ("filter.carrier", UNITED)
 
 
+def test_conditions_of_measures_refuse_them_too(root: DirectPeer) -> None:
+    asked = {"conditions": {"lost": {"status": "canceled"}}, "measures": ["share@lost"]}
+
+    [error] = errors_of(root.call("aggregate_records", model="flights.flight", **asked))
+
+    assert (error["field"], error["message"]) == ("conditions.lost.status", CANCELED)
+
+
 @pytest.mark.parametrize("query", ["carrier=United", "carrier=United&measures=count"])
 def test_the_query_of_a_uri_refuses_them_by_its_parameter(root: DirectPeer, query: str) -> None:
     [error] = root.error(MODERN, "resources/read", {"uri": f"db://flights/flight?{query}"})["data"]["errors"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -69,6 +70,24 @@ def test_who_sees_every_row_gets_no_note(root: DirectPeer) -> None:
 def test_a_related_model_that_the_query_leads_to_is_named(ops: DirectPeer, asked: Any) -> None:
     assert notes(ops, model="flights.airport", **asked) == [OF_FLIGHTS]
     assert notes(ops, model="flights.airport", filter={"name": "JFK"}) == []
+
+
+def test_a_record_names_the_models_that_its_fields_lead_to(ops: DirectPeer, root: DirectPeer) -> None:
+    def texts(peer: DirectPeer, model: str, key: str, *fields: str) -> list[str]:
+        return [block["text"] for block in peer.call("get_record", model=model, id=key, fields=fields)["content"][1:]]
+
+    assert texts(ops, "flights.airport", "EWR", "departures") == [OF_FLIGHTS]
+    assert texts(ops, "flights.airport", "EWR", "name") == texts(ops, "flights.flight", "1") == []
+    assert texts(root, "flights.airport", "EWR", "departures") == []
+
+
+def test_a_record_that_is_not_found_says_it_whether_or_not_it_is_hidden(ops: DirectPeer, root: DirectPeer) -> None:
+    def error(peer: DirectPeer, key: str) -> str:
+        text = peer.call("get_record", model="flights.flight", id=key)["content"][0]["text"]
+        return str(json.loads(text)["error"])
+
+    assert error(ops, "2") == error(ops, "99") == f"There is no such record. {OF_FLIGHTS}"
+    assert error(root, "99") == "There is no such record."
 
 
 def test_groups_and_measures_name_the_models_that_they_lead_to(ops: DirectPeer) -> None:

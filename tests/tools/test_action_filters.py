@@ -7,6 +7,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib import admin, messages
@@ -21,6 +22,7 @@ from demo_project.flights.admin import FlightAdmin
 from demo_project.flights.models import Flight
 from mcp_django import MCPSite, ModelMCP
 from mcp_django.models import Tool, UsedNonce
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.tools import action_rows, confirmations
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.data import make_flights, make_staff, switch_on, token_of
@@ -56,7 +58,7 @@ def token_for(peer: Any, conditions: Any = FROM_JFK, tool: str = CANCEL) -> str:
 def refusal(result: Any) -> str:
     """Why a token or a filter was refused."""
     [error] = errors_of(result)
-    assert "Nothing was changed" in text_of(result) or "Invalid" in text_of(result)
+    assert re.search("Nothing was changed|Invalid|was stopped", text_of(result))
     return f"{error['field']}: {error['message']}"
 
 
@@ -151,6 +153,26 @@ def test_an_action_that_fails_leaves_its_token(root: DirectPeer, declared: Decla
     assert refused["isError"] and cancelled() == [5] and not UsedNonce.objects.exists()
     fails.clear()
     assert text_of(root.call(CANCEL, filter=FROM_JFK, confirm=token)) == "2 cancelled"
+
+
+def test_a_value_that_is_none_is_refused_and_among_others_noted(root: DirectPeer) -> None:
+    refused = refusal(root.call(CANCEL, filter={"status": "canceled"}))
+    shown = text_of(root.call(CANCEL, filter={"origin__in": ["JFK", "QQ"]})).splitlines()
+
+    assert refused.startswith("filter.status: status has no choice 'canceled'. Did you mean cancelled?")
+    assert shown[0].startswith("2 rows of flights.flight match")
+    assert shown[1] == "origin__in: no visible flights.airport has the key 'QQ'."
+
+
+def test_a_filter_that_takes_too_long_says_how_to_split_it(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = token_for(root)
+    monkeypatch.setattr("mcp_django.resources.matching.fetch", Mock(side_effect=TooSlow))
+
+    for confirm in (None, token):
+        why = refusal(root.call(CANCEL, filter=FROM_JFK, confirm=confirm))
+
+        assert why.startswith("filter: Split it: departs_at runs from 2013-01-01 to 2013-01-01 and is indexed; ask for")
+    assert cancelled() == [5]
 
 
 def test_the_action_sees_the_keys_as_the_changelist_posts_them(root: DirectPeer, declared: Declared) -> None:

@@ -15,7 +15,7 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, ModelMCP
 from mcp_django.protocol.jsonrpc import encode
 from tests.shop.models import Product, Tag
-from tests.support.asking import DirectPeer, described, errors_of
+from tests.support.asking import DirectPeer, described, errors_of, listed
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
@@ -262,5 +262,6 @@ def test_few_models_are_listed_at_once_and_by_app(root: DirectPeer) -> None:
 
 
 def test_week_days_are_explained_where_there_are_dates_alone(root: DirectPeer) -> None:
+    assert "week_day, 1 is Sunday" in listed(root, "aggregate_records")["description"]
     assert "week_days" in described(root, "flights.flight")
     assert "week_days" not in described(root, "flights.airline")

@@ -58,6 +58,22 @@ def test_every_argument_of_aggregate_records_is_reported(root: DirectPeer) -> No
     ]
 
 
+def test_every_argument_of_get_record_is_reported(root: DirectPeer) -> None:
+    assert errors(root, "get_record", id="1", fields=["nmuber", "status"], where={}) == [
+        ("where", "no argument 'where'."), ("fields", "no field 'nmuber'. Did you mean number?"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", ["find_records", "aggregate_records"])
+def test_a_value_that_is_none_is_reported_beside_a_wrong_argument(root: DirectPeer, tool: str) -> None:
+    asked = {"status": "canceled", "carrier": "UA"}
+
+    assert errors(root, tool, filter=asked, limit=0) == [
+        ("limit", "must not be less than 1"),
+        ("filter.status", "status has no choice 'canceled'. Did you mean cancelled?"),
+    ]
+
+
 def test_wrong_groups_are_not_reported_where_they_are_repeated(root: DirectPeer) -> None:
     asked = {"group_by": "status", "having": {"count": 1}, "order_by": ["status"], "filter": {"zzz": 1}}
 
@@ -91,6 +107,7 @@ def test_a_list_is_asked_for_by_in(root: DirectPeer, name: str, values: list[Any
 @pytest.mark.parametrize(("asked", "meant"), [
     ({"group_by": ["month"]}, "departs_at__month"), ({"group_by": ["trunc_month"]}, "departs_at__trunc_month"),
     ({"group_by": ["carrier_name"]}, "carrier__name"), ({"measures": ["avg:plane_seats"]}, "plane__seats"),
+    ({"measures": ["diff:arrival_delay-departure_delay"]}, "avg:diff:arrival_delay-departure_delay"),
 ])  # fmt: skip
 def test_the_name_that_is_meant_in_groups_and_measures(root: DirectPeer, asked: Any, meant: str) -> None:
     [(_, message)] = errors(root, "aggregate_records", **asked)

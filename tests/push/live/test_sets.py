@@ -93,6 +93,20 @@ def test_a_row_beyond_the_first_page_is_told(
 
 
 @ON_ASGI
+@pytest.mark.parametrize("query", ["carrier=B6", "carrier__carrier=B6", "status=diverted", "carrier=B6&limit=5"])
+def test_a_value_that_is_none_yet_is_watched_and_finds_nothing(
+    admin: Peer, flights: Any, told: Told, query: str
+) -> None:
+    uri = f"db://flights/flight?{query}"
+    watching = watch(admin, MODERN, uri, QUIET)
+
+    change(Flight, 1, number=7)
+    assert told(watching) == []
+    change(Flight, 1, carrier=Airline.objects.create(carrier="B6", name="JetBlue"), status="diverted")
+    assert told(watching) == [uri]
+
+
+@ON_ASGI
 def test_a_set_is_told_of_under_the_uri_that_was_written(admin: Peer, flights: Any) -> None:
     uri = "db://FLIGHTS/flight?origin=%4AFK"
     watching = watch(admin, MODERN, uri)
