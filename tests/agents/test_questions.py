@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from django.db import connection
 
 from tests.agents.asking import PARTS, ask, faults_of
 from tests.agents.facts import Facts
@@ -13,6 +14,9 @@ from tests.support.data import Users, token_of
 from tests.support.peers import Peers
 
 pytestmark = pytest.mark.every_database
+
+#: MariaDB compares texts without regard to case, so that the right answer comes at once.
+NO_MISTAKES = {"mysql": "A key in small letters"}
 
 
 def test_there_are_all_questions_mistakes_and_rows() -> None:
@@ -46,7 +50,14 @@ def test_the_answers_over_a_small_year_are_right_and_short(users: Users, peers: 
     faults = [
         fault
         for part in PARTS
-        for fault in faults_of(part, [ask(question, peer_of(question.user), facts) for question in part.questions])
+        for fault in faults_of(
+            part,
+            [
+                ask(question, peer_of(question.user), facts)
+                for question in part.questions
+                if question.text != NO_MISTAKES.get(connection.vendor)
+            ],
+        )
     ]
 
     assert not faults, "\n".join(faults)
