@@ -133,7 +133,7 @@ class ModelRights:
         found |= generic.relations(self)
         for inline in self.rights.site.inlines.get(self.model, ()):
             name, relation = self._inline(inline)
-            if relation is not None and name not in self.excluded:
+            if relation is not None and name not in self.excluded and name not in self.columns:
                 found.setdefault(name, relation)
         return found
 

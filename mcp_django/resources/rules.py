@@ -25,8 +25,9 @@ def of_model(rights: ModelRights) -> list[str]:
 def of_records(rights: ModelRights, query: RecordQuery) -> list[str]:
     """The note of a valid query for rows, and of the models that it leads to."""
     # Without fields every column is read, and a foreign key to a hidden row reads as null.
-    fields = query.fields or list(rights.columns)
-    return _notes(rights, [*fields, *query.order_by, *_conditions(query.filter), *_searched(rights, query.search)])
+    read = () if query.fields else rights.columns.values()
+    paths = [*query.fields, *query.order_by, *_conditions(query.filter), *_searched(rights, query.search)]
+    return _notes(rights, paths, [column.related for column in read if column.related is not None])
 
 
 def of_groups(rights: ModelRights, query: AggregateQuery) -> list[str]:
@@ -48,8 +49,8 @@ def of_filter(rights: ModelRights, conditions: JSON) -> list[str]:
     return _notes(rights, _conditions(conditions))
 
 
-def _notes(rights: ModelRights, paths: Iterable[str]) -> list[str]:
-    return _limited([rights, *(model for path in paths for model in _models(rights, path))])
+def _notes(rights: ModelRights, paths: Iterable[str], beside: Iterable[ModelRights] = ()) -> list[str]:
+    return _limited([rights, *beside, *(model for path in paths for model in _models(rights, path))])
 
 
 def _limited(models: Iterable[ModelRights]) -> list[str]:
