@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models import Case, Count, Exists, F, OuterRef, Q, Subquery, When
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Left
 from django.utils.html import strip_tags
 
-from mcp_django.resources.kinds import DATA, INTEGER, RELATED_TABLE, Kind, related_list
-from mcp_django.resources.parsing import refuse
+from mcp_django.resources.kinds import DATA, INTEGER, RELATED_TABLE, TEXT, Kind, related_list
+from mcp_django.resources.parsing import column_of, refuse
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
@@ -113,6 +113,12 @@ class Column:
             prefix += f"{step.field.name}__"
         value = self.kind.select(self.path) if self.types is None else self.types.label_at(self.path)
         return _Visible(When(visible, then=value), default=None) if visible else value
+
+    def beginning(self, chars: int) -> Column:
+        """The column with the first characters of each text, if they may be many: the rest is not read."""
+        if self.kind is not TEXT or column_of(self.field).max_length is not None:
+            return self
+        return replace(self, kind=replace(TEXT, select=lambda path: Left(path, chars)))
 
     def condition(self, lookup: str, value: Any) -> Q:
         """``Q(name__lookup=value)``, which cannot find a hidden related row."""

@@ -98,8 +98,8 @@ class Doubt:
 def settled(notes: list[str], *, asks: bool = True) -> Iterator[list[Doubt]]:
     """Reads a query within the block, which adds its doubts to the list; then the database is asked.
 
-    Raises InvalidQuery: the errors of the block, and one for each condition whose values are none. Of a list, the
-    unknown values are told in a note if there are others. Without ``asks`` such a condition finds nothing.
+    Raises InvalidQuery: the errors of the block, and one for each condition whose values are unknown. Of a list, the
+    unknown values are named in a note if there are others. Without ``asks`` such a condition finds nothing.
     """
     found: list[Doubt] = []
     mistakes = Mistakes()

@@ -18,7 +18,7 @@ _AT_ONCE = 500
 def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[str]) -> list[Any] | None:
     """The keys in their order; None if they are more than ``most``. Raises InvalidQuery and TooSlow.
 
-    Values that are none are refused, or named in the notes: see ``known_values``.
+    Unknown values are refused, or named in the notes: see ``known_values``.
     """
     with settled(notes) as doubts:
         condition = filter_condition(rights, conditions, doubts)

@@ -46,7 +46,7 @@ class QueryResult:
 def answer(model: ModelRights, target: uris.Target, *, watched: bool = False) -> QueryResult:
     """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow.
 
-    ``watched``: it is asked for subscribers, for whom a value that is none yet finds nothing.
+    ``watched``: it is asked for subscribers, for whom an unknown value finds nothing yet.
     """
     if target.kind == "aggregate":
         table = aggregates.aggregate(model, aggregate_query(target.query), watched=watched)

@@ -36,7 +36,7 @@ def fill(
     if not wanted or not rows:
         return rows
     owners = [_owners(rights, output, rows) for output in wanted.values()]
-    found = [_fetch(output, of_row) for output, of_row in zip(wanted.values(), owners, strict=True)]
+    found = [_fetch(output, of_row, limit) for output, of_row in zip(wanted.values(), owners, strict=True)]
     if sum(map(len, found)) > MAX_IN_ALL:
         rows = rows[: max(1, MAX_IN_ALL // ((MAX_RELATED + 1) * len(wanted)))]
         notes.append(f"The page was cut at {len(rows)} rows, since more have over {MAX_IN_ALL} related rows.")
@@ -60,19 +60,22 @@ def _owners(rights: ModelRights, output: RelatedRows, rows: Sequence[Sequence[An
     return {key: owner for key, owner in fetch(pairs.values_list("pk", attname)) if owner is not None}
 
 
-def _fetch(output: RelatedRows, of_row: Mapping[Any, Any]) -> list[Any]:
-    """The values of the first related rows of each row, and after them what leads back to that row."""
+def _fetch(output: RelatedRows, of_row: Mapping[Any, Any], limit: int) -> list[Any]:
+    """The values of the first related rows of each row, and after them what leads back to that row.
+
+    Of a text no more is read than ``limit`` lets through, and one character that shows that it is cut.
+    """
     owners = list(of_row.values())
     try:
-        return _read(output, owners) if owners else []
+        return _read(output, owners, limit + 1) if owners else []
     except TooSlow:
         # All related rows have to be ranked, while those of one row end where there are enough.
         if len(owners) == 1 or len(owners) > _MAX_SINGLE:
             raise
-        return [row for owner in owners for row in _read(output, [owner])]
+        return [row for owner in owners for row in _read(output, [owner], limit + 1)]
 
 
-def _read(output: RelatedRows, owners: Sequence[Any]) -> list[Any]:
+def _read(output: RelatedRows, owners: Sequence[Any], chars: int) -> list[Any]:
     relation, most = output.relation, MAX_RELATED + 1
     related = relation.rows_of_any(owners)
     if len(owners) > 1:
@@ -80,7 +83,7 @@ def _read(output: RelatedRows, owners: Sequence[Any]) -> list[Any]:
         rank = Window(RowNumber(), partition_by=F(relation.owner_path), order_by=F(relation.key_path).asc())
         first = related.alias(_mcp_rank=rank).filter(Q(("_mcp_rank__lte", most))).values("pk")
         related, most = related.model._base_manager.using(related.db).filter(pk__in=first), MAX_IN_ALL + 1
-    columns = [replace(column, via=(*relation.step, *column.via)) for column in output.columns]
+    columns = [replace(column, via=(*relation.step, *column.via)).beginning(chars) for column in output.columns]
     names = [*names_of(columns), relation.owner_path]
     return fetch_values(values_of(related.order_by(relation.key_path), columns, names)[:most])
 

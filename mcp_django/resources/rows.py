@@ -17,7 +17,7 @@ from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.resources import cursors, keyset, related, selection, unreadable
-from mcp_django.resources.columns import Computed, Output, RelatedCount, RelatedRows
+from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedRows
 from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
 from mcp_django.resources.known_values import Doubt, settled
@@ -32,6 +32,8 @@ from mcp_django.types import JSON
 
 #: Rows of a page where the agent names no limit: they fit into a model's attention.
 DEFAULT_ROWS = 20
+#: Rows of a longer page are read without what is cut of their texts, which might fill the memory of the server.
+_MAX_WHOLE_TEXTS = 100
 #: Rows that ``total`` counts at most: counting more may take seconds.
 MAX_TOTAL = 100_000
 #: The number of batches of rows that are checked for one page, where the permission is checked for each row.
@@ -90,6 +92,11 @@ class _RecordPlan:
         """The row's values of the order, after which the next row comes."""
         return [row[self.names.index(order.column.path)] for order in self.orders]
 
+    def with_beginnings(self, chars: int) -> _RecordPlan:
+        """The plan that reads no more characters of a text."""
+        outputs = [one.beginning(chars) if isinstance(one, Column) else one for one in self.outputs]
+        return replace(self, outputs=outputs, names=names_of(outputs, self.orders))
+
     def narrowed(self, condition: models.Q) -> _RecordPlan:
         """The plan for those of the rows that meet a condition."""
         return replace(self, matching=self.matching.filter(condition), queryset=self.queryset.filter(condition))
@@ -130,7 +137,7 @@ def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
 def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> Page:
     """One page of rows. Raises InvalidQuery.
 
-    A value that is none is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty.
+    An unknown value is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty.
     """
     conf = get_conf()
     # The other half of a request's time is for its statements and for the last row.
@@ -141,7 +148,10 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
     if query.search:
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     most = _most_rows(rights)
-    found, more = _fetch_visible(rights, plan, min(query.limit or DEFAULT_ROWS, most))
+    limit = min(query.limit or DEFAULT_ROWS, most)
+    if limit > _MAX_WHOLE_TEXTS:
+        plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
+    found, more = _fetch_visible(rights, plan, limit)
     if query.search and not (found or more or watched or query.cursor):
         notes.append(empty_search(rights, query.search))
     raw = _with_more(rights, plan.outputs, found, budget, notes)

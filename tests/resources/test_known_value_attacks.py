@@ -1,4 +1,4 @@
-"""Attempts to learn of hidden rows, fields and single rows from what is said of a value that is none."""
+"""Attempts to learn of hidden rows, fields and single rows from what is said of an unknown value."""
 
 from __future__ import annotations
 

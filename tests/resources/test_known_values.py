@@ -1,4 +1,4 @@
-"""Values of conditions that are none: they are refused with the nearest right ones, and never give an empty answer."""
+"""Unknown values in conditions are refused with the nearest right ones, and never give an empty answer."""
 
 from __future__ import annotations
 

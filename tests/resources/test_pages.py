@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -199,3 +200,26 @@ def test_the_table_of_a_resource_names_what_it_leaves_out(root: User) -> None:
 
     assert read["notes"] == [FLIGHTS]
     assert "air_time" not in read["columns"]
+
+
+@pytest.mark.parametrize("asked", [
+    {"model": "flights.flight", "fields": ["notes"], "limit": 150},
+    {"model": "flights.airline", "fields": ["name", "flights__notes"]},
+])  # fmt: skip
+def test_filling_the_memory_of_the_server_with_long_texts(root: User, asked: Any) -> None:
+    make_flights(150)
+    Flight.objects.update(notes="x" * 300_000)
+    peer = DirectPeer(root)
+    peer.call("find_records", **asked)
+
+    tracemalloc.start()
+    try:
+        answer = peer.call("find_records", **asked)["structuredContent"]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "were cut at 2000 characters" in str(answer["notes"])
+    assert f"{'x' * 2_000}…" in str(answer["rows"])
+    # All texts of 150 rows, or of 40 related ones, together would be more than this.
+    assert peak < 10_000_000

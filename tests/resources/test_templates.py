@@ -421,7 +421,7 @@ def test_every_parameter_of_a_query_template_can_be_asked(root: DirectPeer) -> N
             for value in [values[name]] if name in values else ["1", "true", "2013-01-31", "08:30:00", "1 02:00:00",
                                                                 "0" * 32]:  # fmt: skip
                 answer = root.request(MODERN, "resources/read", {"uri": f"{base}{name}={value}"})
-                # A value that is none was asked for.
+                # An unknown value was asked for.
                 if "result" in answer or "no visible" in str(answer) or "has no choice" in str(answer):
                     break
             else:

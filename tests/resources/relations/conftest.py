@@ -76,7 +76,7 @@ def keys(model: Any, user: User, **asked: Any) -> list[Any]:
 
 
 def filtered(model: Any, user: User, asked: Any) -> list[Any]:
-    """The keys of the rows that meet a filter, also where one of its values is none."""
+    """The keys of the rows that meet a filter, also where one of its values is unknown."""
     return [row[0] for row in all_rows(model, user, watched=True, filter=asked, fields=["pk"], order_by=["pk"])]
 
 

@@ -240,10 +240,10 @@ def test_too_many_rows_to_rank_are_read_row_by_row(root: User, flights: None, mo
     expected = page_of(Airport, root, "departures__number", "departures__id").rows
     reading = related._read
 
-    def slow(output: Any, owners: Any) -> Any:
+    def slow(output: Any, owners: Any, chars: int) -> Any:
         if len(owners) > 1:
             raise TooSlow
-        return reading(output, owners)
+        return reading(output, owners, chars)
 
     monkeypatch.setattr(related, "_read", slow)
 
