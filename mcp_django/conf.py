@@ -37,6 +37,8 @@ class Conf:
     PASSWORD_CHANGE_REVOKES: bool = True
     #: Origins beside the server's own that a browser may call from, as ``https://app.example.com``.
     ALLOWED_ORIGINS: tuple[str, ...] = ()
+    #: How many proxies stand before the server, each of which adds to X-Forwarded-For the address that it was asked by.
+    TRUSTED_PROXIES: int = 0
 
     # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.

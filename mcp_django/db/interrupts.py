@@ -40,6 +40,8 @@ class Interruptible:
     """The database connections of the thread that answers a request, while it answers it."""
 
     interrupted: bool = False
+    #: The statements that the thread has sent since the handler began.
+    count: int = 0
     _lock: Lock = field(default_factory=Lock)
     _is_left: bool = False
     #: Set when the handler has ended. A call of ``interrupt`` waits for it.
@@ -85,9 +87,10 @@ class Interruptible:
                     _stop(connection)
 
     def _execute(self, execute: Callable[..., Any], *args: Any) -> Any:
-        """Refuse every further query of a cancelled request."""
+        """Count a query, and refuse every further one of a cancelled request."""
         if self.interrupted:
             raise OperationalError("The request was cancelled.")
+        self.count += 1
         return execute(*args)
 
 

@@ -23,6 +23,7 @@ from mcp_django.exchange.questions import (
     URLElicitation,
     declares,
 )
+from mcp_django.exchange.usage import Usage
 from mcp_django.protocol.envelope import LOG_LEVEL_META_KEY, Client
 from mcp_django.protocol.extensions import TASKS_CAPABILITY, TASKS_EXTENSION
 from mcp_django.protocol.jsonrpc import RequestId, is_request_id, notification_message
@@ -83,6 +84,8 @@ class Exchange:
     #: What was answered in earlier rounds, and how many there were.
     answers: Answers = field(default_factory=Answers)
     round: int = 0
+    #: What this run has read and changed.
+    usage: Usage = field(default_factory=Usage)
     _sent: Sent = field(default_factory=Sent)
 
     @property
@@ -248,6 +251,7 @@ class Exchange:
     def begin_again(self) -> None:
         """Prepare another run of the handler from the top, with the answers that there are now."""
         self.round += 1
+        self.usage = Usage()
         self._sent.repeated = 0
         self.answers.begin()
         self.cancellation.begin_again()

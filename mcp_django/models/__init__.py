@@ -3,6 +3,7 @@
 It imports conf, and for validators exchange (the scopes), protocol (the rules for names) and prompt_templates.
 """
 
+from mcp_django.models.calls import Call
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
     CallStream,
@@ -19,6 +20,7 @@ from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest
 __all__ = [
     "AccessToken",
     "AdminOverride",
+    "Call",
     "CallStream",
     "OpenQuestion",
     "PostedMessage",

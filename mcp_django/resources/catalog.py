@@ -119,16 +119,24 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
     model = Rights.of(exchange.site, exchange.request).of_label(target.label)
     if model is None:
         return None
+    usage = exchange.usage
+    usage.read(model.label, 0)
     if target.kind == "schema":
         return function.contents(uri, "application/schema+json", record_schema(model))
     if target.kind == "file":
+        usage.read(model.label, 1)
         return files.read(model, uri, target)
     if target.kind == "record":
         record = rows.get(model, target.key)
-        return None if record is None else function.contents(uri, MIME_TYPE, record.values)
+        if record is None:
+            return None
+        usage.read(model.label, 1)
+        return function.contents(uri, MIME_TYPE, record.values)
     try:
         with splitting.explained(model.rights, {"model": target.label, "filter": dict(target.query)}):
-            return function.contents(uri, MIME_TYPE, _query_contents(model, target))
+            found = _query_contents(model, target)
+            usage.read(model.label, len(found["rows"]))
+            return function.contents(uri, MIME_TYPE, found)
     except InvalidQuery as error:
         raise ResourceNotFound(uri, queries.in_query(error)) from None
 

@@ -266,6 +266,7 @@ class AdminActionTool(BaseTool):
                 for name in dict.fromkeys([alias, *databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 chosen = choose()
+                exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
                 transactions.enter_context(connections[alias].execute_wrapper(written))
                 response = function(admin, request, chosen.queryset)

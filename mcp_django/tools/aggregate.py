@@ -76,6 +76,7 @@ class AggregateRecords(QueryTool):
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)
         table = aggregates.aggregate(model, query)
+        exchange.usage.read(model.label, len(table.rows))
         extra: JSON = {} if table.next_cursor is None else {"next_cursor": table.next_cursor}
         if notes := [*table.notes, *rules.of_groups(model, query)]:
             extra["notes"] = notes

@@ -195,6 +195,7 @@ class FindRecords(QueryTool):
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)
         page = rows.find(model, query)
+        exchange.usage.read(model.label, len(page.rows))
         extra: JSON = {} if page.total is None else {"total": page.total}
         if page.next_cursor is not None:
             extra["next_cursor"] = page.next_cursor
@@ -242,6 +243,7 @@ class GetRecord(QueryTool):
             message = no_record(model, arguments["id"])
             why = " ".join(["There is no such record.", *rules.of_model(model)])
             raise ToolError(why, [field_error("id", message, arguments["id"])])
+        exchange.usage.read(model.label, 1)
         result = structured_result(record.values)
         link = annotating.link(model, arguments["id"], record, whole="fields" not in arguments)
         notes = [*record.notes, *rules.of_record(model, arguments.get("fields", ()))]

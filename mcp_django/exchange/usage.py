@@ -1,0 +1,31 @@
+"""What a request has read and changed: the audit trail and the budgets of its caller count it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Usage:
+    """What one run of a handler has read and changed so far."""
+
+    #: ``app_label.model_name`` of the model that it was about.
+    model: str = ""
+    #: Rows of the answer. A group of an aggregate counts as a row.
+    rows: int = 0
+    #: The primary keys of the rows that it changed, or may have changed.
+    changed: list[Any] = field(default_factory=list)
+    #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
+    refusal: str = ""
+
+    def read(self, model: str, rows: int) -> None:
+        """``rows`` more rows of a model are in the answer."""
+        self.model = model
+        self.rows += rows
+
+    def change(self, model: str, keys: Iterable[Any]) -> None:
+        """The rows of these keys are about to be changed."""
+        self.model = model
+        self.changed.extend(keys)

@@ -1,0 +1,90 @@
+"""The audit trail: what agents asked for, and what came of it."""
+
+from __future__ import annotations
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+#: What a client chose is cut to so many characters.
+MAX_CHOSEN = 64
+
+
+class Call(models.Model):
+    """One line of the audit trail.
+
+    It names users, tokens and tools by plain columns and has no foreign keys, so that it outlives what it names. It
+    holds no values of arguments, unless the project allows them by name, and no texts of results or errors.
+    """
+
+    class Kind(models.TextChoices):
+        CALL = "call", _("call of a tool")
+        READ = "read", _("read of a resource")
+        PROMPT = "prompt", _("prompt")
+        SUBSCRIPTION = "subscription", _("subscription")
+        COMPLETION = "completion", _("completion")
+        TASK = "task", _("run of a task")
+        REQUEST = "request", _("other request")
+        TOKEN = "token", _("change of a token")
+        SWITCH = "switch", _("change of a tool or a prompt")
+        LOST = "lost", _("lines that were not written")
+
+    class Outcome(models.TextChoices):
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+        REFUSED = "refused", _("refused")
+        ASKED = "asked", _("asked the user")
+        TASK = "task", _("goes on as a task")
+        CANCELLED = "cancelled", _("cancelled")
+        #: The call was about to change data, and nothing is known of its end.
+        UNKNOWN = "unknown", _("unknown")
+
+    at = models.DateTimeField(_("time"))
+    site = models.CharField(_("site"), max_length=50, blank=True)
+    kind = models.CharField(_("kind"), max_length=12, choices=Kind.choices)
+    outcome = models.CharField(_("outcome"), max_length=9, choices=Outcome.choices)
+    #: Why it was refused or failed: the reason of the protocol's error, or a ``Decision`` of ``access.permissions``.
+    reason = models.CharField(_("reason"), max_length=64, blank=True)
+    #: Empty where the caller is not known.
+    user_id = models.CharField(_("user id"), max_length=64, blank=True)
+    user_name = models.CharField(_("user"), max_length=150, blank=True)
+    token_id = models.BigIntegerField(_("token id"), null=True, blank=True)
+    token_name = models.CharField(_("token"), max_length=100, blank=True)
+    #: Of a registered client, once there are any. The name is what the client calls itself.
+    client_id = models.CharField(_("client id"), max_length=MAX_CHOSEN, blank=True)
+    client_name = models.CharField(_("client, as it calls itself"), max_length=MAX_CHOSEN, blank=True)
+    transport = models.CharField(_("transport"), max_length=10, blank=True)
+    revision = models.CharField(_("revision"), max_length=10, blank=True)
+    method = models.CharField(_("method"), max_length=MAX_CHOSEN, blank=True)
+    #: Of a tool or a prompt.
+    name = models.CharField(_("tool or prompt"), max_length=MAX_CHOSEN, blank=True)
+    #: ``app_label.model_name``.
+    model = models.CharField(_("model"), max_length=200, blank=True)
+    #: Without its query, and without a key that is neither an integer nor a UUID.
+    uri = models.CharField(_("URI"), max_length=300, blank=True)
+    #: The names of the arguments as a JSON list, and those values that the project allows as a JSON object.
+    arguments = models.TextField(_("arguments"), blank=True)
+    values = models.TextField(_("values"), blank=True)
+    #: The primary keys of changed rows, each with a space on both sides, as `` 17 18 ``.
+    keys = models.TextField(_("keys of changed rows"), blank=True)
+    rows = models.PositiveIntegerField(_("rows"), default=0)
+    bytes = models.PositiveIntegerField(_("bytes"), default=0)
+    ms = models.FloatField(_("milliseconds"), default=0)
+    queries = models.PositiveIntegerField(_("queries"), default=0)
+    request_id = models.CharField(_("request id"), max_length=MAX_CHOSEN, blank=True)
+    #: Of W3C Trace Context: 32 hex digits.
+    trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
+    address = models.CharField(_("address"), max_length=45, blank=True)
+    #: For how many equal refusals, or lines that were not written, the line stands.
+    count = models.PositiveIntegerField(_("number"), default=1)
+
+    class Meta:
+        verbose_name = _("call")
+        verbose_name_plural = _("activity")
+        ordering = ["-at", "-pk"]
+        indexes = [
+            models.Index(fields=["user_id", "at"], name="mcp_django_call_user"),
+            models.Index(fields=["at"], name="mcp_django_call_at"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name or self.uri or self.method} by {self.user_name or self.address or 'the server'}"
