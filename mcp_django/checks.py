@@ -540,12 +540,17 @@ def _is_path(model_mcp: ModelMCP, path: str) -> bool:
     return last == "pk" or (leads_to_many and last == "count") or _field_of(model, last) is not None
 
 
+def _is_own_field(model_mcp: ModelMCP, name: str) -> bool:
+    return _is_concrete(model_mcp.model, name)
+
+
 #: Attributes of a ModelMCP that hold names, and what may be named there.
 _NAMES = (
     ("fields", _can_be_shown),
     ("extra_fields", _can_be_shown),
     ("exclude", _can_be_hidden),
     ("filter_fields", _is_path),
+    ("audit_fields", _is_own_field),
 )
 
 

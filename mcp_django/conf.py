@@ -40,6 +40,13 @@ class Conf:
     #: How many proxies stand before the server, each of which adds to X-Forwarded-For the address that it was asked by.
     TRUSTED_PROXIES: int = 0
 
+    # Audit.
+    #: Which calls are written down: "off", "on", or "strict", where a call that may change data is written down before
+    #: it is made, and is not made if that fails.
+    AUDIT: str = "on"
+    #: Requests for completion are written down too.
+    AUDIT_COMPLETION: bool = False
+
     # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True

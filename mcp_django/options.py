@@ -67,6 +67,8 @@ class ModelMCP:
     description: str = ""
     #: The smallest group of rows that aggregate_records shows. None: MIN_GROUP_ROWS.
     min_group_rows: int | None = None
+    #: The fields whose values in filters stand in the audit trail, which has no values otherwise.
+    audit_fields: Sequence[str] = ()
     #: Whether subscribers are notified of changed rows. Watching turns fast deletes of this model into row deletes.
     watch: bool = True
     #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.
@@ -217,6 +219,9 @@ class ModelMCP:
 
     def get_description(self, request: HttpRequest) -> str:
         return self.description
+
+    def get_audit_fields(self, request: HttpRequest) -> Sequence[str]:
+        return self.audit_fields
 
     def get_min_group_rows(self, request: HttpRequest) -> int | None:
         return self.min_group_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -404,6 +404,7 @@ def tool(
     open_world: bool = False,
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
+    audit: Collection[str] = (),
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -420,6 +421,7 @@ def tool(
     open_world: bool = False,
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
+    audit: Collection[str] = (),
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
     """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
@@ -427,8 +429,8 @@ def tool(
     ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
     the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
     function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
-    "later", as ``TaskMode`` describes. The decorator returns the function itself. Raises ImproperlyConfigured if the
-    function cannot be a tool.
+    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. The
+    decorator returns the function itself. Raises ImproperlyConfigured if the function cannot be a tool.
     """
 
     def decorate(decorated: F) -> F:
@@ -447,6 +449,7 @@ def tool(
                 annotations=annotations,
                 input_schema=input_schema,
                 task=task,
+                audit=audit,
             )
         )
         return decorated

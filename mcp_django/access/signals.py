@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 from django.utils import timezone
 
-from mcp_django.access import overrides
+from mcp_django.access import overrides, trail
 from mcp_django.access.authentication import principals
 from mcp_django.compat.users import has_new_password
 from mcp_django.conf import get_conf
@@ -21,7 +21,7 @@ from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 
 if TYPE_CHECKING:
-    from mcp_django.models import AdminOverride
+    from mcp_django.models import AccessToken, AdminOverride
 
 
 def connect() -> None:
@@ -39,7 +39,11 @@ def connect() -> None:
     m2m_changed.connect(_grants_changed, sender=Group.permissions.through, dispatch_uid="mcp_django.access")
     pre_save.connect(_note_password, sender=user, dispatch_uid="mcp_django.password")
     post_save.connect(_password_changed, sender=user, dispatch_uid="mcp_django.password")
+    post_save.connect(_token_saved, sender=AccessToken, dispatch_uid="mcp_django.trail")
+    post_delete.connect(_token_deleted, sender=AccessToken, dispatch_uid="mcp_django.trail")
     for model in (Tool, Prompt):
+        post_save.connect(_override_saved, sender=model, dispatch_uid="mcp_django.trail")
+        post_delete.connect(_override_deleted, sender=model, dispatch_uid="mcp_django.trail")
         post_save.connect(_override_changed, sender=model, dispatch_uid="mcp_django.overrides")
         post_delete.connect(_override_changed, sender=model, dispatch_uid="mcp_django.overrides")
         m2m_changed.connect(
@@ -81,6 +85,26 @@ def _announce_access_change(using: str, users: set[Any] | None) -> None:
     overrides.forget()
     for key in [""] if users is None else map(str, users):
         note_control(using, ControlKind.ACCESS, key)
+
+
+def _token_saved(
+    sender: Any, instance: AccessToken, created: bool, using: str, update_fields: Any, **kwargs: Any
+) -> None:
+    was_revoked = update_fields is not None and "revoked_at" in update_fields and instance.revoked_at is not None
+    trail.note_token(instance, "created" if created else "revoked" if was_revoked else "changed", using)
+
+
+def _token_deleted(sender: Any, instance: AccessToken, using: str, **kwargs: Any) -> None:
+    trail.note_token(instance, "deleted", using)
+
+
+def _override_saved(sender: Any, instance: AdminOverride, created: bool, using: str, **kwargs: Any) -> None:
+    change = "on" if instance.enabled else "off"
+    trail.note_override(instance, f"created {change}" if created else change, using)
+
+
+def _override_deleted(sender: Any, instance: AdminOverride, using: str, **kwargs: Any) -> None:
+    trail.note_override(instance, "deleted", using)
 
 
 def _override_changed(sender: type[AdminOverride], using: str, **kwargs: Any) -> None:
@@ -131,7 +155,10 @@ def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> 
     from mcp_django.models import AccessToken
 
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
-        AccessToken.objects.filter(user=instance.pk, revoked_at__isnull=True).update(revoked_at=timezone.now())
+        revoked = list(AccessToken.objects.filter(user=instance.pk, revoked_at__isnull=True))
+        AccessToken.objects.filter(pk__in=[token.pk for token in revoked]).update(revoked_at=timezone.now())
+        for token in revoked:
+            trail.note_token(token, "revoked by a new password", using)
         # Once more, since outside of a transaction the first announcement came before the update, and another process
         # may have read the tokens again since.
         _announce_access_change(using, {instance.pk})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from datetime import datetime
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
@@ -200,6 +201,15 @@ def quoted(connection: BaseDatabaseWrapper, name: str) -> str:
     Private: ``DatabaseOperations.quote_name``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     return str(connection.ops.quote_name(name))
+
+
+def datetime_parameter(connection: BaseDatabaseWrapper, value: datetime) -> Any:
+    """A time as the parameter of a statement that we write ourselves, in the zone that the database keeps times in.
+
+    Private: ``DatabaseOperations.adapt_datetimefield_value``. Seen with: Django 5.2, 6.0, 6.1. Public way: the ORM,
+    which builds the statement anew for each row.
+    """
+    return connection.ops.adapt_datetimefield_value(value)
 
 
 def in_test_transaction() -> Iterator[BaseDatabaseWrapper]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_django.conf import get_conf
 
@@ -12,12 +14,17 @@ if TYPE_CHECKING:
 
 
 def client_address(request: MCPRequest) -> str:
-    """The client's IP address in its canonical text; empty where there is none, as on stdio and on a Unix socket.
+    """The client's IP address in its canonical text; empty where there is none, as on stdio and on a Unix socket."""
+    return address_in(request.META)
+
+
+def address_in(meta: Mapping[str, Any]) -> str:
+    """The same by the META of a request.
 
     Each proxy adds the address of its own client at the end of X-Forwarded-For. So with ``TRUSTED_PROXIES`` of them
     the last but so many counts, and whatever a client wrote before it is not read.
     """
-    meta, trusted = request.META, get_conf().TRUSTED_PROXIES
+    trusted = get_conf().TRUSTED_PROXIES
     address = str(meta.get("REMOTE_ADDR") or "")
     if trusted:
         forwarded = [part.strip() for part in str(meta.get("HTTP_X_FORWARDED_FOR") or "").split(",") if part.strip()]
@@ -27,6 +34,7 @@ def client_address(request: MCPRequest) -> str:
     return canonical(address)
 
 
+@lru_cache(maxsize=1_000)
 def canonical(address: str) -> str:
     """An IP address in the one text that stands for it, without port and zone; empty for anything else."""
     host, _, port = address.rpartition(":")

@@ -52,6 +52,8 @@ class Connection(Protocol):
 
     #: Whether notifications can be delivered on it.
     push: bool
+    #: Its name in the audit trail.
+    transport: str = ""
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
     headers: RequestHeaders | None = None
 
@@ -87,6 +89,7 @@ class NoConnection(Connection):
     """Stands where no client is connected: in a task, which stores what it tells and asks, and in an inspection."""
 
     push = False
+    transport = "task"
     can_ask = False
 
     def send(self, message: JSON) -> None: ...

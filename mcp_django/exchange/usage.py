@@ -19,6 +19,17 @@ class Usage:
     changed: list[Any] = field(default_factory=list)
     #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
     refusal: str = ""
+    #: Bytes of the answer.
+    bytes: int = 0
+    #: What came of the run, as ``Call.Outcome`` names it, and the reason of the error that ended it.
+    outcome: str = "done"
+    reason: str = ""
+    #: Whether the error refused the caller, and not what was asked for.
+    is_denial: bool = False
+    #: Values of arguments that the project allows in the audit trail.
+    values: dict[str, Any] = field(default_factory=dict)
+    #: The primary key of the line that was written before the run.
+    intent: Any = None
 
     def read(self, model: str, rows: int) -> None:
         """``rows`` more rows of a model are in the answer."""

@@ -296,6 +296,18 @@ class Overloaded(LimitExceeded):
         return HTTPStatus.SERVICE_UNAVAILABLE if era.enveloped else HTTPStatus.OK
 
 
+class AuditUnavailable(MCPError):
+    """The audit trail must be written before a call is made, and cannot be."""
+
+    reason = "AUDIT_UNAVAILABLE"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The call was not made, since the server could not write it down first. Nothing was changed. Try again in "
+            "a moment."
+        )
+
+
 class PushUnavailable(MethodNotFound):
     reason = "PUSH_UNAVAILABLE"
 

@@ -18,6 +18,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
 from mcp_django.resources import annotating, files, function, queries, rows, splitting, uris
 from mcp_django.resources import templates as model_templates
+from mcp_django.resources.audited import note_filter
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
@@ -121,6 +122,7 @@ def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | Non
         return None
     usage = exchange.usage
     usage.read(model.label, 0)
+    note_filter(usage, model, target.query)
     if target.kind == "schema":
         return function.contents(uri, "application/schema+json", record_schema(model))
     if target.kind == "file":

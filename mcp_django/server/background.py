@@ -37,7 +37,7 @@ from mcp_django.protocol.errors import (
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.server import dispatch
+from mcp_django.server import dispatch, trail
 from mcp_django.server.methods import METHODS
 from mcp_django.sites import MCPSite, all_sites
 from mcp_django.tasks import store
@@ -88,7 +88,9 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
     error: MCPError = RequestCancelled()
     try:
         exchange = _exchange(task, cancellation, set_message)
-        result = _result(exchange, task)
+        with trail.recorded(exchange):
+            result = _result(exchange, task)
+            exchange.usage.bytes = len(encode(result))
         # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
             store.complete(task.key, task.run, result)

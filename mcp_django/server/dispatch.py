@@ -16,6 +16,7 @@ from mcp_django.exchange import questions
 from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
+from mcp_django.models import Call
 from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     InternalError,
@@ -31,7 +32,7 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
-from mcp_django.server import tasks
+from mcp_django.server import tasks, trail
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
@@ -67,6 +68,13 @@ class Reply:
 
 def respond(exchange: Exchange) -> Reply:
     """Answer a request. Never raises: each failure becomes an error message, and unexpected ones are logged."""
+    with trail.recorded(exchange):
+        reply = _respond_safely(exchange)
+        exchange.usage.bytes = len(reply.body)
+    return reply
+
+
+def _respond_safely(exchange: Exchange) -> Reply:
     try:
         return _respond(exchange)
     except MCPError as error:
@@ -93,6 +101,7 @@ def respond_again(pending: PendingQuestions, given: Mapping[str, Any]) -> Reply:
 
 
 def error_reply(exchange: Exchange, error: MCPError) -> Reply:
+    trail.fail(exchange, error)
     era = exchange.era
     return Reply(
         encode(error_message(exchange.request_id, error, era)),
@@ -130,12 +139,14 @@ def _respond(exchange: Exchange) -> Reply:
     try:
         result = run_method(exchange, method)
     except InputRequired as asked:
+        trail.fail(exchange, asked)
         if exchange.method not in ASKING_METHODS:
             raise TypeError(f"{exchange.method} cannot ask the client. Tools, prompts and resources can.") from None
         if not exchange.era.enveloped:
             return Reply(b"", pending=_legacy_questions(exchange, asked))
         result = input_required(exchange, asked)
     except TaskStarted:
+        exchange.usage.outcome = Call.Outcome.TASK.value
         result = tasks.create(exchange)
     if isinstance(result, Listen):
         return Reply(b"", listen=result)
@@ -181,6 +192,7 @@ def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuesti
 
 def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
     """The handler's result. Raises InputRequired, and everything that the handler raises."""
+    trail.begin(exchange)
     request = exchange.request
     request.mcp = exchange
     try:
@@ -188,7 +200,10 @@ def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
             if exchange.cancellation.cancelled:
                 raise RequestCancelled
-            return method.handler(exchange)
+            result = method.handler(exchange)
+            if isinstance(result, dict) and result.get("isError") is True:
+                exchange.usage.outcome = Call.Outcome.FAILED.value
+            return result
     finally:
         # Otherwise exchange and request would refer to each other until garbage is collected.
         request.mcp = Caller(exchange.principal)

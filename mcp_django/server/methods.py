@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
+from mcp_django.models import Call
 from mcp_django.protocol.revisions import LEGACY_REVISIONS, MODERN_REVISIONS, REVISIONS
 from mcp_django.server import completion, lifecycle, logs, prompts, resources, subscriptions, tasks, tools
 from mcp_django.types import JSON
@@ -28,6 +29,8 @@ class Method:
     params: type[BaseModel] | None = None
     #: Raises HeaderMismatch if a header of a modern request does not repeat the value in its body.
     check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
+    #: How the audit trail calls a request of the method. Without a kind, only refusals are written down.
+    kind: str = ""
     #: The handler may read the database, so it runs in a worker under ASGI. If False, it runs on the event loop.
     blocking: bool = True
 
@@ -37,20 +40,30 @@ METHODS: Mapping[str, Method] = {
     "server/discover": Method(lifecycle.discover, MODERN_REVISIONS, cacheable=True),
     "ping": Method(lifecycle.ping, LEGACY_REVISIONS, blocking=False),
     "tools/list": Method(tools.list_tools, REVISIONS, cacheable=True),
-    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_headers),
+    "tools/call": Method(tools.call_tool, REVISIONS, check_headers=tools.check_headers, kind=Call.Kind.CALL),
     "resources/list": Method(resources.list_resources, REVISIONS, cacheable=True),
     "resources/templates/list": Method(resources.list_templates, REVISIONS, cacheable=True),
-    "resources/read": Method(resources.read, REVISIONS, cacheable=True),
+    "resources/read": Method(resources.read, REVISIONS, cacheable=True, kind=Call.Kind.READ),
     "prompts/list": Method(prompts.list_prompts, REVISIONS, cacheable=True),
-    "prompts/get": Method(prompts.get_prompt, REVISIONS),
-    "completion/complete": Method(completion.complete, REVISIONS),
-    "resources/subscribe": Method(subscriptions.subscribe, LEGACY_REVISIONS, needs_push=True),
-    "resources/unsubscribe": Method(subscriptions.unsubscribe, LEGACY_REVISIONS, needs_push=True),
+    "prompts/get": Method(prompts.get_prompt, REVISIONS, kind=Call.Kind.PROMPT),
+    "completion/complete": Method(completion.complete, REVISIONS, kind=Call.Kind.COMPLETION),
+    "resources/subscribe": Method(
+        subscriptions.subscribe, LEGACY_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
+    ),
+    "resources/unsubscribe": Method(
+        subscriptions.unsubscribe, LEGACY_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
+    ),
     "logging/setLevel": Method(logs.set_level, LEGACY_REVISIONS),
-    "subscriptions/listen": Method(subscriptions.listen, MODERN_REVISIONS, needs_push=True),
+    "subscriptions/listen": Method(
+        subscriptions.listen, MODERN_REVISIONS, needs_push=True, kind=Call.Kind.SUBSCRIPTION
+    ),
     "tasks/get": Method(tasks.get, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams),
-    "tasks/update": Method(tasks.update, MODERN_REVISIONS, needs_tasks=True, params=tasks.UpdateParams),
-    "tasks/cancel": Method(tasks.cancel, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams),
+    "tasks/update": Method(
+        tasks.update, MODERN_REVISIONS, needs_tasks=True, params=tasks.UpdateParams, kind=Call.Kind.TASK
+    ),
+    "tasks/cancel": Method(
+        tasks.cancel, MODERN_REVISIONS, needs_tasks=True, params=tasks.TaskParams, kind=Call.Kind.TASK
+    ),
 }
 
 #: Legacy methods that have no meaning without a session.

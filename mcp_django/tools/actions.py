@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from functools import cached_property, lru_cache, partial
 from inspect import signature
@@ -183,6 +183,11 @@ class AdminActionTool(BaseTool):
             properties["filter"]["description"] += _FIRST_CALL
             properties["confirm"] = _CONFIRM
         return Schema({"type": "object", "properties": properties, "additionalProperties": False})
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        names: Collection[str] = self._schema.schema.get("properties", {})
+        return names
 
     def is_available(self, request: MCPRequest) -> bool:
         """As the changelist offers it. An action that names no permission needs the change permission of the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -49,6 +50,8 @@ class BaseTool(ABC):
     annotations = Annotations()
     #: The arguments that an HTTP client repeats in headers.
     mirrored: tuple[Mirrored, ...] = ()
+    #: The arguments whose values stand in the audit trail, which has no values otherwise.
+    audited: Collection[str] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
     #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
@@ -72,6 +75,11 @@ class BaseTool(ABC):
     @abstractmethod
     def get_input_schema(self, request: MCPRequest) -> JSON:
         """JSON Schema of the arguments, which are an object."""
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        """The names of the arguments that the tool declares. The audit trail repeats no other."""
+        return ()
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         """JSON Schema of the structured content, where the tool has one.

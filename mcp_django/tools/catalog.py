@@ -83,8 +83,11 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     fresh = tool.scope == ACTIONS
     if fresh and has_scope(exchange.principal, ACTIONS):
         renew_principal(exchange)
-    found = _available(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
-    return None if found is None else found.tool
+    decision = _decide(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
+    if decision is ALLOWED and _can_run(tool, exchange):
+        return tool
+    exchange.usage.refusal = decision.name
+    return None
 
 
 def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
@@ -143,13 +146,18 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
 
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
-    override = _override(tool, rows)
-    decision = decide(exchange.request, tool.scope, override, tool.is_available, f"tool {tool.name}")
-    if decision is not ALLOWED:
+    if _decide(tool, rows, exchange) is not ALLOWED or not _can_run(tool, exchange):
         return None
-    if tool.task == "required" and not can_run(exchange.site):
-        return None
-    return AvailableTool(tool, override.description)
+    return AvailableTool(tool, _override(tool, rows).description)
+
+
+def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
+    return decide(exchange.request, tool.scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
+
+
+def _can_run(tool: BaseTool, exchange: Exchange) -> bool:
+    """Whether the tool can be run here at all: one that must be a task needs somebody to run tasks."""
+    return tool.task != "required" or can_run(exchange.site)
 
 
 def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -16,12 +16,15 @@ from mcp_django.exceptions import ToolError
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.protocol.jsonrpc import encode
+from mcp_django.resources.audited import note_arguments
+from mcp_django.secrets import is_secret_name
 from mcp_django.signatures import InvalidArguments, Signature, call_handler, name_and_description
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
 from mcp_django.tools.results import may_be_longer
 from mcp_django.tools.returns import Returns
 from mcp_django.types import JSON
+from mcp_django.unknown_names import unknown_name
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -46,6 +49,7 @@ class FunctionTool(BaseTool):
         annotations: Annotations,
         input_schema: Mapping[str, Any] | None = None,
         task: TaskMode = False,
+        audit: Collection[str] = (),
     ) -> None:
         self.function = function
         self.name, self._description = name_and_description("tool", function, name)
@@ -70,6 +74,8 @@ class FunctionTool(BaseTool):
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
         self.mirrored = mirrored_in(schema, f"The {what}")
+        self.audited = tuple(audit)
+        _check_audited(self, what)
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self._description
@@ -79,6 +85,11 @@ class FunctionTool(BaseTool):
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return self._returns.schema.schema if self._returns.schema else None
+
+    @property
+    def argument_names(self) -> Collection[str]:
+        names: Collection[str] = self._input.schema.get("properties", {})
+        return names
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
@@ -91,6 +102,7 @@ class FunctionTool(BaseTool):
             values = self._values(exchange, arguments)
         except InvalidArguments as error:
             raise ToolError(f"Invalid arguments for {self.name}.", error.errors) from None
+        note_arguments(exchange.usage, self.audited, arguments)
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
         result = self._returns.write(call_handler(self.function, exchange.request, values))
@@ -104,6 +116,14 @@ class FunctionTool(BaseTool):
             return self._signature.parse(exchange, arguments)
         # A copy, since a function that changes it must not change what the next round of questions is compared with.
         return {self._parameter: deepcopy(arguments)}
+
+
+def _check_audited(tool: FunctionTool, what: str) -> None:
+    for name in tool.audited:
+        if name not in tool.argument_names:
+            raise ImproperlyConfigured(unknown_name(f"audit= of the {what}: argument", name, list(tool.argument_names)))
+        if is_secret_name(name):
+            raise ImproperlyConfigured(f"audit= of the {what}: {name!r} is the name of a secret. Leave it out.")
 
 
 def _second_parameter(function: Callable[..., Any], what: str) -> str:

@@ -13,6 +13,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting
+from mcp_django.resources.audited import note_filter
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, Mistakes
 from mcp_django.resources.keys import no_record
 from mcp_django.resources.known_values import settled
@@ -99,6 +100,11 @@ class QueryTool(BaseTool):
     def get_description(self, request: MCPRequest | None) -> str:
         return self.description
 
+    @property
+    def argument_names(self) -> Collection[str]:
+        names: Collection[str] = self._checked.schema.get("properties", {})
+        return names
+
     def is_available(self, request: MCPRequest) -> bool:
         rights = self._rights(request)
         return any(rights.of_label(label) is not None for label in self.site.models)
@@ -132,9 +138,17 @@ class QueryTool(BaseTool):
         # Verbose names and help texts are in the project's language, whatever the thread's language is.
         with translation.override(settings.LANGUAGE_CODE), splitting.explained(rights, arguments), mistakes:
             if not mistakes.errors:
+                self._note(exchange, rights, arguments)
                 return self.answer(exchange, rights, arguments)
             self._check_rest(rights, arguments, {error["field"].partition(".")[0] for error in mistakes.errors})
         raise ToolError(f"Invalid arguments for {self.name}.", mistakes.errors[:MAX_MISTAKES])
+
+    def _note(self, exchange: Exchange, rights: Rights, arguments: JSON) -> None:
+        """Note for the audit trail what the call is about."""
+        model = rights.of_label(str(arguments.get("model", "")).lower())
+        if model is not None:
+            exchange.usage.model = model.label
+            note_filter(exchange.usage, model, arguments.get("filter", {}))
 
     def _check_rest(self, rights: Rights, arguments: JSON, wrong: Collection[str]) -> None:
         """Raises InvalidQuery for what else is wrong, beside the arguments whose values are ``wrong``."""

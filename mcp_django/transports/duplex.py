@@ -19,8 +19,10 @@ from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, RequestCancelled
-from mcp_django.protocol.revisions import LEGACY
+from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.push.listeners import LISTS, Listener
+from mcp_django.server import trail
+from mcp_django.server.dispatch import Reply
 from mcp_django.server.subscriptions import Listen
 from mcp_django.sites import MCPSite
 from mcp_django.transports.asking import ConnectionQuestions
@@ -49,10 +51,12 @@ class DuplexConnection:
         write: Callable[[bytes], Awaitable[None]],
         close: Callable[[], None],
         *,
+        transport: str,
         crash: Callable[[], None] | None = None,
         message_limit: int = MAX_MESSAGE_BYTES,
     ) -> None:
         self.message_limit = message_limit
+        self.transport = transport
         self.site = site
         self.principal = principal
         self.request = request
@@ -91,7 +95,7 @@ class DuplexConnection:
             return
         error = self._refusal(message)
         if error is not None:
-            await self.write(failed(message, error, era_of_message(message)).body)
+            await self.write(self.refuse(message, error, era_of_message(message)).body)
             return
         answering = self.spawn(self._answer(self._begin(message)))
         if message.method == "initialize":
@@ -115,6 +119,11 @@ class DuplexConnection:
         if message.method == "initialize" and not envelope.claims_modern(message.params) and self._initializing:
             return InvalidRequest("This connection has its session already.")
         return None
+
+    def refuse(self, message: jsonrpc.Request, error: MCPError, era: Era) -> Reply:
+        """The reply to a request that no handler has answered."""
+        trail.refuse(self.site, self.request, self.principal, error, self.transport)
+        return failed(message, error, era)
 
     def _begin(self, message: jsonrpc.Request, *, can_ask: bool = True) -> DuplexRequest:
         request = self._in_flight[message.id] = DuplexRequest(self, message, can_ask)
@@ -161,7 +170,7 @@ class DuplexConnection:
     async def _answer_member(self, batch: Batch, message: jsonrpc.Request) -> None:
         error = self._refusal(message)
         if error is not None:
-            batch.add(failed(message, error, LEGACY).body)
+            batch.add(self.refuse(message, error, LEGACY).body)
             return
         request = self._begin(message, can_ask=False)
         try:

@@ -50,6 +50,10 @@ class DuplexRequest(InFlight):
         self.buffer.on_put = self._wake
 
     @property
+    def transport(self) -> str:  # type: ignore[override]
+        return self.connection.transport
+
+    @property
     def message_limit(self) -> int:
         return self.connection.message_limit
 
@@ -94,7 +98,7 @@ class DuplexRequest(InFlight):
                 return self._respond(opening, principal)
             run = get_workers().submit(self._respond, opening, None, principal_key=connection.principal.key)
         except MCPError as error:
-            return failed(message, error, era)
+            return connection.refuse(message, error, era)
         return await self._run(run, era)
 
     async def _reply_again(self, pending: PendingQuestions) -> Reply | None:
@@ -143,7 +147,7 @@ class DuplexRequest(InFlight):
             self.connection.close()
             return None
         except MCPError as error:
-            return failed(self.message, error, era)
+            return self.connection.refuse(self.message, error, era)
         except Exception:
             logger.exception("A message could not be answered")
             return failed(self.message, InternalError(), era)

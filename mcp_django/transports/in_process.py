@@ -171,7 +171,9 @@ class InProcess:
 
     async def _converse(self, began: Future[None]) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        self._conversation = DuplexConnection(self._site, self._principal, self._request, self._write, self._ended)
+        self._conversation = DuplexConnection(
+            self._site, self._principal, self._request, self._write, self._ended, transport="test"
+        )
         hub = get_hub()
         began.set_result(None)
         await self._end.wait()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.core.cache import caches
 from django.db import DatabaseError, connections, models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -20,6 +22,7 @@ from mcp_django.compat.connections import (
     close_caches,
     connect_again,
     connection_parameters,
+    datetime_parameter,
     driver_cursor,
     driver_errors,
     has_failed,
@@ -254,6 +257,18 @@ def test_integer_range_is_the_range_of_a_column(connection: BaseDatabaseWrapper)
 
     assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)
     assert connection.vendor == "sqlite" or ranges[0] == (-(2**15), 2**15 - 1)
+
+
+def test_datetime_parameter_is_read_back_as_the_same_time(connection: BaseDatabaseWrapper) -> None:
+    moment = datetime(2026, 11, 23, 12, 30, 0, 250_000, tzinfo=UTC)
+
+    parameter = datetime_parameter(connection, moment)
+
+    user = get_user_model()._default_manager.create(username="somebody")
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE auth_user SET last_login = %s WHERE id = %s", [parameter, user.pk])
+    user.refresh_from_db()
+    assert user.last_login == moment
 
 
 def test_quoted_is_a_name_in_sql(connection: BaseDatabaseWrapper) -> None:

@@ -20,6 +20,7 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
+from mcp_django.server import trail
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import wanted_params
 from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse
@@ -123,6 +124,8 @@ class View(ABC):
 
     def refuse(self, error: MCPError) -> HTTPResponse:
         """The response that an error is turned into."""
+        caller = self.principal or getattr(getattr(self.request, "mcp", None), "principal", None)
+        trail.refuse(self.site, self.request, caller, error, "http")
         headers = dict(error.headers) if isinstance(error, HTTPError) else {}
         if isinstance(error, Unauthenticated):
             headers["WWW-Authenticate"] = error.challenge

@@ -48,6 +48,7 @@ class EndpointView(View, InFlight):
 
     methods = ("GET", "POST", "DELETE")
     reads_token_again = False
+    transport = "http"
 
     def __post_init__(self) -> None:
         self.headers = self._headers = self.http.headers

@@ -46,6 +46,7 @@ class StdioServer:
             self.request,
             self._write,
             self.close,
+            transport="stdio",
             crash=lambda: self.close(going_away=True),
             message_limit=_MAX_LINE_BYTES,
         )

@@ -16,6 +16,7 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
+from mcp_django.server import trail
 from mcp_django.sites import MCPSite, site
 from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
@@ -86,6 +87,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             admission.leave(self.principal)
 
     async def _deny(self, error: MCPError) -> None:
+        trail.refuse(self.site, self.request, getattr(self, "principal", None), error, "websocket")
         for message in admission.denial(self.scope, error):
             await self._wire.send(message)
 
@@ -93,7 +95,13 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         hub = get_hub()
         close_hub_at_shutdown(hub)
         self._connection = DuplexConnection(
-            self.site, self.principal, self.request, self._write, self.close, crash=partial(self._end, _INTERNAL_ERROR)
+            self.site,
+            self.principal,
+            self.request,
+            self._write,
+            self.close,
+            transport="websocket",
+            crash=partial(self._end, _INTERNAL_ERROR),
         )
         self._received_at = time.monotonic()
         watchdog = get_watchdog()

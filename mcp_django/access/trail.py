@@ -1,0 +1,62 @@
+"""Lines of the audit trail for changes of tokens, tools and prompts, whoever changes them and by whatever way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from django.db import transaction
+
+from mcp_django.audit.lines import Line, line, printable
+from mcp_django.audit.recorder import recorder
+from mcp_django.conf import get_conf
+from mcp_django.exchange.addresses import address_in
+from mcp_django.models import AccessToken, AdminOverride, Call
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+#: The request of the admin that makes the changes of this context, where one does.
+_acting: ContextVar[HttpRequest | None] = ContextVar("mcp_django_acting", default=None)
+
+
+@contextmanager
+def acting(request: HttpRequest) -> Iterator[None]:
+    """Changes within the block are made by the request's user."""
+    token = _acting.set(request)
+    try:
+        yield
+    finally:
+        _acting.reset(token)
+
+
+def note_token(token: AccessToken, change: str, using: str) -> None:
+    """Write down what was done to a token, once its transaction is committed: ``created``, ``revoked``, and so on."""
+    about = {"kind": Call.Kind.TOKEN.value, "token_id": token.pk, "token_name": printable(str(token))}
+    _note(using, reason=change, values=f'{{"owner": "{token.user_id}"}}', **about)
+
+
+def note_override(override: AdminOverride, change: str, using: str) -> None:
+    """The same of what an administrator decided about a tool or a prompt."""
+    model = override._meta.label_lower
+    _note(using, kind=Call.Kind.SWITCH.value, reason=change, name=override.name, model=model, site=override.site)
+
+
+def _note(using: str, **values: Any) -> None:
+    if get_conf().AUDIT == "off":
+        return
+    request, at = _acting.get(), time.time()
+    if request is not None:
+        values |= {"transport": "admin", "address": address_in(request.META)}
+        values |= {"user_id": str(request.user.pk), "user_name": printable(request.user.get_username())}
+    else:
+        values["transport"] = "server"
+    transaction.on_commit(partial(recorder.put, (_describe, at, values)), using=using)
+
+
+def _describe(at: float, values: dict[str, Any]) -> Line:
+    return line(at, outcome=Call.Outcome.DONE.value, **values)

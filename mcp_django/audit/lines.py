@@ -1,0 +1,90 @@
+"""One line of the audit trail, as the values of a row of ``Call``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import models
+
+from mcp_django.exchange.principals import Principal
+from mcp_django.models import Call
+from mcp_django.models.calls import MAX_CHOSEN
+
+#: The values of a row, in the order of COLUMNS.
+Line = tuple[Any, ...]
+
+_FIELDS: Mapping[str, models.Field[Any, Any]] = {
+    str(field.column): field for field in Call._meta.concrete_fields if not field.primary_key
+}
+COLUMNS = tuple(_FIELDS)
+_DEFAULTS: Mapping[str, Any] = {name: field.get_default() for name, field in _FIELDS.items()}
+_LENGTHS: Mapping[str, int] = {
+    name: field.max_length for name, field in _FIELDS.items() if field.max_length and not field.choices
+}
+#: Keys of changed rows that a line names.
+MAX_KEYS = 20
+_NUMBERS = frozenset({"rows", "bytes", "queries", "count"})
+#: The largest value of a PositiveIntegerField on each database.
+_MAX_NUMBER = 2_147_483_647
+#: The range of a BigIntegerField, which a key of a project's table may exceed nowhere else.
+_MAX_KEY = 2**63
+
+
+def line(at: float, **values: Any) -> Line:
+    """A line of the time ``at``, in seconds since 1970. Values that are too long are cut."""
+    fitting = {name: _fitting(name, value) for name, value in values.items()}
+    return tuple(({**_DEFAULTS, **fitting, "at": datetime.fromtimestamp(at, UTC)})[name] for name in COLUMNS)
+
+
+def as_dict(of: Line) -> dict[str, Any]:
+    return dict(zip(COLUMNS, of, strict=True))
+
+
+def caller(principal: Principal | None) -> dict[str, Any]:
+    """The columns that name a caller. A caller without credentials has none."""
+    if principal is None or principal.user.pk is None:
+        return {}
+    named: dict[str, Any] = {"user_id": str(principal.user.pk), "user_name": printable(principal.user.get_username())}
+    if principal.token_id is not None:
+        named |= {"token_id": principal.token_id, "token_name": printable(str(principal.auth))}
+    return named
+
+
+def chosen(value: object) -> str:
+    """What a client chose freely, such as its name or a request id: printable, and at most 64 characters."""
+    return printable(str(value)[:MAX_CHOSEN])[:MAX_CHOSEN]
+
+
+def printable(text: str) -> str:
+    """The text with every control character, lone surrogate and other character that is not shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def safe_key(value: object) -> str:
+    """The text of a primary key that is an integer or a UUID; empty for any other, which may say whose the row is."""
+    if isinstance(value, UUID):
+        return str(value)
+    text = str(value)
+    if text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal() and len(text) <= MAX_CHOSEN:
+        return text if -_MAX_KEY <= int(text) < 2 * _MAX_KEY else ""
+    try:
+        return str(UUID(text)) if len(text) == 36 else ""
+    except ValueError:
+        return ""
+
+
+def keys_of(values: Iterable[object]) -> str:
+    """The column of changed keys: `` 17 18 ``, so that each is found between spaces."""
+    found = [key for value in values if (key := safe_key(value))][:MAX_KEYS]
+    return f" {' '.join(found)} " if found else ""
+
+
+def _fitting(name: str, value: Any) -> Any:
+    if name in _LENGTHS:
+        return value[: _LENGTHS[name]]
+    return min(value, _MAX_NUMBER) if name in _NUMBERS else value

@@ -1,0 +1,250 @@
+"""The recorder: a call appends to its queue, and one thread of the process writes the lines of the audit trail.
+
+The thread starts with the first line. Under gevent it is a greenlet, since its driver may be one that gevent has
+patched. In a test run of Django there is no thread, and each line is written where it is made: a thread of ours would
+hold a connection to a database that the run is about to drop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.core import mail
+from django.db import connections
+
+from mcp_django.audit import table
+from mcp_django.audit.anonymous import AnonymousCounts
+from mcp_django.audit.lines import Line, line
+from mcp_django.audit.logs import publish
+from mcp_django.compat.processes import at_exit_of_children, before_threads_end
+from mcp_django.models import Call
+
+logger = logging.getLogger("mcp_django")
+
+#: What is to become a line: a function and its arguments. The thread that writes calls it, and not the request's.
+Pending = tuple[Callable[..., Line], *tuple[Any, ...]]
+
+#: Lines that may wait to be written.
+MAX_WAITING = 10_000
+#: What comes within this time is written together. A process that is killed loses no more than that.
+_WINDOW_SECONDS = 0.5
+#: Lines that wait longer are written by the thread of the next call: the writing thread is gone, or stuck.
+_OVERDUE_SECONDS = 5.0
+#: After so long without a line, the thread gives its connection back.
+_IDLE_SECONDS = 1.0
+#: Pauses after an outage of the database.
+_FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+
+
+class Recorder:
+    """The one writer of this process."""
+
+    def __init__(self) -> None:
+        self.anonymous = AnonymousCounts()
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin anew: at the start, and in the child of a fork. The parent writes what waits in it."""
+        self._queue: deque[Pending] = deque()
+        #: Lines that the database could not take yet.
+        self._kept: list[Line] = []
+        self._lost = Lost()
+        self._news = threading.Event()
+        self._writing = threading.Lock()
+        self._starting = threading.Lock()
+        self._is_running = False
+        #: When the oldest line in the queue came, and when the database may be tried again after an outage.
+        self._since = self._retry_at = 0.0
+        self._pause = _FIRST_PAUSE
+        self.anonymous.clear()
+
+    def put(self, pending: Pending) -> None:
+        """Write a line soon. Costs an append; never raises, and waits for the database in the worst case alone."""
+        queue = self._queue
+        if len(queue) >= MAX_WAITING:
+            self._lost.add(1)
+            return
+        queue.append(pending)
+        if not self._news.is_set():
+            self._wake()
+        elif time.monotonic() - self._since > _OVERDUE_SECONDS:
+            self._write_here()
+
+    def count(self, *named: str) -> None:
+        """Count a request of a caller without a user. See ``AnonymousCounts.add``."""
+        self.anonymous.add(*named)
+        if not self._news.is_set():
+            self._wake()
+
+    def flush(self) -> bool:
+        """Write in this thread what waits to be written. False if the database could not take all of it."""
+        with self._writing:
+            return self._write()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._queue or self._kept or self._lost or self.anonymous)
+
+    # In the thread of a call.
+
+    def _wake(self) -> None:
+        self._since = time.monotonic()
+        self._news.set()
+        if is_test_run():
+            self._since = 0.0
+            self._write_here()
+        elif not self._is_running:
+            self._start()
+
+    def _write_here(self) -> None:
+        # On an event loop Django refuses statements, and in a transaction the lines would be rolled back with it.
+        if is_on_loop() or time.monotonic() < self._retry_at:
+            return
+        if connections[table.database()].in_atomic_block and not is_test_run():
+            return
+        if self._writing.acquire(blocking=is_test_run()):
+            self._since = time.monotonic()
+            try:
+                self._write()
+            except Exception:
+                logger.exception("The audit trail could not be written")
+            finally:
+                self._writing.release()
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._is_running:
+                return
+            self._is_running = True
+        try:
+            threading.Thread(target=self._run, name="mcp_django audit", daemon=True).start()
+        except RuntimeError:
+            # The process is ending, and Python starts no more threads.
+            self._is_running = False
+            self._write_here()
+
+    # In the writing thread.
+
+    def _run(self) -> None:
+        while True:
+            try:
+                if not self._news.wait(_IDLE_SECONDS):
+                    connections.close_all()
+                    self._news.wait()
+                time.sleep(max(_WINDOW_SECONDS, self._retry_at - time.monotonic()))
+                self.flush()
+            except Exception:
+                logger.exception("The audit trail could not be written")
+
+    def _write(self) -> bool:
+        """Write what waits. The caller holds the lock."""
+        # Cleared first: what is added from here on wakes the thread again.
+        self._news.clear()
+        lines = [*self._kept, *self._take(), *self._lost.take()]
+        self._kept = []
+        written: list[Line] = []
+        try:
+            written = table.insert(lines)
+            self._lost.add(len(lines) - len(written))
+            written += self.anonymous.write()
+            self._pause, self._retry_at = _FIRST_PAUSE, 0.0
+        except table.Away as away:
+            written = written or lines[: len(lines) - len(away.left)]
+            self._keep(away.left)
+        publish(written)
+        if self.has_waiting:
+            self._since = time.monotonic()
+            self._news.set()
+        return not self._kept
+
+    def _take(self) -> list[Line]:
+        """The lines in the queue, made from what the calls left there."""
+        made: list[Line] = []
+        # Only as many as there are now: calls may add lines as fast as this loop takes them.
+        for _ in range(len(self._queue)):
+            describe, *about = self._queue.popleft()
+            try:
+                made.append(describe(*about))
+            except Exception:
+                logger.exception("A line of the audit trail could not be made")
+                self._lost.add(1)
+        return made
+
+    def _keep(self, lines: Sequence[Line]) -> None:
+        """Keep the lines for the next time, as many as may wait."""
+        if self._pause == _FIRST_PAUSE:
+            logger.warning("The audit trail cannot be written; trying again", exc_info=True)
+        self._kept = list(lines[:MAX_WAITING])
+        self._lost.add(len(lines) - len(self._kept))
+        self._retry_at = time.monotonic() + self._pause
+        self._pause = min(self._pause * 2, _LAST_PAUSE)
+
+
+class Lost:
+    """Counts the lines that could not be written, and becomes a line itself."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._first = self._last = 0.0
+
+    def __bool__(self) -> bool:
+        return self._count > 0
+
+    def add(self, count: int) -> None:
+        if count <= 0:
+            return
+        self._last = time.time()
+        if not self._count:
+            self._first = self._last
+        self._count += count
+
+    def take(self) -> list[Line]:
+        """The line that says how many were lost, and over which time; none if none was."""
+        if not self._count:
+            return []
+        ms = (self._last - self._first) * 1_000
+        said = line(self._first, kind=Call.Kind.LOST, outcome=Call.Outcome.FAILED, count=self._count, ms=ms)
+        self._count = 0
+        return [said]
+
+
+def is_test_run() -> bool:
+    """Whether Django's test environment is set up, as its test runner and pytest-django do."""
+    return hasattr(mail, "outbox")
+
+
+def is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+recorder = Recorder()
+
+
+def _flush_at_exit() -> None:
+    if recorder.has_waiting:
+        try:
+            recorder.flush()
+        except Exception:
+            logger.exception("The last lines of the audit trail could not be written")
+
+
+def _begin_in_child() -> None:
+    recorder._reset()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+at_exit_of_children(recorder, _flush_at_exit)
+atexit.register(_flush_at_exit)
+before_threads_end(_flush_at_exit)

@@ -1,0 +1,53 @@
+"""The values of filters that stand in the audit trail: those of the fields that ``ModelMCP.audit_fields`` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from mcp_django.exchange.usage import Usage
+from mcp_django.resources.policy import ModelRights
+from mcp_django.types import JSON
+
+#: A text is cut to so many characters, and no more than so many values are kept.
+_MAX_TEXT, _MAX_VALUES = 100, 20
+
+
+def note_filter(usage: Usage, model: ModelRights, conditions: Any) -> None:
+    """Note the values of a filter that the model allows and that its caller may read."""
+    nothing: Sequence[str] = ()
+    allowed = {name for name in model.ask_hook("get_audit_fields", nothing) if name in model.columns}
+    if allowed:
+        for name, value in _conditions(conditions):
+            field, _, lookup = name.partition("__")
+            # A further "__" would lead to a field of another model.
+            if field in allowed and "__" not in lookup and len(usage.values) < _MAX_VALUES:
+                usage.values[name] = kept_value(value)
+
+
+def note_arguments(usage: Usage, allowed: Iterable[str], arguments: JSON) -> None:
+    """Note the values of those arguments of a tool that the project allows."""
+    usage.values.update({name: kept_value(arguments[name]) for name in allowed if name in arguments})
+
+
+def kept_value(value: Any) -> Any:
+    """A value as the trail has it: a number, a short text, or a list of some of them."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + "…"
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return [kept_value(one) for one in value[:_MAX_VALUES] if not isinstance(one, list | tuple | dict)]
+    return type(value).__name__
+
+
+def _conditions(conditions: Any) -> Iterator[tuple[str, Any]]:
+    """The conditions of a filter, also those within ``any``, ``all`` and ``not``."""
+    pairs: Iterable[tuple[str, Any]] = conditions.items() if isinstance(conditions, dict) else conditions
+    for name, value in pairs:
+        nested = value if isinstance(value, list) else [value]
+        if name in ("any", "all", "not") and all(isinstance(one, dict) for one in nested):
+            for one in nested:
+                yield from _conditions(one)
+        else:
+            yield name, value

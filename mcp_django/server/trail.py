@@ -1,0 +1,283 @@
+"""Which requests stand in the audit trail, and what their lines say.
+
+The thread of the call only notes what it has at hand. The thread that writes makes the line of it: see ``_describe``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from mcp_django.audit import strict
+from mcp_django.audit.lines import Line, caller, chosen, keys_of, line, safe_key
+from mcp_django.audit.recorder import recorder
+from mcp_django.conf import get_conf
+from mcp_django.exceptions import MCPError, MissingCapability
+from mcp_django.exchange.addresses import address_in
+from mcp_django.exchange.questions import InputRequired
+from mcp_django.exchange.scopes import ACTIONS
+from mcp_django.exchange.usage import Usage
+from mcp_django.models import Call
+from mcp_django.protocol.errors import (
+    AuditUnavailable,
+    Forbidden,
+    InternalError,
+    LimitExceeded,
+    RequestCancelled,
+    RequestTimedOut,
+    TaskTimedOut,
+    TooSlow,
+    Unauthenticated,
+    WorkerLost,
+)
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.trace_context import trace_id
+from mcp_django.resources import uris
+from mcp_django.server.methods import METHODS
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
+
+#: Errors that say that the server failed, and not that it refused.
+_FAILURES = (InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
+#: Refusals that are written down whatever the method.
+_DENIALS = (Unauthenticated, Forbidden, LimitExceeded)
+#: Of a run that was stopped, the run itself has a line.
+_STOPPED = (RequestTimedOut, RequestCancelled)
+#: Names of arguments that a line has, and URIs of a listen.
+_MAX_NAMES = 20
+#: Stands for a name, a key or a URI that the trail does not repeat, since a client may write anything into it.
+_LEFT_OUT = "*"
+_LONGEST_FORWARDED = 500
+
+
+class recorded(AbstractContextManager["recorded"]):
+    """Write down the run of a handler within the block, whatever comes of it."""
+
+    __slots__ = ("_exchange", "_started")
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def __enter__(self) -> recorded:
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        if error is not None:
+            fail(self._exchange, error)
+        _record(self._exchange, (time.perf_counter() - self._started) * 1_000)
+
+
+def fail(exchange: Exchange, error: BaseException) -> None:
+    """Note what an error says about the run."""
+    usage = exchange.usage
+    if isinstance(error, InputRequired):
+        usage.outcome = Call.Outcome.ASKED.value
+        return
+    if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
+        error = RequestTimedOut()
+    if isinstance(error, RequestCancelled):
+        outcome = Call.Outcome.CANCELLED
+    elif not isinstance(error, MCPError) or type(error) is MCPError or isinstance(error, _FAILURES):
+        outcome = Call.Outcome.FAILED
+    else:
+        outcome = Call.Outcome.REFUSED
+    usage.outcome = outcome.value
+    usage.reason = usage.refusal or (error.reason if isinstance(error, MCPError) else InternalError.reason)
+    usage.is_denial = isinstance(error, _DENIALS)
+
+
+def begin(exchange: Exchange) -> None:
+    """With AUDIT "strict", write down a call that may change data before it is made. Raises AuditUnavailable.
+
+    It stands outside of the project's ``call_context``, which may open a transaction.
+    """
+    if get_conf().AUDIT != "strict" or exchange.method != "tools/call" or exchange.principal.user.pk is None:
+        return
+    tool = exchange.site.tools.get(exchange.params.get("name", ""))
+    if tool is not None and tool.scope != ACTIONS:
+        return
+    exchange.usage.outcome = Call.Outcome.UNKNOWN.value
+    try:
+        exchange.usage.intent = strict.begin(_describe(_noted(exchange, Call.Kind.CALL.value, 0.0)))
+    except strict.NotWritten as error:
+        raise AuditUnavailable from error
+    exchange.usage.outcome = Call.Outcome.DONE.value
+
+
+def refuse(site: MCPSite, request: MCPRequest, principal: Principal | None, error: MCPError, transport: str) -> None:
+    """Write down a request that was refused before there was an exchange for it."""
+    if get_conf().AUDIT == "off" or not isinstance(error, _DENIALS) or isinstance(error, _STOPPED):
+        return
+    values = {"site": site.name, "kind": Call.Kind.REQUEST.value, "outcome": Call.Outcome.REFUSED.value}
+    values |= {"transport": transport, "reason": error.reason}
+    if principal is None or principal.user.pk is None:
+        recorder.count(*values.values(), address_in(request.META))
+    else:
+        recorder.put((_describe_refusal, time.time(), values, principal, _address_parts(request)))
+
+
+def _record(exchange: Exchange, ms: float) -> None:
+    conf, usage = get_conf(), exchange.usage
+    if conf.AUDIT == "off":
+        return
+    method = METHODS.get(exchange.method)
+    kind = method.kind if method is not None else ""
+    if exchange.connection.transport == "task":
+        kind = Call.Kind.TASK.value
+    elif not kind or (kind == Call.Kind.COMPLETION and not conf.AUDIT_COMPLETION):
+        if not usage.is_denial:
+            return
+        kind = Call.Kind.REQUEST.value
+    noted = _noted(exchange, kind, ms)
+    if usage.intent is not None:
+        strict.end(usage.intent, _describe(noted))
+    elif exchange.principal.user.pk is not None:
+        recorder.put((_describe, noted))
+    else:
+        named = exchange.site.name, kind, usage.outcome, exchange.connection.transport, usage.reason
+        recorder.count(*named, address_in(exchange.request.META))
+
+
+class Noted(NamedTuple):
+    """What a call leaves behind for its line."""
+
+    at: float
+    site: MCPSite
+    kind: str
+    method: str
+    #: The tool, the prompt or the URI that the params name, and the names of the arguments or the URIs of a listen.
+    target: str
+    names: Sequence[str]
+    principal: Principal
+    client_name: object
+    transport: str
+    revision: str
+    request_id: object
+    trace_id: str
+    address: dict[str, str]
+    usage: Usage
+    ms: float
+    queries: int
+
+
+def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
+    target, names = _target(exchange)
+    return Noted(
+        time.time() - ms / 1_000,
+        exchange.site,
+        kind,
+        exchange.method,
+        target,
+        names,
+        exchange.principal,
+        exchange.client.info.get("name", ""),
+        exchange.connection.transport,
+        exchange.revision,
+        exchange.request_id,
+        trace_id(exchange.params),
+        _address_parts(exchange.request),
+        exchange.usage,
+        ms,
+        exchange.cancellation.queries.count,
+    )
+
+
+def _target(exchange: Exchange) -> tuple[str, Sequence[str]]:
+    """The tool, prompt or URI that the params name, and the names of the arguments. The params may be malformed."""
+    params = exchange.params
+    target = params.get("name") or params.get("uri") or ""
+    named = params.get("arguments")
+    if exchange.method == "subscriptions/listen":
+        wanted = params.get("notifications")
+        listed = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
+        named = listed if isinstance(listed, list) else []
+    names = list(islice(named, _MAX_NAMES + 1)) if isinstance(named, dict | list) else []
+    shortened = [name[: uris.MAX_URI] for name in names if isinstance(name, str)]
+    return (target[: uris.MAX_URI] if isinstance(target, str) else ""), shortened
+
+
+def _describe(noted: Noted) -> Line:
+    site, method, target, usage = noted.site, noted.method, noted.target, noted.usage
+    is_named = method in ("tools/call", "prompts/get")
+    if method == "subscriptions/listen":
+        arguments = _uris(site, noted.names)
+    else:
+        arguments = _argument_names(site, method, target, noted.names)
+    return line(
+        noted.at,
+        site=site.name,
+        kind=noted.kind,
+        outcome=usage.outcome,
+        reason=usage.reason,
+        **caller(noted.principal),
+        client_name=chosen(noted.client_name),
+        transport=noted.transport,
+        revision=noted.revision,
+        method=chosen(method),
+        name=chosen(target) if is_named else "",
+        model=usage.model,
+        uri="" if is_named or not target else kept_uri(site, target),
+        arguments=encode(arguments).decode() if arguments else "",
+        values=encode(usage.values).decode() if usage.values else "",
+        keys=keys_of(usage.changed),
+        rows=usage.rows,
+        bytes=usage.bytes,
+        ms=round(noted.ms, 3),
+        queries=noted.queries,
+        request_id=chosen(noted.request_id),
+        trace_id=noted.trace_id,
+        address=address_in(noted.address),
+    )
+
+
+def _describe_refusal(at: float, values: dict[str, str], principal: Principal, address: dict[str, str]) -> Line:
+    return line(at, **values, **caller(principal), address=address_in(address))
+
+
+def _argument_names(site: MCPSite, method: str, target: str, names: Iterable[str]) -> list[str]:
+    """The names that the tool or prompt declares. A client may write anything into another name."""
+    known: Iterable[str] = ()
+    if method == "tools/call" and (tool := site.tools.get(target)) is not None:
+        known = tool.argument_names
+    elif method == "prompts/get" and (prompt := site.prompts.get(target)) is not None:
+        known = [argument.name for argument in prompt.arguments]
+    return list(dict.fromkeys(name if name in known else _LEFT_OUT for name in names))[:_MAX_NAMES]
+
+
+def _uris(site: MCPSite, wanted: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(kept_uri(site, uri) for uri in wanted))[:_MAX_NAMES]
+
+
+def kept_uri(site: MCPSite, uri: str) -> str:
+    """The URI as far as the trail repeats it: of our models, or as the project declares it, and without a query."""
+    target = uris.parse(uri)
+    if target is None:
+        found = site.find_resource(uri) if len(uri) < uris.MAX_URI else None
+        return found.uri if found is not None else _LEFT_OUT
+    model = site.models.get(target.label)
+    if model is None:
+        return f"{uris.SCHEME}{_LEFT_OUT}"
+    kept = uris.collection_uri(model.model)
+    if target.kind == "schema":
+        return uris.schema_uri(model.model)
+    if not target.is_of_record:
+        return kept
+    field = f"/{target.field}" if target.field in {one.name for one in model.opts.fields} else ""
+    return f"{kept}/{safe_key(target.key) or _LEFT_OUT}{field}"
+
+
+def _address_parts(request: MCPRequest) -> dict[str, str]:
+    """The parts of META that ``address_in`` reads, so that the request itself can be freed."""
+    meta = request.META
+    forwarded = meta.get("HTTP_X_FORWARDED_FOR")
+    if not forwarded:
+        return {"REMOTE_ADDR": meta.get("REMOTE_ADDR", "")}
+    return {"REMOTE_ADDR": meta.get("REMOTE_ADDR", ""), "HTTP_X_FORWARDED_FOR": forwarded[-_LONGEST_FORWARDED:]}

@@ -1,0 +1,131 @@
+"""What was refused, and why: the trail knows what the client is not told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcp_django.audit import anonymous
+from mcp_django.audit.recorder import recorder
+from mcp_django.models import AccessToken, Call, Tool
+from tests.audit.conftest import Rows, send_with
+from tests.support.base import MODERN
+from tests.support.data import make_staff, switch_on, token_of
+from tests.support.peers import Peers
+
+pytestmark = [pytest.mark.every_database]
+
+ACTION = "flights_flight_mark_cancelled"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "switched", "name", "reason"),
+    [
+        (["read", "actions"], False, ACTION, "SWITCHED_OFF"),
+        (["read"], True, ACTION, "NO_SCOPE"),
+        (["read", "actions"], True, "no_such_tool", "TOOL_NOT_FOUND"),
+    ],
+)
+def test_a_tool_that_may_not_be_called_is_refused_with_the_true_reason(
+    peers: Peers, users: Any, rows: Rows, scopes: list[str], switched: bool, name: str, reason: str
+) -> None:
+    Tool.objects.filter(name=ACTION).update(enabled=switched)
+    peer = peers(token_of(users.admin, *scopes))
+
+    error = peer.error(MODERN, "tools/call", {"name": name, "arguments": {"ids": ["1"]}})
+
+    assert error["data"]["reason"] == "TOOL_NOT_FOUND" and error["message"].startswith(f"Unknown tool: {name}.")
+    assert rows("name", "outcome", "reason") == [{"name": name, "outcome": "refused", "reason": reason}]
+
+
+def test_a_tool_without_permission_is_refused_with_the_true_reason(peers: Peers, users: Any, rows: Rows) -> None:
+    switch_on(ACTION)
+    peer = peers(token_of(make_staff("looker", "flights.view_flight")))
+
+    peer.error(MODERN, "tools/call", {"name": ACTION, "arguments": {"ids": ["1"]}})
+
+    assert rows("user_name", "reason") == [{"user_name": "looker", "reason": "NO_PERMISSION"}]
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi", "websocket"])
+def test_bad_tokens_from_one_address_are_one_row_with_their_number(
+    peers: Peers, users: Any, rows: Rows, transport: str
+) -> None:
+    for number in range(5):
+        try:
+            peers(f"mcp_{number:043d}").request(MODERN, "tools/list")
+        except Exception:  # noqa: BLE001 - a socket is refused in its own way
+            continue
+
+    found = rows("kind", "outcome", "reason", "user_id", "count", "transport")
+    assert found == [
+        {
+            "kind": "request", "outcome": "refused", "reason": "UNAUTHENTICATED", "user_id": "", "count": 5,
+            "transport": transport.partition("-")[0],
+        }
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_a_token_that_is_revoked_while_its_socket_is_open(peers: Peers, users: Any, rows: Rows) -> None:
+    peer = peers(token_of(users.ops))
+    peer.result(MODERN, "tools/list")
+    AccessToken.objects.filter(user=users.ops).latest("pk").revoke()
+
+    with pytest.raises(Exception):  # noqa: B017 - the socket closes
+        peer.request(MODERN, "tools/list")
+
+    assert all(row["outcome"] == "refused" for row in rows("outcome"))
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_full_queue_is_written_down_for_a_known_caller(
+    peers: Peers, users: Any, audited: Callable[..., None], rows: Rows
+) -> None:
+    peer = peers(token_of(users.ops))
+    peer.result(MODERN, "tools/list")
+    audited(MAX_IN_FLIGHT=32, MAX_SUBSCRIPTIONS=1)
+
+    peer.request(MODERN, "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["db://a/b", "db://a/c"]}})
+
+    [row] = rows("kind", "outcome", "user_name")
+    assert row == {"kind": "subscription", "outcome": "refused", "user_name": "ops"}
+
+
+def test_a_flood_from_many_addresses_stays_within_the_rows_of_a_minute(
+    transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(anonymous.time, "time", lambda: 6_000_000.0)
+    monkeypatch.setattr(anonymous, "MAX_ROWS", 20)
+
+    for number in range(200):
+        recorder.anonymous.add("mcp", "request", "refused", "http", "UNAUTHENTICATED", f"10.0.0.{number}")
+    recorder.flush()
+
+    found = Call.objects.values_list("reason", "count")
+    assert len(found) == 21
+    assert sum(count for _, count in found) == 200
+    assert dict(found)["TOO_MANY_ADDRESSES"] == 180
+
+
+def test_counts_of_the_next_minute_are_rows_of_their_own(
+    transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for at in (6_000_000.0, 6_000_001.0, 6_000_060.0):
+        monkeypatch.setattr(anonymous.time, "time", lambda at=at: at)
+        recorder.anonymous.add("mcp", "request", "refused", "http", "UNAUTHENTICATED", "10.0.0.1")
+        recorder.flush()
+
+    assert [(row.at.timestamp(), row.count) for row in Call.objects.order_by("pk")] == [(6e6, 2), (6e6 + 60, 1)]
+
+
+def test_forging_the_address_of_a_refusal(peers: Peers, users: Any, audited: Callable[..., None], rows: Rows) -> None:
+    peer = peers(f"mcp_{'x' * 43}")
+
+    send_with(peer, {"X-Forwarded-For": "6.6.6.6"}, "tools/list")
+    audited(TRUSTED_PROXIES=1)
+    send_with(peer, {"X-Forwarded-For": "6.6.6.6, 203.0.113.9"}, "tools/list")
+
+    assert [row["address"] for row in rows("address")] == ["127.0.0.1", "203.0.113.9"]
