@@ -47,9 +47,9 @@ def test_a_call_is_written_down_with_who_what_and_what_came_of_it(
     assert {name: row[name] for name in ("token_id", "token_name") if by_token} == by_token
     expected = {
         "site": "mcp", "kind": "call", "outcome": "done", "reason": "", "user_id": str(users.ops.pk),
-        "user_name": "ops", "client_id": "", "client_name": "tests", "revision": MODERN, "method": "tools/call", "name": "find_records",
-        "model": "flights.flight", "uri": "", "arguments": '["model","limit"]', "values": "", "keys": "", "rows": 3,
-        "trace_id": TRACE, "count": 1, "transport": transport.partition("-")[0],
+        "user_name": "ops", "client_id": "", "client_name": "tests", "revision": MODERN, "method": "tools/call",
+        "name": "find_records", "model": "flights.flight", "uri": "", "arguments": '["model","limit"]', "values": "",
+        "keys": "", "rows": 3, "trace_id": TRACE, "count": 1, "transport": transport.partition("-")[0],
     }  # fmt: skip
     assert {name: row[name] for name in expected} == expected
 

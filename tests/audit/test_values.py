@@ -41,11 +41,9 @@ def test_naming_a_field_that_the_policy_hides(
 ) -> None:
     declared.model(Flight, Audited)
 
-    peers(token_of(users.admin)).request(
-        MODERN,
-        "tools/call",
-        {"name": "find_records", "arguments": {"model": "flights.flight", "filter": {"notes": "x"}}},
-    )
+    arguments = {"model": "flights.flight", "filter": {"notes": "x"}}
+
+    peers(token_of(users.admin)).request(MODERN, "tools/call", {"name": "find_records", "arguments": arguments})
 
     assert rows("values") == [{"values": ""}]
 
