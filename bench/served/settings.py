@@ -1,7 +1,7 @@
 """Settings of our own server: the demo, as it would be deployed.
 
-Read from the environment: `BENCH_DATABASE_FILE`, `BENCH_TOKENS` (whether callers need a token), and
-`BENCH_CACHE_SECONDS` (TOKEN_CACHE_SECONDS).
+Read from the environment: `BENCH_DATABASE_FILE`, `BENCH_TOKENS` (whether callers need a token), `BENCH_AUDIT` (AUDIT)
+and `BENCH_CACHE_SECONDS` (TOKEN_CACHE_SECONDS).
 """
 
 import os
@@ -21,5 +21,6 @@ if not TOKENS:
 
 MCP = {
     "ANONYMOUS_SCOPES": [] if TOKENS else ["read"],
+    "AUDIT": os.environ.get("BENCH_AUDIT", "on"),
     "TOKEN_CACHE_SECONDS": float(os.environ.get("BENCH_CACHE_SECONDS", "1")),
 }

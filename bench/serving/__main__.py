@@ -1,6 +1,6 @@
 """How many requests a second one process answers on one core, beside other servers.
 
-.venv/bin/python -m bench.serving [--only asgi|servers|wsgi|asgi-tokens|wsgi-tokens|websocket] [--rounds N]
+.venv/bin/python -m bench.serving [--only asgi|servers|wsgi|asgi-tokens|wsgi-tokens|websocket|audit] [--rounds N]
     [--seconds N] [--ours] [--folder FOLDER] [--check]
 """
 

@@ -157,4 +157,16 @@ WEBSOCKET = Table(
     goals={("mcp_django, 2026-07-28", GREET): 0.75},
 )
 
-TABLES = (ASGI, SERVERS, WSGI, ASGI_TOKENS, WSGI_TOKENS, WEBSOCKET)
+AUDIT = Table(
+    "audit",
+    "HTTP over ASGI, uvicorn, with a token and a permission, with and without the audit trail",
+    (
+        Line('mcp_django, AUDIT "off"', _ours(BENCH_AUDIT="off", **_TOKENS)),
+        Line('mcp_django, AUDIT "on"', _ours(BENCH_AUDIT="on", **_TOKENS)),
+        Line('mcp_django, AUDIT "strict"', _ours(BENCH_AUDIT="strict", **_TOKENS)),
+    ),
+    {MODERN: 'mcp_django, AUDIT "off"'},
+    goals={('mcp_django, AUDIT "on"', GREET): 0.87, ('mcp_django, AUDIT "on"', FIND): 0.97},
+)
+
+TABLES = (ASGI, SERVERS, WSGI, ASGI_TOKENS, WSGI_TOKENS, WEBSOCKET, AUDIT)

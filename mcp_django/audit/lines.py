@@ -26,7 +26,7 @@ _LENGTHS: Mapping[str, int] = {
 }
 #: Keys of changed rows that a line names.
 MAX_KEYS = 20
-_NUMBERS = frozenset({"rows", "bytes", "queries", "count"})
+_NUMBERS = ("rows", "bytes", "queries", "count")
 #: The largest value of a PositiveIntegerField on each database.
 _MAX_NUMBER = 2_147_483_647
 #: The range of a BigIntegerField, which a key of a project's table may exceed nowhere else.
@@ -35,8 +35,14 @@ _MAX_KEY = 2**63
 
 def line(at: float, **values: Any) -> Line:
     """A line of the time ``at``, in seconds since 1970. Values that are too long are cut."""
-    fitting = {name: _fitting(name, value) for name, value in values.items()}
-    return tuple(({**_DEFAULTS, **fitting, "at": datetime.fromtimestamp(at, UTC)})[name] for name in COLUMNS)
+    columns = {**_DEFAULTS, **values, "at": datetime.fromtimestamp(at, UTC)}
+    for name, limit in _LENGTHS.items():
+        if len(columns[name]) > limit:
+            columns[name] = columns[name][:limit]
+    for name in _NUMBERS:
+        columns[name] = min(columns[name], _MAX_NUMBER)
+    # Their order is that of the defaults, since no name is new.
+    return tuple(columns.values())
 
 
 def as_dict(of: Line) -> dict[str, Any]:
@@ -82,9 +88,3 @@ def keys_of(values: Iterable[object]) -> str:
     """The column of changed keys: `` 17 18 ``, so that each is found between spaces."""
     found = [key for value in values if (key := safe_key(value))][:MAX_KEYS]
     return f" {' '.join(found)} " if found else ""
-
-
-def _fitting(name: str, value: Any) -> Any:
-    if name in _LENGTHS:
-        return value[: _LENGTHS[name]]
-    return min(value, _MAX_NUMBER) if name in _NUMBERS else value

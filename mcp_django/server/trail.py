@@ -6,10 +6,10 @@ The thread of the call only notes what it has at hand. The thread that writes ma
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_django.audit import strict
 from mcp_django.audit.lines import Line, caller, chosen, keys_of, line, safe_key
@@ -37,6 +37,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.trace_context import trace_id
 from mcp_django.resources import uris
 from mcp_django.server.methods import METHODS
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -121,7 +122,7 @@ def refuse(site: MCPSite, request: MCPRequest, principal: Principal | None, erro
     if principal is None or principal.user.pk is None:
         recorder.count(*values.values(), address_in(request.META))
     else:
-        recorder.put((_describe_refusal, time.time(), values, principal, _address_parts(request)))
+        recorder.put((_describe_refusal, time.time(), values, principal, _address_parts(request.META)))
 
 
 def _record(exchange: Exchange, ms: float) -> None:
@@ -162,46 +163,51 @@ class Noted(NamedTuple):
     revision: str
     request_id: object
     trace_id: str
-    address: dict[str, str]
+    address: Mapping[str, Any]
     usage: Usage
     ms: float
     queries: int
 
 
 def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
-    target, names = _target(exchange)
-    return Noted(
-        time.time() - ms / 1_000,
-        exchange.site,
-        kind,
-        exchange.method,
-        target,
-        names,
-        exchange.principal,
-        exchange.client.info.get("name", ""),
-        exchange.connection.transport,
-        exchange.revision,
-        exchange.request_id,
-        trace_id(exchange.params),
-        _address_parts(exchange.request),
-        exchange.usage,
-        ms,
-        exchange.cancellation.queries.count,
+    connection, params, usage = exchange.connection, exchange.params, exchange.usage
+    target, names = _target(exchange.method, params)
+    meta = exchange.request.META
+    return Noted._make(
+        (
+            time.time() - ms / 1_000,
+            exchange.site,
+            kind,
+            exchange.method,
+            target,
+            names,
+            exchange.principal,
+            exchange.client.info.get("name", ""),
+            connection.transport,
+            exchange.revision,
+            exchange.request_id,
+            trace_id(params) if "_meta" in params else "",
+            _address_parts(meta),
+            usage,
+            ms,
+            exchange.cancellation.queries.count,
+        )
     )
 
 
-def _target(exchange: Exchange) -> tuple[str, Sequence[str]]:
+def _target(method: str, params: JSON) -> tuple[str, Sequence[str]]:
     """The tool, prompt or URI that the params name, and the names of the arguments. The params may be malformed."""
-    params = exchange.params
-    target = params.get("name") or params.get("uri") or ""
-    named = params.get("arguments")
-    if exchange.method == "subscriptions/listen":
+    target, named = params.get("name") or params.get("uri") or "", params.get("arguments")
+    if method == "subscriptions/listen":
         wanted = params.get("notifications")
-        listed = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
-        named = listed if isinstance(listed, list) else []
-    names = list(islice(named, _MAX_NAMES + 1)) if isinstance(named, dict | list) else []
-    shortened = [name[: uris.MAX_URI] for name in names if isinstance(name, str)]
-    return (target[: uris.MAX_URI] if isinstance(target, str) else ""), shortened
+        named = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
+    if not isinstance(target, str) or len(target) > uris.MAX_URI:
+        target = _LEFT_OUT
+    if not named or not isinstance(named, dict | list):
+        return target, ()
+    return target, [
+        name if len(name) <= uris.MAX_URI else _LEFT_OUT for name in islice(named, _MAX_NAMES) if isinstance(name, str)
+    ]
 
 
 def _describe(noted: Noted) -> Line:
@@ -238,7 +244,7 @@ def _describe(noted: Noted) -> Line:
     )
 
 
-def _describe_refusal(at: float, values: dict[str, str], principal: Principal, address: dict[str, str]) -> Line:
+def _describe_refusal(at: float, values: dict[str, str], principal: Principal, address: Mapping[str, Any]) -> Line:
     return line(at, **values, **caller(principal), address=address_in(address))
 
 
@@ -274,10 +280,9 @@ def kept_uri(site: MCPSite, uri: str) -> str:
     return f"{kept}/{safe_key(target.key) or _LEFT_OUT}{field}"
 
 
-def _address_parts(request: MCPRequest) -> dict[str, str]:
+def _address_parts(meta: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of META that ``address_in`` reads, so that the request itself can be freed."""
-    meta = request.META
     forwarded = meta.get("HTTP_X_FORWARDED_FOR")
-    if not forwarded:
-        return {"REMOTE_ADDR": meta.get("REMOTE_ADDR", "")}
-    return {"REMOTE_ADDR": meta.get("REMOTE_ADDR", ""), "HTTP_X_FORWARDED_FOR": forwarded[-_LONGEST_FORWARDED:]}
+    if forwarded is None:
+        return {"REMOTE_ADDR": meta.get("REMOTE_ADDR")}
+    return {"REMOTE_ADDR": meta.get("REMOTE_ADDR"), "HTTP_X_FORWARDED_FOR": forwarded[-_LONGEST_FORWARDED:]}
