@@ -105,6 +105,7 @@ async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def _lifespan(receive: Receive, send: Send) -> None:
     """Start, and end our workers with the server."""
+    from mcp_django.audit.recorder import recorder
     from mcp_django.push.hub import close_hubs
     from mcp_django.workers import close_workers
 
@@ -116,5 +117,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
             close_hubs()
             # In a thread, since a worker may still wait for this loop.
             await asyncio.to_thread(close_workers)
+            # Uvicorn ends by a signal that leaves no time for functions of atexit.
+            await asyncio.to_thread(recorder.flush)
             await send({"type": "lifespan.shutdown.complete"})
             return

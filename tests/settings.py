@@ -80,8 +80,9 @@ if os.environ.get("TEST_REDIS"):
         }
     }
 
+MCP = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True}
 #: Only the tests of the audit trail write it.
-MCP = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True, "AUDIT": "off"}
+MCP["AUDIT"] = os.environ.get("TEST_AUDIT", "off")
 
 if "TEST_PUSH_DATABASE" in os.environ:
     MCP["PUSH_DATABASE"] = os.environ["TEST_PUSH_DATABASE"]

@@ -58,6 +58,8 @@ class Recorder:
         self._kept: list[Line] = []
         self._lost = Lost()
         self._news = threading.Event()
+        #: Set when the process is about to end: nothing waits for more to come.
+        self._ending = threading.Event()
         self._writing = threading.Lock()
         self._starting = threading.Lock()
         self._is_running = False
@@ -75,7 +77,7 @@ class Recorder:
         queue.append(pending)
         if not self._news.is_set():
             self._wake()
-        elif time.monotonic() - self._since > _OVERDUE_SECONDS:
+        elif time.monotonic() - self._since > _OVERDUE_SECONDS or self._ending.is_set():
             self._write_here()
 
     def count(self, *named: str) -> None:
@@ -89,8 +91,17 @@ class Recorder:
         with self._writing:
             return self._write()
 
+    def end(self) -> None:
+        """The process is about to end: write at once from now on. It may be called by a signal handler."""
+        self._ending.set()
+
     @property
     def has_waiting(self) -> bool:
+        """Whether a line is not in the table yet. One that is being written is none in the queue."""
+        return self._writing.locked() or self._is_waiting
+
+    @property
+    def _is_waiting(self) -> bool:
         return bool(self._queue or self._kept or self._lost or self.anonymous)
 
     # In the thread of a call.
@@ -98,7 +109,7 @@ class Recorder:
     def _wake(self) -> None:
         self._since = time.monotonic()
         self._news.set()
-        if is_test_run():
+        if is_test_run() or self._ending.is_set():
             self._since = 0.0
             self._write_here()
         elif not self._is_running:
@@ -139,7 +150,7 @@ class Recorder:
                 if not self._news.wait(_IDLE_SECONDS):
                     connections.close_all()
                     self._news.wait()
-                time.sleep(max(_WINDOW_SECONDS, self._retry_at - time.monotonic()))
+                self._ending.wait(max(_WINDOW_SECONDS, self._retry_at - time.monotonic()))
                 self.flush()
             except Exception:
                 logger.exception("The audit trail could not be written")
@@ -160,7 +171,7 @@ class Recorder:
             written = written or lines[: len(lines) - len(away.left)]
             self._keep(away.left)
         publish(written)
-        if self.has_waiting:
+        if self._is_waiting:
             self._since = time.monotonic()
             self._news.set()
         return not self._kept

@@ -14,6 +14,7 @@ from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import SSE_HEADERS, EventStream, HTTPError, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import Route
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import Wire
 from mcp_django.types import Receive, Scope, Send
@@ -34,7 +35,7 @@ class HTTPApplication:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # From the first request on, this process learns at once which tokens another one revokes.
-            get_hub()
+            close_hub_at_shutdown(get_hub())
             self._loop = loop
         try:
             # Before the caller is known: a client that sends a byte now and then is not waited for.

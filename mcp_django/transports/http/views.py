@@ -25,6 +25,7 @@ from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, Route
+from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import SEND, Wire
 
@@ -79,7 +80,7 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
             # The worker needs a pooled connection too. If each request kept one, they would all wait for each other.
             await _close_connections()
         # From the first request on, this process learns at once which tokens another one revokes.
-        get_hub()
+        close_hub_at_shutdown(get_hub())
         answer = await route.view(site, _request(request), push=True).respond_on_loop()
         if answer.stream is None:
             return _response(answer)

@@ -1,7 +1,7 @@
 """Ends streams before the server ends: servers wait for open streams before they notify an application.
 
-A signal that ends the process is held back until the streams and sockets are written to their end. That works with
-uvicorn, granian and Daphne, which end by a signal. Hypercorn's workers get none, and are watched.
+A signal that ends the process is held back until the streams and sockets, and the audit trail, are written to their
+end. That works with uvicorn, granian and Daphne, which end by a signal. Hypercorn's workers get none, and are watched.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 from weakref import WeakSet
 
+from mcp_django.audit.recorder import recorder
 from mcp_django.compat.servers import ends_of_hypercorn, signal_handler, twisted_reactor
 from mcp_django.push.hub import Hub
 
@@ -49,7 +50,8 @@ def _close_hubs() -> None:
 
 
 def _are_empty() -> bool:
-    return all(hub.is_empty for hub in list(_hubs))
+    """Whether all streams have ended, and the audit trail is written."""
+    return all(hub.is_empty for hub in list(_hubs)) and not recorder.has_waiting
 
 
 def _chain(number: signal.Signals, loop: asyncio.AbstractEventLoop) -> None:
@@ -80,6 +82,7 @@ def _hold_back(number: int) -> bool:
     if _is_ending:
         return False
     _is_ending = True
+    recorder.end()
     _close_hubs()
     if _are_empty():
         return False
