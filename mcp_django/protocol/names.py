@@ -9,6 +9,20 @@ from mcp_django.types import JSON
 
 #: Every client accepts such a name for a tool and for a prompt.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: What a client or a user chose is cut to so many characters where others read it.
+MAX_QUOTED = 64
+
+
+def quoted(name: str) -> str:
+    """A name that somebody chose, in quotes that it cannot close: cut, and without characters that show as others."""
+    shown = "".join(map(_escaped, name[:MAX_QUOTED]))
+    return f'"{shown if len(shown) <= MAX_QUOTED else shown[: MAX_QUOTED - 1] + "…"}"'
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def distinct_titles(described: list[JSON]) -> list[JSON]:
