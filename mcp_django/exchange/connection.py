@@ -60,6 +60,11 @@ class Connection(Protocol):
         """Whether the server can send the client a request while it answers one, and receive the response."""
 
     @property
+    def transport(self) -> str:
+        """``http``, ``sse``, ``websocket`` or ``stdio``; empty where no client is connected."""
+        return ""
+
+    @property
     def message_limit(self) -> int:
         """How many bytes the answer may have on this connection. This may be more than MAX_RESULT_BYTES."""
         return MAX_MESSAGE_BYTES

@@ -17,6 +17,8 @@ class Usage:
     rows: int = 0
     #: The primary keys of the rows that it changed, or may have changed.
     changed: list[Any] = field(default_factory=list)
+    #: The name of the tool or prompt, once the caller was found to be allowed to use it.
+    found: str = ""
     #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
     refusal: str = ""
 

@@ -15,8 +15,13 @@ MAX_QUOTED = 64
 
 def quoted(name: str) -> str:
     """A name that somebody chose, in quotes that it cannot close: cut, and without characters that show as others."""
-    shown = "".join(map(_escaped, name[:MAX_QUOTED]))
-    return f'"{shown if len(shown) <= MAX_QUOTED else shown[: MAX_QUOTED - 1] + "…"}"'
+    return f'"{escaped(name)}"'
+
+
+def escaped(text: str) -> str:
+    """A text that somebody chose, in at most ``MAX_QUOTED`` characters, each of which shows as what it is."""
+    shown = "".join(map(_escaped, text[:MAX_QUOTED]))
+    return shown if len(shown) <= MAX_QUOTED else f"{shown[: MAX_QUOTED - 1]}…"
 
 
 def _escaped(character: str) -> str:

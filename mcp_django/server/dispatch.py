@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mcp_django import telemetry
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -61,12 +62,20 @@ class Reply:
     failed: bool = False
     listen: Listen | None = None
     pending: PendingQuestions | None = None
+    #: The error of the message, and whether a tool has failed in a result that says so.
+    error: MCPError | None = None
+    tool_failed: bool = False
     #: The value of WWW-Authenticate, if the credentials have become invalid meanwhile.
     challenge: str = ""
 
 
 def respond(exchange: Exchange) -> Reply:
     """Answer a request. Never raises: each failure becomes an error message, and unexpected ones are logged."""
+    with telemetry.span(exchange, is_known=exchange.method in METHODS) as observation:
+        return observation.end(_respond_or_fail(exchange))
+
+
+def _respond_or_fail(exchange: Exchange) -> Reply:
     try:
         return _respond(exchange)
     except MCPError as error:
@@ -98,6 +107,7 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
         encode(error_message(exchange.request_id, error, era)),
         error.status_in(era),
         failed=True,
+        error=error,
         challenge=error.challenge if isinstance(error, Unauthenticated) else "",
     )
 
@@ -139,7 +149,7 @@ def _respond(exchange: Exchange) -> Reply:
         result = tasks.create(exchange)
     if isinstance(result, Listen):
         return Reply(b"", listen=result)
-    return Reply(_answer(exchange, method, result))
+    return Reply(_answer(exchange, method, result), tool_failed=result.get("isError") is True)
 
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:

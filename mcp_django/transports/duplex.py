@@ -51,7 +51,9 @@ class DuplexConnection:
         *,
         crash: Callable[[], None] | None = None,
         message_limit: int = MAX_MESSAGE_BYTES,
+        transport: str = "",
     ) -> None:
+        self.transport = transport
         self.message_limit = message_limit
         self.site = site
         self.principal = principal

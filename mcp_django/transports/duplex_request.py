@@ -50,6 +50,10 @@ class DuplexRequest(InFlight):
         self.buffer.on_put = self._wake
 
     @property
+    def transport(self) -> str:
+        return self.connection.transport
+
+    @property
     def message_limit(self) -> int:
         return self.connection.message_limit
 

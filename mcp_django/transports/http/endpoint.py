@@ -190,6 +190,10 @@ class EndpointView(View, InFlight):
         return self.push and self.session is not None and self.can_stream
 
     @property
+    def transport(self) -> str:
+        return "http"
+
+    @property
     def message_limit(self) -> int:
         # A message ahead of the answer, a question too, makes the answer an event of a stream.
         return MAX_MESSAGE_BYTES if self.buffer.used or self._was_asked else get_conf().MAX_RESULT_BYTES

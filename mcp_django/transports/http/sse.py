@@ -111,7 +111,7 @@ class SSEStream(EventStream):
         self._room = asyncio.Event()
         #: Messages of the client, in their order.
         self._inbox: asyncio.Queue[Any] = asyncio.Queue(get_conf().MAX_IN_FLIGHT)
-        self._connection = DuplexConnection(site, self.principal, request, self._write, self.close)
+        self._connection = DuplexConnection(site, self.principal, request, self._write, self.close, transport="sse")
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         close_hub_at_shutdown(self._hub)

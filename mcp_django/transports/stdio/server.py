@@ -48,6 +48,7 @@ class StdioServer:
             self.close,
             crash=lambda: self.close(going_away=True),
             message_limit=_MAX_LINE_BYTES,
+            transport="stdio",
         )
 
     async def serve(self) -> None:

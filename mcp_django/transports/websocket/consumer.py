@@ -93,7 +93,13 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         hub = get_hub()
         close_hub_at_shutdown(hub)
         self._connection = DuplexConnection(
-            self.site, self.principal, self.request, self._write, self.close, crash=partial(self._end, _INTERNAL_ERROR)
+            self.site,
+            self.principal,
+            self.request,
+            self._write,
+            self.close,
+            crash=partial(self._end, _INTERNAL_ERROR),
+            transport="websocket",
         )
         self._received_at = time.monotonic()
         watchdog = get_watchdog()
