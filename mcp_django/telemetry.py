@@ -52,6 +52,9 @@ _BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 #: The packages of the API: a provider that is defined there does nothing.
 _OF_API = ("opentelemetry.trace", "opentelemetry.metrics")
 _SAMPLED = 0x01
+#: A process that has no provider is looked at again after so long: the API reads the environment each time.
+_LOOK_SECONDS = 1.0
+_unobserved_until = 0.0
 
 
 class Outcome(Protocol):
@@ -90,8 +93,13 @@ _UNOBSERVED: AbstractContextManager[Observation] = nullcontext(_NoObservation())
 
 def span(exchange: Exchange, *, is_known: bool) -> AbstractContextManager[Observation]:
     """Around the answering of a request, with the span as the current one. ``is_known``: its method exists."""
+    global _unobserved_until  # noqa: PLW0603
+    now = time.monotonic()
+    if now < _unobserved_until:
+        return _UNOBSERVED
     tracer, histogram = _current_tracer(), _current_histogram()
     if tracer is None and histogram is None:
+        _unobserved_until = now + _LOOK_SECONDS
         return _UNOBSERVED
     return _observed(exchange, tracer, histogram, exchange.method if is_known else _OTHER)
 

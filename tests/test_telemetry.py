@@ -82,6 +82,7 @@ def provided(sampler: Sampler) -> Iterator[Telemetry]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trace, "get_tracer_provider", lambda: tracers)
         patch.setattr(metrics, "get_meter_provider", lambda: meters)
+        patch.setattr(telemetry, "_unobserved_until", 0.0)
         yield Telemetry(exporter, reader, tracers.get_tracer("the project"))
     tracers.shutdown()
     meters.shutdown()
@@ -418,6 +419,7 @@ def test_an_api_that_takes_no_advice_about_buckets_measures_too(
 
     meters = type("Meters", (), {"get_meter": lambda *args: Meter()})()
     monkeypatch.setattr(metrics, "get_meter_provider", lambda: meters)
+    monkeypatch.setattr(telemetry, "_unobserved_until", 0.0)
 
     ask(root, "ping")
 
@@ -456,11 +458,27 @@ def test_a_process_without_a_provider_makes_nothing(
 ) -> None:
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     monkeypatch.setattr(metrics, "get_meter_provider", NoOpMeterProvider)
+    monkeypatch.setattr(telemetry, "_unobserved_until", 0.0)
     exchange: Any = None
 
     # It looks at nothing of the exchange, and makes no object.
     assert telemetry.span(exchange, is_known=True) is telemetry.span(exchange, is_known=False)
     assert "result" in ask(root, "ping")
+
+
+def test_a_process_without_a_provider_is_not_looked_at_for_each_request(
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = []
+    monkeypatch.setattr(telemetry, "_unobserved_until", 0.0)
+    monkeypatch.setattr(telemetry, "_LOOK_SECONDS", 1e9)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: looks.append(1) or NoOpTracerProvider())
+    monkeypatch.setattr(metrics, "get_meter_provider", NoOpMeterProvider)
+
+    for _ in range(3):
+        ask(root, "ping")
+
+    assert looks == [1]
 
 
 def test_only_durations_are_measured_where_only_they_are_wanted(
