@@ -58,6 +58,8 @@ class Conf:
     FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
     #: Agents are told that actions exist which are switched off, or beyond their token's scope, without their names.
     MENTION_SWITCHED_OFF: bool = True
+    #: What admin actions of agents change is logged in Django's own history of each row.
+    LOG_ACTIONS: bool = True
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""

@@ -12,6 +12,7 @@ from django.db import models
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import Call
 from mcp_django.models.calls import MAX_CHOSEN
+from mcp_django.protocol.names import escaped
 
 #: The values of a row, in the order of COLUMNS.
 Line = tuple[Any, ...]
@@ -60,8 +61,8 @@ def caller(principal: Principal | None) -> dict[str, Any]:
 
 
 def chosen(value: object) -> str:
-    """What a client chose freely, such as its name or a request id: printable, and at most 64 characters."""
-    return printable(str(value)[:MAX_CHOSEN])[:MAX_CHOSEN]
+    """What a client chose freely, such as its name or a request id: at most 64 characters, each shown as what it is."""
+    return escaped(str(value)[: MAX_CHOSEN + 1])
 
 
 def printable(text: str) -> str:

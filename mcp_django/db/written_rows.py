@@ -58,6 +58,12 @@ class WrittenRows:
             self._counts[index] += max(context["cursor"].rowcount, 0)
         return result
 
+    @property
+    def has_any(self) -> bool:
+        """Whether a row was written, or may have been."""
+        self._settle()
+        return self._is_unsure or any(self._counts)
+
     def describe(self) -> str:
         """As ``3 rows of flights.flight and 1 row of other tables``."""
         self._settle()

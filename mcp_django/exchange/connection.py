@@ -52,7 +52,7 @@ class Connection(Protocol):
 
     #: Whether notifications can be delivered on it.
     push: bool
-    #: Its name in the audit trail.
+    #: ``http``, ``sse``, ``websocket`` or ``stdio``, or ``task`` and ``test`` where no client is connected.
     transport: str = ""
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
     headers: RequestHeaders | None = None

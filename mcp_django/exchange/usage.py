@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mcp_django.exceptions import MCPError
 
 
 @dataclass(slots=True)
@@ -17,15 +20,16 @@ class Usage:
     rows: int = 0
     #: The primary keys of the rows that it changed, or may have changed.
     changed: list[Any] = field(default_factory=list)
+    #: The name of the tool or prompt, once the caller was found to be allowed to use it.
+    found: str = ""
     #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
     refusal: str = ""
     #: Bytes of the answer.
     bytes: int = 0
-    #: What came of the run, as ``Call.Outcome`` names it, and the reason of the error that ended it.
+    #: What came of the run, as ``Call.Outcome`` names it, and the error that ended it, with its reason for the trail.
     outcome: str = "done"
     reason: str = ""
-    #: Whether the error refused the caller, and not what was asked for.
-    is_denial: bool = False
+    error: MCPError | None = None
     #: Values of arguments that the project allows in the audit trail.
     values: dict[str, Any] = field(default_factory=dict)
     #: The primary key of the line that was written before the run.

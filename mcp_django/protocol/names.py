@@ -9,6 +9,27 @@ from mcp_django.types import JSON
 
 #: Every client accepts such a name for a tool and for a prompt.
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: What a client or a user chose is cut to so many characters where others read it.
+MAX_QUOTED = 64
+
+
+def quoted(name: str) -> str:
+    """A name that somebody chose, in quotes that it cannot close: cut, and without characters that show as others."""
+    return f'"{escaped(name)}"'
+
+
+def escaped(text: str) -> str:
+    """A text that somebody chose, in at most ``MAX_QUOTED`` characters, each of which shows as what it is."""
+    if text.isprintable() and '"' not in text and "\\" not in text and len(text) <= MAX_QUOTED:
+        return text
+    shown = "".join(map(_escaped, text[:MAX_QUOTED]))
+    return shown if len(shown) <= MAX_QUOTED else f"{shown[: MAX_QUOTED - 1]}…"
+
+
+def _escaped(character: str) -> str:
+    if character in '"\\':
+        return f"\\{character}"
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def distinct_titles(described: list[JSON]) -> list[JSON]:

@@ -164,7 +164,7 @@ def read_duration(field: AnyField, value: Any) -> datetime.timedelta:
 
 def read_uuid(field: AnyField, value: Any) -> uuid.UUID:
     try:
-        return uuid.UUID(value)
+        return value if isinstance(value, uuid.UUID) else uuid.UUID(value)
     except (ValueError, AttributeError, TypeError):
         raise ValidationError("must be a UUID") from None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from mcp_django import telemetry
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -68,7 +69,7 @@ class Reply:
 
 def respond(exchange: Exchange) -> Reply:
     """Answer a request. Never raises: each failure becomes an error message, and unexpected ones are logged."""
-    with trail.recorded(exchange):
+    with telemetry.span(exchange, is_known=exchange.method in METHODS), trail.recorded(exchange):
         reply = _respond_safely(exchange)
         exchange.usage.bytes = len(reply.body)
     return reply

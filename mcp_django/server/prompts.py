@@ -20,4 +20,5 @@ def get_prompt(exchange: Exchange) -> JSON:
     entry = catalog.find(exchange, exchange.params["name"])
     if entry is None:
         raise PromptNotFound(exchange.params["name"])
+    exchange.usage.found = exchange.params["name"]
     return entry.get(exchange, exchange.params.get("arguments") or {})

@@ -30,6 +30,7 @@ def call_tool(exchange: Exchange) -> JSON:
     tool = catalog.find(exchange, exchange.params["name"])
     if tool is None:
         raise ToolNotFound(exchange.params["name"])
+    exchange.usage.found = tool.name
     try:
         return catalog.call(tool, exchange, exchange.params.get("arguments") or {})
     except MissingCapability as error:

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_django.audit import strict
-from mcp_django.audit.lines import Line, caller, chosen, keys_of, line, safe_key
+from mcp_django.audit.lines import Line, caller, chosen, keys_of, line
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, MissingCapability
@@ -36,6 +36,7 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.trace_context import trace_id
 from mcp_django.resources import uris
+from mcp_django.resources.kept_uris import LEFT_OUT, kept_uri
 from mcp_django.server.methods import METHODS
 from mcp_django.types import JSON
 
@@ -53,8 +54,6 @@ _DENIALS = (Unauthenticated, Forbidden, LimitExceeded)
 _STOPPED = (RequestTimedOut, RequestCancelled)
 #: Names of arguments that a line has, and URIs of a listen.
 _MAX_NAMES = 20
-#: Stands for a name, a key or a URI that the trail does not repeat, since a client may write anything into it.
-_LEFT_OUT = "*"
 _LONGEST_FORWARDED = 500
 
 
@@ -84,15 +83,17 @@ def fail(exchange: Exchange, error: BaseException) -> None:
         return
     if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
         error = RequestTimedOut()
+    usage.error = error if isinstance(error, MCPError) else InternalError()
+    usage.outcome = _outcome_of(usage.error).value
+    usage.reason = usage.refusal or usage.error.reason
+
+
+def _outcome_of(error: MCPError) -> Call.Outcome:
     if isinstance(error, RequestCancelled):
-        outcome = Call.Outcome.CANCELLED
-    elif not isinstance(error, MCPError) or type(error) is MCPError or isinstance(error, _FAILURES):
-        outcome = Call.Outcome.FAILED
-    else:
-        outcome = Call.Outcome.REFUSED
-    usage.outcome = outcome.value
-    usage.reason = usage.refusal or (error.reason if isinstance(error, MCPError) else InternalError.reason)
-    usage.is_denial = isinstance(error, _DENIALS)
+        return Call.Outcome.CANCELLED
+    # A project's own MCPError says what went wrong, and not what is not allowed.
+    failed = type(error) is MCPError or isinstance(error, _FAILURES)
+    return Call.Outcome.FAILED if failed else Call.Outcome.REFUSED
 
 
 def begin(exchange: Exchange) -> None:
@@ -134,7 +135,7 @@ def _record(exchange: Exchange, ms: float) -> None:
     if exchange.connection.transport == "task":
         kind = Call.Kind.TASK.value
     elif not kind or (kind == Call.Kind.COMPLETION and not conf.AUDIT_COMPLETION):
-        if not usage.is_denial:
+        if not isinstance(usage.error, _DENIALS):
             return
         kind = Call.Kind.REQUEST.value
     noted = _noted(exchange, kind, ms)
@@ -202,11 +203,11 @@ def _target(method: str, params: JSON) -> tuple[str, Sequence[str]]:
         wanted = params.get("notifications")
         named = wanted.get("resourceSubscriptions") if isinstance(wanted, dict) else None
     if not isinstance(target, str) or len(target) > uris.MAX_URI:
-        target = _LEFT_OUT
+        target = LEFT_OUT
     if not named or not isinstance(named, dict | list):
         return target, ()
     return target, [
-        name if len(name) <= uris.MAX_URI else _LEFT_OUT for name in islice(named, _MAX_NAMES) if isinstance(name, str)
+        name if len(name) <= uris.MAX_URI else LEFT_OUT for name in islice(named, _MAX_NAMES) if isinstance(name, str)
     ]
 
 
@@ -255,29 +256,11 @@ def _argument_names(site: MCPSite, method: str, target: str, names: Iterable[str
         known = tool.argument_names
     elif method == "prompts/get" and (prompt := site.prompts.get(target)) is not None:
         known = [argument.name for argument in prompt.arguments]
-    return list(dict.fromkeys(name if name in known else _LEFT_OUT for name in names))[:_MAX_NAMES]
+    return list(dict.fromkeys(name if name in known else LEFT_OUT for name in names))[:_MAX_NAMES]
 
 
 def _uris(site: MCPSite, wanted: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(kept_uri(site, uri) for uri in wanted))[:_MAX_NAMES]
-
-
-def kept_uri(site: MCPSite, uri: str) -> str:
-    """The URI as far as the trail repeats it: of our models, or as the project declares it, and without a query."""
-    target = uris.parse(uri)
-    if target is None:
-        found = site.find_resource(uri) if len(uri) < uris.MAX_URI else None
-        return found.uri if found is not None else _LEFT_OUT
-    model = site.models.get(target.label)
-    if model is None:
-        return f"{uris.SCHEME}{_LEFT_OUT}"
-    kept = uris.collection_uri(model.model)
-    if target.kind == "schema":
-        return uris.schema_uri(model.model)
-    if not target.is_of_record:
-        return kept
-    field = f"/{target.field}" if target.field in {one.name for one in model.opts.fields} else ""
-    return f"{kept}/{safe_key(target.key) or _LEFT_OUT}{field}"
 
 
 def _address_parts(meta: Mapping[str, Any]) -> dict[str, Any]:

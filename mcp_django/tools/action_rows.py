@@ -64,7 +64,7 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
     if wrong:
         errors = _unknown(model_mcp, rights, {index: ids[index] for index in sorted(wrong)[:_MAX_UNKNOWN]})
         raise ToolError("Some ids do not exist. Nothing was changed.", errors)
-    return ChosenRows(_each_once(queryset, found), ids)
+    return ChosenRows(_each_once(queryset, found), list(keys))
 
 
 def _unknown(model_mcp: ModelMCP, rights: ModelRights | None, ids: Mapping[int, Any]) -> list[FieldError]:

@@ -30,6 +30,7 @@ from mcp_django.tools import confirmations
 from mcp_django.tools.action_responses import read_messages, read_response
 from mcp_django.tools.action_rows import MAX_ACTION_IDS, ChosenRows, of_filter, of_ids, preview
 from mcp_django.tools.base import Annotations, BaseTool
+from mcp_django.tools.history import History
 from mcp_django.tools.results import text_block, text_result
 from mcp_django.types import JSON
 
@@ -256,27 +257,31 @@ class AdminActionTool(BaseTool):
         return text_result("\n".join(lines))
 
     def _act(self, exchange: Exchange, choose: Callable[[], ChosenRows], *databases: str) -> JSON:
-        """Run the action on the rows, in a transaction on its database and on the others that ``choose`` writes to."""
+        """Run the action on the rows, in a transaction on its database and on the others that are written to."""
         admin, request = self._admin, exchange.request
         function = self._function_for(request)
         if function is None:
             raise ToolError("You may not do this. Nothing was changed.")
         alias = router.db_for_write(self.model_mcp.model)
         written = WrittenRows(connections[alias], self.model_mcp.model)
+        history = History(admin, exchange, alias, self.get_title(), is_kept=not self.annotations.read_only)
         response: Any = None
         try:
             # An action that fails half-way must not leave half of its work behind.
             with ExitStack() as transactions:
                 # The database of the action commits last: a token is rather lost than used twice.
-                for name in dict.fromkeys([alias, *databases]):
+                for name in dict.fromkeys([alias, *databases, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 chosen = choose()
                 exchange.usage.change(self.model_mcp.label, chosen.keys)
                 request.POST = _posted(self.action_name, chosen.keys)
-                transactions.enter_context(connections[alias].execute_wrapper(written))
-                response = function(admin, request, chosen.queryset)
-                about, files = read_response(request, admin, response, self.name)
+                with connections[alias].execute_wrapper(written), history.watching(chosen):
+                    response = function(admin, request, chosen.queryset)
+                    about, files = read_response(request, admin, response, self.name)
                 is_taken_back = transaction.get_rollback(using=alias)
+                # An action that says that it failed may have written rows before.
+                if not is_taken_back and (written.has_any or not read_messages(request)[1]):
+                    history.write()
         except (PermissionDenied, ValidationError) as error:
             detail = "; ".join(error.messages) if isinstance(error, ValidationError) else "You may not do this."
             raise ToolError(f"{detail} Nothing was changed.") from None
