@@ -56,7 +56,8 @@ def test_a_token_with_one_wrong_character_is_refused(at: int) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "mcp_", "mcpdj_", "mcp_" + "a" * 42, "mcp_" + "a" * 44, "mcp_" + "ä" * 43, "MCP_" + "a" * 43,
-     "mcp_" + "a" * 43 + "\n", " mcp_" + "a" * 43, "ghp_" + "a" * 43, "mcp_" + "a" * 42 + "\ud800", "mcp_" + "a" * 42 + "\0"],
+     "mcp_" + "a" * 43 + "\n", " mcp_" + "a" * 43, "ghp_" + "a" * 43, "mcp_" + "a" * 42 + "\ud800",
+     "mcp_" + "a" * 42 + "\0"],
 )  # fmt: skip
 def test_a_text_of_another_form_is_refused(text: str) -> None:
     assert not is_well_formed(text)
