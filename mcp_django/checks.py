@@ -24,6 +24,7 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.admin_form import is_record_field
 from mcp_django.conf import Conf, get_conf, unknown_keys
+from mcp_django.exchange.scopes import parse
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
@@ -77,7 +78,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         found.append(Error(str(error), id="mcp_django.E002"))
     if (problem := _problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
-    found += _check_field_kinds()
+    found += [*_check_scopes(), *_check_field_kinds()]
     try:
         push_databases()
     except ImproperlyConfigured as error:
@@ -97,6 +98,14 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return [*found, *_check_bounds()]
+
+
+def _check_scopes() -> Iterator[CheckMessage]:
+    for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES"):
+        try:
+            parse(getattr(get_conf(), name))
+        except ValueError as error:
+            yield Error(f"MCP[{name!r}]: {error}.", hint="It grants nothing.", id="mcp_django.E016")
 
 
 def _check_field_kinds() -> Iterator[CheckMessage]:

@@ -43,6 +43,11 @@ class Migration(migrations.Migration):
             name='line',
             field=models.UUIDField(db_index=True, default=uuid.uuid4, editable=False),
         ),
+        migrations.AlterField(
+            model_name='accesstoken',
+            name='expires_at',
+            field=models.DateTimeField(blank=True, null=True, verbose_name='expires'),
+        ),
         migrations.AddField(
             model_name='session',
             name='line',

@@ -108,7 +108,7 @@ class AccessToken(models.Model):
     line = models.UUIDField(default=uuid.uuid4, db_index=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, help_text=_("If empty: never."))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
     objects = AccessTokenManager()
