@@ -24,10 +24,10 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.admin_form import is_record_field
 from mcp_django.conf import Conf, get_conf, unknown_keys
-from mcp_django.exchange.scopes import parse
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.exchange.scopes import parse
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.resources.field_kinds import NAMED, kind_of
