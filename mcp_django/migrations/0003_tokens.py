@@ -10,7 +10,8 @@ def give_lines(apps, schema_editor):
     alias = schema_editor.connection.alias
     tokens = apps.get_model('mcp_django', 'AccessToken').objects.using(alias)
     tasks = apps.get_model('mcp_django', 'Task').objects.using(alias)
-    tasks.update(line=models.F('principal_key'))
+    # No row is updated twice: PostgreSQL would refuse to alter its table in the same transaction.
+    tasks.filter(token=None).update(line=models.F('principal_key'))
     for key in tokens.values_list('pk', flat=True):
         line = uuid.uuid4()
         tokens.filter(pk=key).update(line=line)

@@ -17,6 +17,8 @@ from mcp_django.protocol.errors import Unauthenticated
 from tests.support.data import Users, token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers
 
+pytestmark = pytest.mark.every_database
+
 HOME, ELSEWHERE = "192.0.2.7", "198.51.100.1"
 CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
 

@@ -21,6 +21,8 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers
 from tests.support.talking import call, talk
 
+pytestmark = pytest.mark.every_database
+
 REVISION = "2025-11-25"
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 

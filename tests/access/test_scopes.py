@@ -13,6 +13,8 @@ from tests.support.data import make_flights, make_users, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
+pytestmark = pytest.mark.every_database
+
 FLIGHTS = "model:flights.flight:read"
 CANCEL = "flights_flight_mark_cancelled"
 QUERY_TOOLS = ["aggregate_records", "describe_models", "find_records", "get_record"]
