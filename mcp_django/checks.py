@@ -105,7 +105,8 @@ def _check_scopes() -> Iterator[CheckMessage]:
         try:
             parse(getattr(get_conf(), name))
         except ValueError as error:
-            yield Error(f"MCP[{name!r}]: {error}.", hint="It grants nothing.", id="mcp_django.E016")
+            hint = "Correct it or leave it out: what is no scope grants nothing."
+            yield Error(f"MCP[{name!r}]: {error}.", hint=hint, id="mcp_django.E016")
 
 
 def _check_field_kinds() -> Iterator[CheckMessage]:
