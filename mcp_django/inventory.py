@@ -23,7 +23,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.exchange.scopes import READ, SCOPES, of_model, parse
+from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, of_model, parse
 from mcp_django.hooks import hook_of
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
@@ -340,7 +340,8 @@ def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
     scope = of_model(label)
     if not has_scope(request, scope):
-        return f"the scope {READ if request.mcp.principal.scopes.isdisjoint(SCOPES) else scope} is missing"
+        # Whoever reads single models is told which one is missing.
+        return f"the scope {scope if has_scope(request, ANY_MODEL) else READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
     except Exception as error:  # noqa: BLE001 - it was logged, and is reported here
