@@ -167,7 +167,7 @@ class Comparison:
             return _LATER
         if not isinstance(known, AdminActionTool) or known.action_name != tool.action_name:
             return _written(_TAKEN, name=tool.name)
-        if not has_scope(self.rights.request.mcp.principal, known.scope):
+        if not has_scope(self.rights.request, known.scope):
             return _written(_SCOPE, scope=known.scope)
         return _REFUSED
 

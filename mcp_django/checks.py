@@ -27,6 +27,7 @@ from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.exchange.scopes import parse
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.resources.field_kinds import NAMED, kind_of
@@ -77,7 +78,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         found.append(Error(str(error), id="mcp_django.E002"))
     if (problem := _problem_of_admin_site()) is not None:
         found.append(Error(f"MCP['ADMIN_SITE'] {problem}.", id="mcp_django.E013"))
-    found += _check_field_kinds()
+    found += [*_check_scopes(), *_check_field_kinds()]
     try:
         push_databases()
     except ImproperlyConfigured as error:
@@ -97,6 +98,15 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                 )
             )
     return [*found, *_check_bounds()]
+
+
+def _check_scopes() -> Iterator[CheckMessage]:
+    for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES"):
+        try:
+            parse(getattr(get_conf(), name))
+        except ValueError as error:
+            hint = "Correct it or leave it out: what is no scope grants nothing."
+            yield Error(f"MCP[{name!r}]: {error}.", hint=hint, id="mcp_django.E016")
 
 
 def _check_field_kinds() -> Iterator[CheckMessage]:

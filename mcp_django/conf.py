@@ -33,6 +33,9 @@ class Conf:
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
     #: How long a process may use what it read of a token, its user and the overrides of tools and prompts. 0: never.
     TOKEN_CACHE_SECONDS: float = 1.0
+    #: The days after which a token ends that is made without a date, and the most that one may have. None: any number.
+    TOKEN_DAYS: int = 90
+    TOKEN_MAX_DAYS: int | None = None
     #: A new password revokes the tokens of its user.
     PASSWORD_CHANGE_REVOKES: bool = True
     #: Origins beside the server's own that a browser may call from, as ``https://app.example.com``.

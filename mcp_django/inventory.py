@@ -23,7 +23,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.exchange.scopes import READ, SCOPES
+from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, of_model, parse
 from mcp_django.hooks import hook_of
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
@@ -105,7 +105,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
         built = {
             "site": site.name,
             "user": None if user is None else user.get_username(),
-            "scopes": [scope for scope in SCOPES if has_scope(principal, scope)],
+            "scopes": parse(principal.scopes),
             "models": {model.label: _model(model) for model in rights.models()},
             "tools": {tool.name: _tool(tool, described) for tool, described in listed},
             "resources": {one.uri: _resource(one) for one in declared if isinstance(one, FunctionResource)},
@@ -338,8 +338,10 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
 
 def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
-    if not has_scope(request.mcp.principal, READ):
-        return f"the scope {READ} is missing"
+    scope = of_model(label)
+    if not has_scope(request, scope):
+        # Whoever reads single models is told which one is missing.
+        return f"the scope {scope if has_scope(request, ANY_MODEL) else READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
     except Exception as error:  # noqa: BLE001 - it was logged, and is reported here

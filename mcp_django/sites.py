@@ -47,6 +47,7 @@ from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.describe import DescribeModels
 from mcp_django.tools.function import FunctionTool
 from mcp_django.tools.query import FindRecords, GetRecord, QueryTool
+from mcp_django.unknown_names import nearest
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -92,6 +93,21 @@ def url_patterns(site: MCPSite) -> list[Any]:
     raise ImproperlyConfigured(
         "mcp_django is not in INSTALLED_APPS, or its URLs were imported before the apps were ready."
     )
+
+
+def names_nothing(scope: str) -> str:
+    """Why a scope for one model or tool can grant nothing: the text for a person who mistyped it, or an empty one."""
+    from mcp_django.models import Tool
+
+    kind, _, rest = scope.partition(":")
+    name = rest.removesuffix(":read") if kind == "model" else rest
+    known: set[str] = set()
+    for site in all_sites():
+        known.update(site.models if kind == "model" else site.tools)
+    # Actions that the project offers for some requests alone are known by their rows.
+    if not rest or name in known or (kind == "tool" and Tool.objects.filter(name=name).exists()):
+        return ""
+    return f"{scope!r} names no {kind} of this server.{nearest(name, known)}"
 
 
 def all_sites() -> list[MCPSite]:

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, User
-from django.test import Client
+from django.test import Client, override_settings
 from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.models import AccessToken, Tool, digest
+from mcp_django.models.tokens import NEVER
 from mcp_django.override_rows import make_tool_rows
 from tests.support.data import make_staff
 
 TOKENS = "/admin/mcp_django/accesstoken/"
 TOOLS = "/admin/mcp_django/tool/"
+NEVER_EXPIRES = {"never_expires": "on"}
 OWN_TOKENS = [f"mcp_django.{verb}_accesstoken" for verb in ("view", "add", "change", "delete")]
 
 pytestmark = pytest.mark.django_db
@@ -53,8 +55,8 @@ def test_a_new_token_is_shown_once_and_nowhere_kept(superuser: User) -> None:
     client = logged_in(superuser)
     owner = make_staff("owner")
 
-    response = client.post(f"{TOKENS}add/", {"user": owner.pk, "name": "laptop", "scopes": ["read"]})
-    [plain] = set(re.findall(r"mcp_[\w-]{43}", response.content.decode()))
+    response = client.post(f"{TOKENS}add/", {"user": owner.pk, "name": "laptop", "scopes": ["read"], **NEVER_EXPIRES})
+    [plain] = set(re.findall(r"mcpdj_[0-9A-Za-z]{49}", response.content.decode()))
     token = AccessToken.objects.get()
     after = client.get(TOKENS).content.decode() + client.get(f"{TOKENS}{token.pk}/change/").content.decode()
 
@@ -69,7 +71,9 @@ def test_a_new_token_is_shown_once_and_nowhere_kept(superuser: User) -> None:
 
 
 def test_a_new_token_is_logged(superuser: User) -> None:
-    logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, "name": "x", "scopes": ["read", "actions"]})
+    logged_in(superuser).post(
+        f"{TOKENS}add/", {"user": superuser.pk, "name": "x", "scopes": ["read", "actions"], **NEVER_EXPIRES}
+    )
 
     [entry] = LogEntry.objects.all()
     assert entry.is_addition() and entry.object_id == str(AccessToken.objects.get().pk)
@@ -86,9 +90,13 @@ def test_a_token_may_expire(superuser: User) -> None:
 
 @pytest.mark.parametrize("posted", [
     {"scopes": ["write"]}, {"scopes": []}, {}, {"scopes": ["read"], "user": ""}, {"scopes": ["read"], "user": "999"},
+    {"single_scopes": "write"}, {"single_scopes": "model:flights.fligth:read"}, {"single_scopes": "tool:nonsense"},
+    {"scopes": ["read"], "addresses": "10.0.0.1/8"},
+    {"scopes": ["read"], "never_expires": ""},
+    {"scopes": ["read"], "never_expires": "", "expires_at_0": "2001-01-31", "expires_at_1": "12:00:00"},
 ])  # fmt: skip
 def test_a_form_with_a_mistake_makes_no_token(superuser: User, posted: Any) -> None:
-    response = logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, **posted})
+    response = logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, **NEVER_EXPIRES, **posted})
 
     assert response.status_code == 200
     assert response.context["adminform"].form.errors
@@ -99,15 +107,137 @@ def test_read_is_chosen_at_first(superuser: User) -> None:
     form = logged_in(superuser).get(f"{TOKENS}add/").context["adminform"].form
 
     assert form["scopes"].initial == ["read"]
+    assert not form["never_expires"].initial
+    assert timedelta(days=89) < form["expires_at"].initial - timezone.now() < timedelta(days=91)
 
 
 def test_the_hash_is_no_field_of_the_form(superuser: User) -> None:
     logged_in(superuser).post(f"{TOKENS}add/", {
         "user": superuser.pk, "scopes": ["read"], "hash": digest("known"), "created_at_0": "2000-01-01",
-        "revoked_at": "",
+        "revoked_at": "", **NEVER_EXPIRES,
     })  # fmt: skip
 
     assert AccessToken.objects.get().hash != digest("known")
+
+
+def test_a_token_for_one_model_and_some_addresses_is_made_and_changed(superuser: User) -> None:
+    client, only = logged_in(superuser), "model:flights.flight:read"
+    own = {"user": superuser.pk, "name": "x", "single_scopes": "tool:find_records, model:flights.Flight:read"}
+    client.post(f"{TOKENS}add/", {**own, "addresses": "192.0.2.7, 2001:DB8::/32", **NEVER_EXPIRES})
+    token = AccessToken.objects.get()
+    form = client.get(f"{TOKENS}{token.pk}/change/").context["adminform"].form
+
+    client.post(
+        f"{TOKENS}{token.pk}/change/",
+        {"name": "x", "scopes": ["actions"], "single_scopes": only, "addresses": "192.0.2.7/32, 2001:db8::/32",
+         **NEVER_EXPIRES},
+    )  # fmt: skip
+    after = AccessToken.objects.get()
+
+    assert (token.scopes, token.addresses) == ([only, "tool:find_records"], ["192.0.2.7/32", "2001:db8::/32"])
+    assert (form["single_scopes"].initial, form["scopes"].initial) == (f"{only}, tool:find_records", [])
+    assert (after.scopes, after.addresses) == (["actions", only], token.addresses)
+
+
+def test_a_token_whose_model_is_gone_can_still_be_renamed(superuser: User) -> None:
+    token, _ = AccessToken.objects.create_token(user=superuser, scopes=["model:old.model:read"], expires_at=NEVER)
+
+    logged_in(superuser).post(
+        f"{TOKENS}{token.pk}/change/", {"name": "new", "single_scopes": "model:old.model:read", **NEVER_EXPIRES}
+    )
+
+    assert AccessToken.objects.get().name == "new"
+
+
+def test_an_expired_token_can_still_be_renamed(superuser: User) -> None:
+    token, _ = AccessToken.objects.create_token(user=superuser, name="old")
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(days=1))
+    client = logged_in(superuser)
+    form = client.get(f"{TOKENS}{token.pk}/change/").context["adminform"].form
+    day, time = form["expires_at"].field.widget.decompress(form["expires_at"].initial)
+
+    client.post(
+        f"{TOKENS}{token.pk}/change/",
+        {"name": "new", "scopes": ["read"], "expires_at_0": str(day), "expires_at_1": str(time.replace(microsecond=0))},
+    )
+
+    assert AccessToken.objects.get().name == "new"
+
+
+@override_settings(MCP={"TOKEN_MAX_DAYS": 100})
+@pytest.mark.parametrize(
+    "posted", [{"never_expires": "on"}, {"expires_at_0": "2099-01-31", "expires_at_1": "12:00:00"}]
+)
+def test_a_life_beyond_the_longest_is_refused(superuser: User, posted: Any) -> None:
+    response = logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, "scopes": ["read"], **posted})
+
+    assert "may live for 100 days at most" in response.content.decode()
+    assert not AccessToken.objects.exists()
+
+
+def test_tokens_are_shown_and_found_by_their_last_characters(superuser: User) -> None:
+    tokens = [AccessToken.objects.create_token(user=superuser, name=name)[0] for name in ("one", "two")]
+    client = logged_in(superuser)
+
+    found = client.get(TOKENS, {"q": tokens[0].last_chars}).context["cl"].result_list
+
+    assert f"…{tokens[0].last_chars}" in client.get(TOKENS).content.decode()
+    assert [token.name for token in found] == ["one"]
+
+
+# Rolling.
+
+
+def test_rolling_shows_the_successor_once_and_ends_the_old_token(superuser: User) -> None:
+    token, old = AccessToken.objects.create_token(user=superuser, name="laptop", scopes=["actions"])
+    client = logged_in(superuser)
+    page = client.get(f"{TOKENS}{token.pk}/change/").content.decode()
+    form = client.get(f"{TOKENS}{token.pk}/roll/")
+
+    response = client.post(f"{TOKENS}{token.pk}/roll/", {"grace": "0", **NEVER_EXPIRES})
+    plain = response.context["token"]
+    made = AccessToken.objects.get(hash=digest(plain))
+    token.refresh_from_db()
+
+    assert f"{TOKENS}{token.pk}/roll/" in page and form.status_code == 200
+    assert "no-store" in response["Cache-Control"] and plain != old
+    assert (made.line, made.user, made.scopes, made.expires_at) == (token.line, superuser, ["actions"], None)
+    assert token.revoked_at is not None
+    assert plain not in str(list(LogEntry.objects.values()))
+    assert [entry.change_message for entry in LogEntry.objects.order_by("pk")] == [
+        "Rolled.", f"Succeeds the token {token.pk}."
+    ]  # fmt: skip
+    assert f"{TOKENS}{token.pk}/roll/" not in client.get(f"{TOKENS}{token.pk}/change/").content.decode()
+
+
+def test_an_ended_token_is_not_rolled(superuser: User) -> None:
+    token, _ = AccessToken.objects.create_token(user=superuser)
+    token.revoke()
+
+    response = logged_in(superuser).post(f"{TOKENS}{token.pk}/roll/", {"grace": "0", **NEVER_EXPIRES})
+
+    assert "has ended or was replaced already" in response.content.decode()
+    assert AccessToken.objects.count() == 1
+
+
+def test_rolling_a_token_of_another(superuser: User, staff: User) -> None:
+    token, _ = AccessToken.objects.create_token(user=superuser)
+
+    response = logged_in(staff).post(f"{TOKENS}{token.pk}/roll/", {"grace": "0", **NEVER_EXPIRES})
+
+    assert response.status_code == 403
+    assert AccessToken.objects.count() == 1
+
+
+@pytest.mark.parametrize("permissions", [["change_accesstoken"], ["add_accesstoken", "view_accesstoken"]])
+def test_getting_a_token_by_rolling_without_the_permission_to_make_one(permissions: list[str]) -> None:
+    user = make_staff("plain", *(f"mcp_django.{name}" for name in permissions))
+    token, _ = AccessToken.objects.create_token(user=user)
+    client = logged_in(user)
+
+    assert client.get(f"{TOKENS}{token.pk}/change/").status_code == 200
+    assert client.post(f"{TOKENS}{token.pk}/roll/", {"grace": "0", **NEVER_EXPIRES}).status_code == 403
+    assert AccessToken.objects.count() == 1
 
 
 # Users who are not superusers.
@@ -117,7 +247,9 @@ def test_a_token_for_a_superuser_made_by_staff(superuser: User, staff: User) -> 
     client = logged_in(staff)
     form = client.get(f"{TOKENS}add/").context["adminform"].form
 
-    response = client.post(f"{TOKENS}add/", {"user": superuser.pk, "name": "mine", "scopes": ["read", "actions"]})
+    response = client.post(
+        f"{TOKENS}add/", {"user": superuser.pk, "name": "mine", "scopes": ["read", "actions"], **NEVER_EXPIRES}
+    )
 
     assert "user" not in form.fields
     assert response.status_code == 200
@@ -174,16 +306,23 @@ def test_staff_without_the_permission_makes_no_token(permissions: list[str]) -> 
 @pytest.mark.parametrize("by", ["superuser", "staff"])
 def test_the_user_of_a_token_never_changes(superuser: User, staff: User, by: str) -> None:
     user = {"superuser": superuser, "staff": staff}[by]
-    token, plain = AccessToken.objects.create_token(user=user)
+    token, plain = AccessToken.objects.create_token(user=user, expires_at=NEVER)
 
     response = logged_in(user).post(
         f"{TOKENS}{token.pk}/change/",
-        {"user": (staff if user is superuser else superuser).pk, "name": "new", "scopes": ["actions"], "hash": "x"},
+        {
+            "user": (staff if user is superuser else superuser).pk,
+            "name": "new",
+            "scopes": ["actions"],
+            "hash": "x",
+            **NEVER_EXPIRES,
+        },
     )
     token.refresh_from_db()
 
     assert response.status_code == 302
     assert (token.user, token.name, token.scopes, token.hash) == (user, "new", ["actions"], digest(plain))
+    assert token.expires_at is None
     assert changes(AccessToken, 1) == ["Changed Name and scopes."]
 
 
@@ -207,7 +346,8 @@ def test_a_token_cannot_be_unrevoked(superuser: User) -> None:
     token.revoke()
 
     logged_in(superuser).post(
-        f"{TOKENS}{token.pk}/change/", {"name": "x", "scopes": ["read"], "revoked_at_0": "", "revoked_at_1": ""}
+        f"{TOKENS}{token.pk}/change/",
+        {"name": "x", "scopes": ["read"], "revoked_at_0": "", "revoked_at_1": "", **NEVER_EXPIRES},
     )
     token.refresh_from_db()
 

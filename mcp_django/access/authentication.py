@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
@@ -23,8 +24,10 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
+from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
+from mcp_django.exchange.addresses import HasMeta, client_address, is_within
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
 #: The value of WWW-Authenticate that asks for one of our tokens.
 CHALLENGE = 'Bearer realm="mcp"'
+_UNKNOWN = "The token is unknown, expired or revoked."
 _OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
 
 
@@ -48,9 +52,12 @@ class TokenAuthentication(BaseAuthentication):
             return None
         if len(parts) != 2:
             raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
-        principal = principals.find(parts[1], fresh=getattr(request, "mcp_fresh", False))
+        # What has not a token's form costs no query.
+        known = is_well_formed(parts[1])
+        fresh = getattr(request, "mcp_fresh", False)
+        principal = principals.find(parts[1], request, fresh=fresh) if known else None
         if principal is None:
-            raise AuthenticationFailed("The token is unknown, expired or revoked.")
+            raise AuthenticationFailed(_UNKNOWN)
         return principal.user, principal.auth
 
     def authenticate_header(self, request: Request) -> str:
@@ -69,26 +76,34 @@ class PrincipalCache:
         #: Counts the clearings, since what was read before one must not be kept after it.
         self._generation = 0
 
-    def find(self, token: bytes, *, fresh: bool) -> Principal | None:
-        """The principal of a token that is valid now. The user is a copy, so that a hook may write on it."""
-        return self.find_hash(hashlib.sha256(token).hexdigest(), fresh=fresh)
+    def find(self, token: bytes, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
+        """The principal of a token that is valid now. The user is a copy, so that a hook may write on it.
 
-    def find_hash(self, digest: str, *, fresh: bool) -> Principal | None:
+        A token that is bound to addresses is valid only for a request from one of them.
+        """
+        return self.find_hash(hashlib.sha256(token).hexdigest(), request, fresh=fresh)
+
+    def find_hash(self, digest: str, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
         """As ``find``, for a token of which only the stored hash is known."""
-        return self._find(digest, fresh, partial(self._load, digest))
+        return self._find(digest, fresh, partial(self._load, digest), request)
+
+    def find_line(self, line: str | UUID, request: HasMeta | None) -> Principal | None:
+        """As ``find``, for the newest token of a credential line, which is always read anew."""
+        found = self._newest(line)
+        return None if found is None else _used(_admitted(_principal_of(found), request))
 
     def find_user(self, key: Any, *, fresh: bool) -> Principal | None:
         """The user as a principal without scopes, if the user is active now."""
-        return self._find(user_name(key), fresh, partial(self._load_user, key))
+        return self._find(user_name(key), fresh, partial(self._load_user, key), None)
 
-    def find_in_memory(self, token: bytes) -> Principal | None:
+    def find_in_memory(self, token: bytes, request: HasMeta | None = None) -> Principal | None:
         """What ``find`` would answer from memory, or None where it would have to ask the database."""
-        return self.recall(hashlib.sha256(token).hexdigest())
+        return self.recall(hashlib.sha256(token).hexdigest(), request)
 
-    def recall(self, name: str) -> Principal | None:
+    def recall(self, name: str, request: HasMeta | None = None) -> Principal | None:
         """As ``find_in_memory``, by the hash of a token or by ``user_name``."""
         principal = self._remembered(name)
-        return None if principal is None else _with_own_user(principal)
+        return None if principal is None else _admitted(principal, request)
 
     def read(self, digests: Collection[str]) -> None:
         """Read many tokens with one query, by their hashes, so that ``find_hash`` finds them in memory."""
@@ -98,6 +113,8 @@ class PrincipalCache:
             return
         generation = self._generation
         found = self._valid(missing)
+        if found:
+            found[0].touch(*found)
         until = time.monotonic() + seconds
         for token in found:
             self._keep(token.hash, until, _principal_of(token), generation)
@@ -107,7 +124,9 @@ class PrincipalCache:
             self._generation += 1
             self._entries.clear()
 
-    def _find(self, name: str, fresh: bool, load: Callable[[], Principal | None]) -> Principal | None:
+    def _find(
+        self, name: str, fresh: bool, load: Callable[[], Principal | None], request: HasMeta | None
+    ) -> Principal | None:
         seconds = get_conf().TOKEN_CACHE_SECONDS
         principal = None if fresh or not seconds else self._remembered(name)
         if principal is None:
@@ -119,7 +138,8 @@ class PrincipalCache:
                 return None
             if seconds:
                 self._keep(name, time.monotonic() + seconds, principal, generation)
-        return _with_own_user(principal)
+            return _used(_admitted(principal, request))
+        return _admitted(principal, request)
 
     def _remembered(self, name: str) -> Principal | None:
         entry = self._entries.get(name)
@@ -142,17 +162,41 @@ class PrincipalCache:
         return _principal_of(found[0]) if found else None
 
     def _valid(self, digests: list[str]) -> list[AccessToken]:
-        """The tokens that let their users in. Each counts as used now."""
+        """The tokens that let their users in."""
         from mcp_django.models import AccessToken
 
         tokens = AccessToken.objects.select_related("user").order_by().filter(hash__in=digests)
-        found = [token for token in tokens if token.is_valid()]
-        AccessToken.touch(*found)
-        return found
+        return [token for token in tokens if token.is_valid()]
+
+    def _newest(self, line: str | UUID) -> AccessToken | None:
+        """The token of a line that lets its user in and that was made last."""
+        from mcp_django.models import AccessToken
+
+        tokens = AccessToken.objects.select_related("user").filter(line=line).order_by("-pk")
+        return next((token for token in tokens if token.is_valid()), None)
 
     def _load_user(self, key: Any) -> Principal | None:
         user = get_user_model()._default_manager.filter(pk=key).first()
         return Principal(user, frozenset()) if user is not None and user.is_active else None
+
+
+def may_come_from(addresses: Collection[str], request: HasMeta | None) -> bool:
+    """Whether a token that is bound to these addresses may be used by the request. Without addresses any may."""
+    return not addresses or (request is not None and is_within(client_address(request), addresses))
+
+
+def _admitted(principal: Principal, request: HasMeta | None) -> Principal | None:
+    """The principal with a user of its own, if its token may be used from where the request comes from."""
+    if principal.token_id is not None and not may_come_from(principal.auth.addresses, request):
+        return None
+    return _with_own_user(principal)
+
+
+def _used(principal: Principal | None) -> Principal | None:
+    """The principal, whose token counts as used now."""
+    if principal is not None and principal.token_id is not None:
+        principal.auth.touch(principal.auth)
+    return principal
 
 
 def _principal_of(token: AccessToken) -> Principal:
@@ -191,10 +235,10 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
             raise Forbidden(str(error.detail)) from None
         if found is not None:
             user, auth = found
-            return _principal(user, auth)
-    anonymous = get_conf().ANONYMOUS_SCOPES
+            return _principal(user, auth, request)
+    anonymous = scopes.known(get_conf().ANONYMOUS_SCOPES)
     if anonymous and not request.META.get("HTTP_AUTHORIZATION"):
-        return Principal(AnonymousUser(), frozenset(anonymous))
+        return Principal(AnonymousUser(), anonymous)
     challenge = (asked[0].authenticate_header(wrapped) if asked else "") or CHALLENGE
     raise Unauthenticated("Credentials are needed: send Authorization: Bearer <token>.", challenge)
 
@@ -204,7 +248,9 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
     if get_conf().AUTHENTICATION_CLASSES != _OUR_CLASSES:
         return None
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    return principals.find_in_memory(token.strip().encode("latin-1", "replace")) if scheme.lower() == "bearer" else None
+    if scheme.lower() != "bearer":
+        return None
+    return principals.find_in_memory(token.strip().encode("latin-1", "replace"), request)
 
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:
@@ -215,7 +261,8 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
         case Source.LOGIN:
             found, over = authenticate_login(request), "The login has ended."
         case Source.TICKET:
-            found, over = principals.find_hash(principal.auth.hash, fresh=fresh), "The token is expired or revoked."
+            found = principals.find_hash(principal.auth.hash, request, fresh=fresh)
+            over = "The token is expired or revoked."
         case Source.COMMAND:
             found, over = principals.find_user(principal.user.pk, fresh=fresh), "The user is inactive or deleted."
     if found is None:
@@ -240,7 +287,7 @@ def authenticate_again_from_memory(principal: Principal, request: MCPRequest) ->
         case Source.LOGIN:
             return None
         case Source.TICKET:
-            found = principals.recall(principal.auth.hash)
+            found = principals.recall(principal.auth.hash, request)
         case Source.COMMAND:
             found = principals.recall(user_name(principal.user.pk))
     return None if found is None else _renewed(principal, found)
@@ -262,15 +309,18 @@ def authenticate_login(request: MCPRequest) -> Principal | None:
     user = get_user(probe)
     if not user.is_authenticated:
         return None
-    return replace(_principal(user, None), source=Source.LOGIN)
+    return replace(_principal(user, None, request), source=Source.LOGIN)
 
 
-def _principal(user: Any, auth: Any) -> Principal:
+def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
     from mcp_django.models import AccessToken
 
     if not getattr(user, "is_active", True):
         raise Unauthenticated("The user is inactive.", f'{CHALLENGE}, error="invalid_token"')
     if isinstance(auth, AccessToken):
+        # A class of the project may have found the token itself.
+        if not may_come_from(auth.addresses, request):
+            raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
         return Principal(user, frozenset(auth.scopes), auth, auth.pk)
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 

@@ -6,16 +6,17 @@ exist, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_django.exchange import scopes
 from mcp_django.hooks import call_hook
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
-    from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
 
 
@@ -51,7 +52,7 @@ def decide(
     and is logged by its ``name``. Raises OperationalError while a database is away, and what the hook raised in a
     request that was given up: neither is an answer (see ``hooks.call_hook``).
     """
-    if not has_scope(request.mcp.principal, scope):
+    if not has_scope(request, scope):
         return Decision.NO_SCOPE
     if override is not None:
         if not override.enabled:
@@ -63,9 +64,25 @@ def decide(
     return Decision.NO_PERMISSION
 
 
-def has_scope(principal: Principal, scope: str) -> bool:
-    """Whether the credential carries the scope."""
-    return scope in principal.scopes
+def has_scope(request: MCPRequest, scope: str) -> bool:
+    """Whether the credential of the request's principal grants the scope.
+
+    While a tool is used, the scope ``tool:NAME`` grants whatever that tool needs: see ``using_tool``.
+    """
+    held = request.mcp.principal.scopes
+    return scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held
+
+
+@contextmanager
+def using_tool(request: MCPRequest, name: str) -> Iterator[None]:
+    """Decide meanwhile about the tool of this name and all that it needs, for a credential that may be for it alone."""
+    before = request.used_tool
+    # A tool that lists other tools lends them none of its own rights.
+    request.used_tool = name if scopes.of_tool(name) in request.mcp.principal.scopes else ""
+    try:
+        yield
+    finally:
+        request.used_tool = before
 
 
 def has_permission(request: MCPRequest, permission: str) -> bool:

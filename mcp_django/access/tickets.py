@@ -6,13 +6,16 @@ belongs into one, while a used ticket is worth nothing there.
 
 from __future__ import annotations
 
+import re
 import secrets
+from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import unquote_plus
+from uuid import UUID
 
 from django.utils import timezone
 
-from mcp_django.access.authentication import CHALLENGE
+from mcp_django.access.authentication import CHALLENGE, principals
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Ticket, digest
@@ -22,6 +25,7 @@ SECONDS = 30
 #: The most tickets that one token may have open. A new one displaces the oldest.
 _MAX_OPEN = 100
 _PARAMETER = "ticket"
+_FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def issue(principal: Principal) -> str:
@@ -33,24 +37,29 @@ def issue(principal: Principal) -> str:
     now = timezone.now()
     Ticket.objects.filter(expires_at__lte=now).delete()
     plain = secrets.token_urlsafe(32)
-    Ticket.objects.create(hash=digest(plain), token_id=principal.token_id, expires_at=now + timedelta(seconds=SECONDS))
-    surplus = (
-        Ticket.objects.filter(token=principal.token_id).order_by("-expires_at", "-pk").values_list("pk", flat=True)
-    )
+    Ticket.objects.create(hash=digest(plain), line=principal.line, expires_at=now + timedelta(seconds=SECONDS))
+    surplus = Ticket.objects.filter(line=principal.line).order_by("-expires_at", "-pk").values_list("pk", flat=True)
     Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
     return plain
 
 
-def redeem(plain: str) -> Principal:
-    """The principal that a ticket stands for. A second use raises Unauthenticated, in whatever process."""
-    now = timezone.now()
-    found = Ticket.objects.select_related("token__user").filter(hash=digest(plain), expires_at__gt=now).first()
-    # Deleting the row claims the ticket: only one caller can.
-    if found is None or not Ticket.objects.filter(pk=found.pk).delete()[0] or not found.token.is_valid():
+def redeem(plain: str, request: MCPRequest | None = None) -> Principal:
+    """The principal that a ticket stands for: the token that asked for it, or the one that succeeded that token.
+
+    A second use raises Unauthenticated, in whatever process.
+    """
+    line = _claim(plain) if _FORM.fullmatch(plain) else None
+    found = None if line is None else principals.find_line(line, request)
+    if found is None:
         raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
-    token = found.token
-    token.touch()
-    return Principal(token.user, frozenset(token.scopes), token, token.pk, Source.TICKET)
+    return replace(found, source=Source.TICKET)
+
+
+def _claim(plain: str) -> UUID | None:
+    """The credential line of a ticket that is used now for the first time."""
+    found = Ticket.objects.filter(hash=digest(plain), expires_at__gt=timezone.now()).first()
+    # Deleting the row claims the ticket: only one caller can.
+    return found.line if found is not None and Ticket.objects.filter(pk=found.pk).delete()[0] else None
 
 
 def take(request: MCPRequest) -> str | None:

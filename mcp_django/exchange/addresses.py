@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, Any
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Protocol
 
 from mcp_django.conf import get_conf
 
-if TYPE_CHECKING:
-    from mcp_django.exchange.requests import MCPRequest
+#: No address is longer. What a client writes is cut, since addresses are remembered.
+_LONGEST = 64
 
 
-def client_address(request: MCPRequest) -> str:
+class HasMeta(Protocol):
+    """A request of Django, of DRF, or of ours."""
+
+    META: Any
+
+
+def client_address(request: HasMeta) -> str:
     """The client's IP address in its canonical text; empty where there is none, as on stdio and on a Unix socket."""
     return address_in(request.META)
 
@@ -30,8 +36,40 @@ def address_in(meta: Mapping[str, Any]) -> str:
         forwarded = [part.strip() for part in str(meta.get("HTTP_X_FORWARDED_FOR") or "").split(",") if part.strip()]
         # With fewer entries than proxies, the request came past one of them, and the farthest known address counts.
         hops = [*forwarded, address][-trusted - 1 :]
-        address = hops[0]
+        address = hops[0][:_LONGEST]
     return canonical(address)
+
+
+def parse_networks(texts: Iterable[str]) -> list[str]:
+    """Addresses and networks, each in the one text that stands for it. Raises ValueError that names a wrong one."""
+    return list(dict.fromkeys(str(_network(text.strip())) for text in texts if text.strip()))
+
+
+def is_within(address: str, networks: Iterable[str]) -> bool:
+    """Whether an address, as ``client_address`` gives it, is in one of the networks. An unknown address is in none."""
+    if not address:
+        return False
+    found = ip_address(address)
+    # A network that cannot be read, and one of the other version, has no address.
+    return any(found in network for network in map(_network_or_none, networks) if network is not None)
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        network = ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{text[:60]!r} is no address and no network, such as 192.0.2.0/24: {error}") from None
+    mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
+    # Addresses of clients come as plain ones of version 4 too, so a network of mapped ones would never match.
+    return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
+
+
+@lru_cache(maxsize=1_000)
+def _network_or_none(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return _network(text)
+    except ValueError:
+        return None
 
 
 @lru_cache(maxsize=1_000)

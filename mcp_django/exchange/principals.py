@@ -65,8 +65,16 @@ class Principal:
 
     @property
     def key(self) -> str:
-        """Names the user. Cursors, sessions and queues are bound to it."""
+        """Names the user. Queues and limits count by it."""
         return f"user:{self.user.pk}" if self.user.pk is not None else "anonymous"
+
+    @property
+    def line(self) -> str:
+        """Names the credential line: a token with its successors when it is rolled, or else the user.
+
+        What a client begins and goes on with later is bound to it: sessions, cursors, tasks, request states, tickets.
+        """
+        return str(self.auth.line) if self.token_id is not None else self.key
 
     @property
     def is_remembered(self) -> bool:

@@ -34,6 +34,7 @@ _OWN = frozenset(
         "headers",
         "mcp",
         "mcp_fresh",
+        "used_tool",
     }
 )
 
@@ -64,6 +65,8 @@ class MCPRequest(BareRequest):
     #: The principal; and while a client's request is being answered, the means to tell that client and to ask it.
     #: Elsewhere a Caller, which has the principal alone.
     mcp: Exchange | Caller
+    #: The tool that is listed or called right now by a principal whose credential has its scope ``tool:NAME``.
+    used_tool = ""
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
         super().__init__(scheme)

@@ -1,8 +1,13 @@
-"""The scopes of a token. A scope restricts what the token's user may do, and never extends it."""
+"""The scopes of a credential. A scope restricts what the credential's user may do, and never extends it.
+
+There is one grammar, for tokens, settings and the credentials of other packages: ``read``, ``actions``,
+``model:app.model:read`` and ``tool:NAME``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Set
 from typing import Any
 
 READ = "read"
@@ -13,22 +18,82 @@ SCOPES: dict[str, str] = {
     READ: "Read what the user may view",
     ACTIONS: "Run tools and admin actions that may change data",
 }
+#: How the scopes are written that allow a single thing, each with what it allows.
+SINGLE_SCOPES: dict[str, str] = {
+    "model:app.model:read": "Read the rows of this model",
+    "tool:NAME": "Call this tool",
+}
+#: All forms of a scope, for errors and help texts.
+GRAMMAR = ", ".join([*SCOPES, *SINGLE_SCOPES])
+
+#: What needs it is there for everybody who may read a model, whichever. It is no scope of a credential.
+ANY_MODEL = "model:*:read"
+
+_MODEL = re.compile(r"model:[^\s.,:*]+\.[^\s.,:*]+:read")
+_TOOL = re.compile(r"tool:[A-Za-z0-9_-]{1,64}")
+
+
+def of_model(label: str) -> str:
+    """The scope that reads the model ``app_label.model_name`` alone."""
+    return f"model:{label}:read"
+
+
+def of_tool(name: str) -> str:
+    """The scope that calls the tool alone."""
+    return f"tool:{name}"
+
+
+def tools_in(held: Set[str]) -> list[str]:
+    """The names of the tools that a credential is for, one by one."""
+    return sorted(scope.removeprefix("tool:") for scope in held if scope.startswith("tool:"))
+
+
+def grant(held: Set[str], scope: str) -> bool:
+    """Whether the scopes that a credential holds grant ``scope``: ``read`` holds every ``model:…:read``."""
+    if scope in held:
+        return True
+    if not scope.startswith("model:"):
+        return False
+    return READ in held or (scope == ANY_MODEL and any(one.startswith("model:") for one in held))
+
+
+def common(some: Set[str], others: Set[str]) -> frozenset[str]:
+    """The scopes that both sides grant."""
+    return frozenset(one for one in some | others if grant(some, one) and grant(others, one))
 
 
 def parse(names: Iterable[str]) -> list[str]:
-    """The scopes in their fixed order. Raises ValueError that names an unknown one."""
-    wanted = {name.strip() for name in names if name.strip()}
-    unknown = sorted(wanted - SCOPES.keys())
+    """The scopes in their fixed order, single ones last. Raises ValueError that names an unknown one."""
+    wanted = {_normal(name) for name in names if name.strip()}
+    unknown = sorted(wanted - _known(wanted))
     if unknown:
-        raise ValueError(f"unknown scope {unknown[0]!r}; the scopes are {', '.join(SCOPES)}")
-    return [name for name in SCOPES if name in wanted]
+        raise ValueError(f"unknown scope {unknown[0]!r}; the scopes are {GRAMMAR}")
+    return [*(name for name in SCOPES if name in wanted), *sorted(wanted - SCOPES.keys())]
 
 
 def granted_by(credential: Any, default: Iterable[str]) -> frozenset[str]:
-    """The scopes of a credential: its list ``scopes``, or its string ``scope`` as in OAuth libraries."""
+    """The scopes of a credential: its list ``scopes``, or its string ``scope`` as in OAuth libraries.
+
+    Scopes that are not ours, such as ``openid``, grant nothing here.
+    """
     scopes = getattr(credential, "scopes", None)
     if scopes is None:
         scopes = getattr(credential, "scope", None)
     if isinstance(scopes, str):
         scopes = scopes.split()
-    return frozenset(default if scopes is None else scopes)
+    return known(default if scopes is None else scopes)
+
+
+def known(names: Iterable[str]) -> frozenset[str]:
+    """Those of the names that are scopes."""
+    return _known({_normal(name) for name in names})
+
+
+def _known(names: Set[str]) -> frozenset[str]:
+    return frozenset(name for name in names if name in SCOPES or _MODEL.fullmatch(name) or _TOOL.fullmatch(name))
+
+
+def _normal(name: str) -> str:
+    """The scope as it is compared: the labels of models are written in small letters."""
+    name = name.strip()
+    return name.lower() if name.startswith("model:") else name

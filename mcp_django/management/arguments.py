@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
 from mcp_django.exchange import scopes
-from mcp_django.sites import MCPSite, all_sites
+from mcp_django.sites import MCPSite, all_sites, names_nothing
 from mcp_django.unknown_names import nearest
+
+_DURATION = re.compile(r"([0-9]{1,5})([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def find_user(username: str) -> Any:
@@ -31,8 +36,19 @@ def parse_scopes(names: str) -> list[str]:
     except ValueError as error:
         raise CommandError(f"--scopes: {error}.") from None
     if not wanted:
-        raise CommandError(f"--scopes: name at least one of {', '.join(scopes.SCOPES)}.")
+        raise CommandError(f"--scopes: name at least one of {scopes.GRAMMAR}.")
+    for scope in wanted:
+        if problem := names_nothing(scope):
+            raise CommandError(f"--scopes: {problem}")
     return wanted
+
+
+def parse_duration(option: str, text: str) -> timedelta:
+    """A time such as ``90s``, ``30m``, ``12h`` or ``7d``. Raises CommandError."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise CommandError(f"{option}: {text!r} is no time. Write a number with s, m, h or d, as 30m, 12h or 7d.")
+    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def find_site(name: str | None) -> MCPSite:
@@ -48,4 +64,4 @@ def find_site(name: str | None) -> MCPSite:
     return served[0]
 
 
-SCOPES_HELP = f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ}."
+SCOPES_HELP = f"Separated by commas, of: {scopes.GRAMMAR}. Default: {scopes.READ}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.utils import timezone
@@ -12,13 +12,17 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf
 
+if TYPE_CHECKING:
+    from mcp_django.exchange.principals import Principal
+
 
 class SessionManager(models.Manager["Session"]):
-    def open(self, *, site: str, principal_key: str, revision: str, client: Any) -> Session:
+    def open(self, *, site: str, principal: Principal, revision: str, client: Any) -> Session:
         """Create a session with an unguessable key of visible ASCII."""
         return self.create(
-            key=secrets.token_urlsafe(32), site=site, principal_key=principal_key, revision=revision,
-            client_info=client.info, client_capabilities=client.capabilities, expires_at=_session_end(),
+            key=secrets.token_urlsafe(32), site=site, principal_key=principal.key, line=principal.line,
+            revision=revision, client_info=client.info, client_capabilities=client.capabilities,
+            expires_at=_session_end(),
         )  # fmt: skip
 
     def live(self) -> models.QuerySet[Session]:
@@ -34,7 +38,9 @@ class Session(models.Model):
 
     key = models.CharField(max_length=64, primary_key=True)
     site = models.CharField(max_length=50)
+    #: The user, whose sessions are counted together, and the credential line that may go on with this one.
     principal_key = models.CharField(max_length=100)
+    line = models.CharField(max_length=100)
     revision = models.CharField(max_length=10)
     client_info = models.JSONField(default=dict)
     client_capabilities = models.JSONField(default=dict)

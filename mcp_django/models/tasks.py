@@ -6,8 +6,6 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.models.tokens import AccessToken
-
 
 class Task(models.Model):
     """A call of a tool that goes on after its request was answered (the tasks extension)."""
@@ -22,10 +20,11 @@ class Task(models.Model):
 
     key = models.CharField(max_length=64, primary_key=True)
     site = models.CharField(max_length=50)
-    #: The owner. Without a user the task is anonymous; without a token its owner came with other credentials.
+    #: The owner. Without a user the task is anonymous.
     principal_key = models.CharField(max_length=100)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
-    token = models.ForeignKey(AccessToken, models.CASCADE, null=True, related_name="+")
+    #: The credential line that may go on with the task: that of a token, or ``principal_key`` for other credentials.
+    line = models.CharField(max_length=100)
     scopes = models.JSONField(default=list)
     tool = models.CharField(max_length=64)
     revision = models.CharField(max_length=10)

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
+import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final, Literal
 
 from django.conf import settings
-from django.db import models
+from django.core.exceptions import ValidationError
+from django.db import models, router, transaction
 from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.models.validators import default_scopes, validate_scopes
+from mcp_django.conf import get_conf
+from mcp_django.exchange.addresses import parse_networks
+from mcp_django.exchange.scopes import parse
+from mcp_django.exchange.token_format import new_token
+from mcp_django.models.validators import default_scopes, validate_addresses, validate_scopes
 
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
+_LAST_CHARS = 4
+
+#: In the place of a date: the token never expires. It must be said, since it is seldom what is wanted.
+NEVER: Final = "never"
+Expiry = datetime | Literal["never"] | None
 
 
 def digest(token: str) -> str:
@@ -25,18 +35,57 @@ def digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
+def default_expiry(created_at: datetime) -> datetime:
+    """When a token expires that is made without a date: after TOKEN_DAYS, or TOKEN_MAX_DAYS if that is less."""
+    conf = get_conf()
+    days = conf.TOKEN_DAYS if conf.TOKEN_MAX_DAYS is None else min(conf.TOKEN_DAYS, conf.TOKEN_MAX_DAYS)
+    return created_at + timedelta(days=days)
+
+
+def check_expiry(expires_at: datetime | None, created_at: datetime) -> None:
+    """Raises ValidationError for a moment in the past, and for a life beyond TOKEN_MAX_DAYS. None stands for never."""
+    most = get_conf().TOKEN_MAX_DAYS
+    if expires_at is not None and expires_at <= timezone.now():
+        raise ValidationError(_("This is in the past, so the token could never be used. Name a moment to come."))
+    if most is not None and (expires_at is None or expires_at > created_at + timedelta(days=most)):
+        text = _("A token may live for %(days)d days at most (TOKEN_MAX_DAYS). Name an earlier moment.")
+        raise ValidationError(text % {"days": most})
+
+
 class AccessTokenManager(models.Manager["AccessToken"]):
     def create_token(
-        self, *, user: Any, name: str = "", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
+        self,
+        *,
+        user: Any,
+        name: str = "",
+        scopes: Iterable[str] = ("read",),
+        expires_at: Expiry = None,
+        addresses: Iterable[str] = (),
+        line: uuid.UUID | None = None,
     ) -> tuple[AccessToken, str]:
-        """A new token and its plain text, which is not stored and cannot be shown again."""
-        plain = f"mcp_{secrets.token_urlsafe(32)}"
-        token = self.create(user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at)
+        """A new token and its plain text, which is not stored and cannot be shown again.
+
+        Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
+        addresses and networks from which alone it may be used. Raises ValidationError for a date that is not allowed,
+        and ValueError for an unknown scope and a wrong address.
+        """
+        now = timezone.now()
+        end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
+        check_expiry(end, now)
+        plain = new_token()
+        token = self.create(
+            user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), hash=digest(plain),
+            last_chars=plain[-_LAST_CHARS:], line=line or uuid.uuid4(), created_at=now, expires_at=end,
+        )  # fmt: skip
         return token, plain
 
     def current(self) -> models.QuerySet[AccessToken]:
         """The tokens that are neither revoked nor expired."""
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True)
+
+    def ended(self, before: datetime) -> models.QuerySet[AccessToken]:
+        """The tokens that expired or were revoked before a moment."""
+        return self.filter(Q(expires_at__lt=before) | Q(revoked_at__lt=before))
 
 
 class AccessToken(models.Model):
@@ -50,10 +99,16 @@ class AccessToken(models.Model):
         _("name"), max_length=100, blank=True, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
+    #: Addresses and networks from which alone it may be used. Empty: from everywhere.
+    addresses = models.JSONField(_("addresses"), default=list, blank=True, validators=[validate_addresses])
     hash = models.CharField(max_length=64, unique=True, editable=False)
+    #: The last characters of the plain text, by which people recognise it. Empty where it is not known any more.
+    last_chars = models.CharField(_("ends in"), max_length=_LAST_CHARS, blank=True, editable=False)
+    #: The credential line, which a token shares with those that succeed it.
+    line = models.UUIDField(default=uuid.uuid4, db_index=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
-    expires_at = models.DateTimeField(_("expires"), null=True, blank=True, help_text=_("If empty: never."))
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
     objects = AccessTokenManager()
@@ -79,6 +134,33 @@ class AccessToken(models.Model):
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
+    def roll(self, *, grace: timedelta = timedelta(), expires_at: Expiry = None) -> tuple[AccessToken, str]:
+        """Replace the token by a successor of the same credential line. Gives the successor and its plain text.
+
+        Whatever a client began with this token it goes on with by the successor. This token ends at once, or after
+        ``grace``. Raises ValidationError if it has ended or has a successor already, and for a wrong date.
+        """
+        alias = router.db_for_write(AccessToken)
+        with transaction.atomic(using=alias):
+            old = AccessToken.objects.using(alias).select_for_update().get(pk=self.pk)
+            if not old.is_current() or AccessToken.objects.using(alias).filter(line=old.line, pk__gt=old.pk).exists():
+                raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
+            made, plain = AccessToken.objects.create_token(
+                user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, line=old.line,
+                expires_at=expires_at,
+            )  # fmt: skip
+            old._end_after(grace)
+        self.revoked_at, self.expires_at = old.revoked_at, old.expires_at
+        return made, plain
+
+    def _end_after(self, grace: timedelta) -> None:
+        if grace <= timedelta():
+            self.revoke()
+            return
+        end = timezone.now() + grace
+        self.expires_at = end if self.expires_at is None else min(end, self.expires_at)
+        self.save(update_fields=["expires_at"])
+
     @classmethod
     def touch(cls, *tokens: AccessToken) -> None:
         """Record that the tokens were used: at most one conditional UPDATE a minute for each, without signals."""
@@ -96,7 +178,8 @@ class Ticket(models.Model):
     """Stands for an access token in the URL of one socket (see ``access.tickets``)."""
 
     hash = models.CharField(max_length=64, unique=True, editable=False)
-    token = models.ForeignKey(AccessToken, models.CASCADE, related_name="tickets", verbose_name=_("token"))
+    #: The credential line of the token that asked for the ticket.
+    line = models.UUIDField(db_index=True)
     expires_at = models.DateTimeField(_("expires"), db_index=True)
 
     class Meta:

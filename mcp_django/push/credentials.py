@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from django.contrib.auth import get_user_model
 
 from mcp_django.access import overrides
-from mcp_django.access.authentication import authenticate_again, principals
+from mcp_django.access.authentication import authenticate_again, may_come_from, principals
 from mcp_django.db.outages import is_outage
 from mcp_django.exceptions import MCPError
 from mcp_django.models import AccessToken, Session, WatchedResource
@@ -51,7 +51,8 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
             return False
         principal = member.principal
         if principal.token_id is not None:
-            return principal.token_id in valid_tokens
+            addresses = valid_tokens.get(principal.token_id)
+            return addresses is not None and may_come_from(addresses, member.request)
         is_stored = isinstance(principal.user, user_model)
         return member not in refused and (not is_stored or principal.user.pk in valid_users)
 
@@ -64,12 +65,15 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
     return list(over), sessions
 
 
-def _valid_tokens(keys: set[int]) -> set[int]:
-    """The tokens that are valid still. This runs every second, so it reads no more than it must."""
+def _valid_tokens(keys: set[int]) -> dict[int, list[str]]:
+    """The tokens that are valid still, each with the addresses that it is bound to.
+
+    This runs every second, so it reads no more than it must.
+    """
     tokens = AccessToken.objects.current().filter(pk__in=keys)
     if any(field.name == "is_active" for field in get_user_model()._meta.concrete_fields):
-        return set(tokens.filter(user__is_active=True).values_list("pk", flat=True))
-    return {token.pk for token in tokens.select_related("user") if token.user.is_active}
+        return dict(tokens.filter(user__is_active=True).order_by().values_list("pk", "addresses"))
+    return {token.pk: token.addresses for token in tokens.select_related("user") if token.user.is_active}
 
 
 def _refused(members: list[Member], turn: int) -> set[Member]:

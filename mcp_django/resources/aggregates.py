@@ -140,13 +140,13 @@ class _AggregatePlan:
         """The cursor of a page of groups that ends after as many; None where no page may begin there."""
         if shown > MAX_PAGED_GROUPS:
             return None
-        return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.key)
+        return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.line)
 
     def _start(self, cursor: str | None) -> int:
         """The number of groups on the pages before."""
         if cursor is None:
             return 0
-        [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.key)
+        [shown] = cursors.read_values(cursor, self.digest, self.rights.rights.request.mcp.principal.line)
         return int(shown or 0)
 
     def _measure(self, name: str, where: str) -> str:

@@ -41,24 +41,24 @@ _NULL, _TEXT, _INTEGER, _UUID, _MOMENT = range(5)
 _KIND_BITS = 3
 
 
-def make_cursor(values: Sequence[Any], digest: str, principal_key: str) -> str | None:
+def make_cursor(values: Sequence[Any], digest: str, line: str) -> str | None:
     """The cursor of a page that ends with these values of the order; None if they are too long for one."""
     body, prefix = b"".join(map(_packed, values)), ""
     if len(body) > _SHORT_BYTES:
         body, prefix = zlib.compress(body), _COMPRESSED
-    signed = body + _mac(body, prefix + digest, principal_key, settings.SECRET_KEY)
+    signed = body + _mac(body, prefix + digest, line, settings.SECRET_KEY)
     cursor = prefix + urlsafe_b64encode(signed).decode().rstrip("=")
     return cursor if len(cursor) <= MAX_CURSOR_CHARS else None
 
 
-def read_values(cursor: str, digest: str, principal_key: str) -> list[str | None]:
+def read_values(cursor: str, digest: str, line: str) -> list[str | None]:
     """The values in a cursor, each as a text or null. Raises InvalidQuery for a cursor that is not of this query."""
     try:
         prefix = _COMPRESSED if cursor.startswith(_COMPRESSED) else ""
         signed = _decoded(cursor.removeprefix(prefix))
         body, mac = signed[:-_MAC_BYTES], signed[-_MAC_BYTES:]
         keys = (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
-        if any(hmac.compare_digest(mac, _mac(body, prefix + digest, principal_key, key)) for key in keys):
+        if any(hmac.compare_digest(mac, _mac(body, prefix + digest, line, key)) for key in keys):
             return list(_unpacked(zlib.decompress(body) if prefix else body))
     except (ValueError, zlib.error):
         pass
@@ -73,9 +73,9 @@ def invalid_cursor(cursor: str) -> InvalidQuery:
     return InvalidQuery.one("cursor", message, cursor)
 
 
-def _mac(body: bytes, digest: str, principal_key: str, key: str | bytes) -> bytes:
+def _mac(body: bytes, digest: str, line: str, key: str | bytes) -> bytes:
     # The length keeps the end of a principal's key from being taken for the beginning of the values.
-    signed = f"{digest}:{len(principal_key)}:{principal_key}:".encode() + body
+    signed = f"{digest}:{len(line)}:{line}:".encode() + body
     return hmac.digest(_derived_key(key), signed, "sha256")[:_MAC_BYTES]
 
 

@@ -28,9 +28,9 @@ def query_digest(*parts: Any) -> str:
     return hashlib.sha256(encode(parts)).hexdigest()[:24]
 
 
-def read_cursor(cursor: str, orders: Sequence[Order], digest: str, principal_key: str) -> list[Any]:
+def read_cursor(cursor: str, orders: Sequence[Order], digest: str, line: str) -> list[Any]:
     """The values that a page starts after. Raises InvalidQuery for a cursor that is not of this query."""
-    values = read_values(cursor, digest, principal_key)
+    values = read_values(cursor, digest, line)
     try:
         return [_typed(order, value) for order, value in zip(orders, values, strict=True)]
     except (ValueError, TypeError, ValidationError):

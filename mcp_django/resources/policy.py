@@ -18,7 +18,7 @@ from django.db import models
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.compat import queries
 from mcp_django.conf import get_conf, kept_with_settings
-from mcp_django.exchange.scopes import READ
+from mcp_django.exchange import scopes
 from mcp_django.hooks import call_hook
 from mcp_django.options import searched_by, shows_every_row
 from mcp_django.resources import generic, visible_rows
@@ -379,10 +379,12 @@ class Rights:
     @classmethod
     def of(cls, site: MCPSite, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
-        kept: dict[str, Rights] = request.__dict__.setdefault("_mcp_rights", {})
-        if site.name not in kept:
-            kept[site.name] = cls(site, request)
-        return kept[site.name]
+        kept: dict[tuple[str, str], Rights] = request.__dict__.setdefault("_mcp_rights", {})
+        # A scope for one tool gives rights while that tool is used.
+        name = (site.name, request.used_tool)
+        if name not in kept:
+            kept[name] = cls(site, request)
+        return kept[name]
 
     def of_label(self, label: str) -> ModelRights | None:
         """The rights on ``app_label.model_name``; None if there is no such model for this principal."""
@@ -415,8 +417,8 @@ class Rights:
         return None if model_mcp is None else self._rights_on(model_mcp)
 
     def _rights_on(self, model_mcp: ModelMCP) -> ModelRights | None:
-        hook = model_mcp.has_view_permission
-        if decide(self.request, READ, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
+        scope, hook = scopes.of_model(model_mcp.label), model_mcp.has_view_permission
+        if decide(self.request, scope, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
             return None
         found = ModelRights(self, model_mcp)
         return found if found.has_readable_key else None

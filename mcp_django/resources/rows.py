@@ -170,7 +170,7 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
         place = plan.place_of(found[kept - 1])
         if UNREADABLE not in place:
             digest = keyset.query_digest(*plan.identity)
-            cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.key)
+            cursor = cursors.make_cursor(place, digest, rights.rights.request.mcp.principal.line)
         if cursor is None:
             why = "A value of this order is too long for a cursor, or cannot be read"
             notes.append(f"There are more rows. {why}: order by other fields.")
@@ -246,7 +246,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
     after = None
     if query.cursor is not None:
         digest = keyset.query_digest(*identity)
-        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.key)
+        after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
     counts = {one.column.path: one.column.expression() for one in orders if isinstance(one.column, RelatedCount)}
     ordered = queryset.annotate(**counts).order_by(*(order.path for order in orders))
     return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, ordered, after, identity)

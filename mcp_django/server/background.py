@@ -153,7 +153,8 @@ def _requests(task: Task, exchange: Exchange, asked: InputRequired) -> list[tupl
 
 def _exchange(task: Task, cancellation: Cancellation, set_message: Callable[[str], None]) -> Exchange:
     """An exchange like that of the request that created the task. Raises TaskRefused."""
-    principal = principal_of(task)
+    request = request_from(from_json(task.origin))
+    principal = principal_of(task, request)
     params = from_json(task.params)
     _, capabilities = envelope.read_envelope(params)
     return TaskExchange(
@@ -165,7 +166,7 @@ def _exchange(task: Task, cancellation: Cancellation, set_message: Callable[[str
         request_id=task.key,
         client=envelope.client_of(params, capabilities),
         connection=NoConnection(),
-        request=request_from(from_json(task.origin)).for_principal(principal),
+        request=request.for_principal(principal),
         cancellation=cancellation,
         answers=TaskAnswers(task, task.questions.all()),
         set_message=set_message,

@@ -102,5 +102,5 @@ def _read(exchange: Exchange, state: Any) -> Mapping[str, Any]:
 def _binding(exchange: Exchange) -> str:
     """A digest of the principal and of the request without its ``_meta``, which the state is bound to."""
     params = {name: value for name, value in exchange.params.items() if name not in ("_meta", *OWN_PARAMS)}
-    key, token_id, scopes = exchange.principal.rights
-    return digest([exchange.site.name, key, token_id, sorted(scopes), exchange.method, params])
+    principal = exchange.principal
+    return digest([exchange.site.name, principal.line, sorted(principal.scopes), exchange.method, params])

@@ -46,9 +46,7 @@ class StoredSession:
     def open(cls, site: MCPSite, principal: Principal, revision: str, client: Client) -> StoredSession:
         """Open a new session, and clear away those that have expired."""
         clear_away(Session.objects.filter(expires_at__lte=timezone.now()))
-        row = Session.objects.open(
-            site=site.name, principal_key=principal.key, revision=revision, client=_bounded(client)
-        )
+        row = Session.objects.open(site=site.name, principal=principal, revision=revision, client=_bounded(client))
         mine = Session.objects.filter(site=site.name, principal_key=principal.key).order_by("-expires_at", "-pk")
         surplus = list(mine.values_list("pk", flat=True)[get_conf().MAX_SESSIONS :])
         if surplus:
@@ -57,10 +55,10 @@ class StoredSession:
 
     @classmethod
     def find(cls, site: MCPSite, principal: Principal, key: str) -> StoredSession:
-        """The principal's session of that key. Raises SessionNotFound, for another's session too."""
+        """The session of that key, if the same credential line began it. Raises SessionNotFound."""
         if not key.isprintable():
             raise SessionNotFound  # PostgreSQL accepts no null character, not even in a condition.
-        row = Session.objects.live().filter(pk=key[:64], site=site.name, principal_key=principal.key).first()
+        row = Session.objects.live().filter(pk=key[:64], site=site.name, line=principal.line).first()
         if row is None or row.key != key:
             raise SessionNotFound
         row.renew()

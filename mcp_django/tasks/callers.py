@@ -20,6 +20,7 @@ from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.scopes import common, known
 from mcp_django.protocol.errors import TaskRefused
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
@@ -38,22 +39,25 @@ _KEPT = frozenset({"REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT", "
 def can_own(principal: Principal) -> bool:
     """Whether the principal can be found again without its credentials."""
     if principal.user.pk is None:
-        return principal.scopes <= frozenset(get_conf().ANONYMOUS_SCOPES)
+        return principal.scopes <= known(get_conf().ANONYMOUS_SCOPES)
     return isinstance(principal.user, get_user_model())
 
 
-def principal_of(task: Task) -> Principal:
-    """The task's principal with the rights that it has now. Raises TaskRefused."""
+def principal_of(task: Task, request: MCPRequest) -> Principal:
+    """The task's principal with the rights that it has now, for a request like that of its client. Raises TaskRefused.
+
+    A task that a token began goes on with the token that succeeded it.
+    """
     scopes = frozenset(task.scopes)
     found: Principal | None
-    if task.token is not None:
-        found, source = principals.find_hash(task.token.hash, fresh=True), Source.TICKET
-        scopes &= found.scopes if found is not None else frozenset()
+    if task.line != task.principal_key:
+        found, source = principals.find_line(task.line, request), Source.TICKET
+        scopes = common(scopes, found.scopes) if found is not None else frozenset()
     elif task.user_id is not None:
         found, source = principals.find_user(task.user_id, fresh=True), Source.COMMAND
     else:
         found, source = Principal(AnonymousUser(), scopes), Source.REQUEST
-        scopes &= frozenset(get_conf().ANONYMOUS_SCOPES)
+        scopes = common(scopes, known(get_conf().ANONYMOUS_SCOPES))
     if found is None or not scopes:
         raise TaskRefused
     return replace(found, scopes=scopes, source=source)

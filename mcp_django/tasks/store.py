@@ -19,6 +19,7 @@ from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.running import RUNNING
+from mcp_django.exchange.scopes import grant
 from mcp_django.models import Task, TaskQuestion
 from mcp_django.protocol.errors import LimitExceeded, TaskNotFound, WorkerLost
 from mcp_django.protocol.jsonrpc import encode
@@ -60,7 +61,7 @@ def create(exchange: Exchange) -> Task:
     _make_room(exchange.site, principal, now)
     task = Task.objects.create(
         key=secrets.token_urlsafe(32), site=exchange.site.name, principal_key=principal.key,
-        user_id=principal.user.pk, token_id=principal.token_id, scopes=sorted(principal.scopes),
+        user_id=principal.user.pk, line=principal.line, scopes=sorted(principal.scopes),
         tool=exchange.params["name"], revision=exchange.revision,
         params=_json({name: value for name, value in exchange.params.items() if name not in _NOT_KEPT}),
         origin=_json(origin_of(exchange.request)),
@@ -108,10 +109,9 @@ def find_all(site: MCPSite, principal: Principal, keys: Iterable[str]) -> list[T
 
 
 def is_of(task: Task, site: MCPSite, principal: Principal) -> bool:
-    """Whether the task belongs to the principal, by the same token, and the token still has the task's scopes."""
-    return (
-        (task.site, task.principal_key, task.token_id) == (site.name, principal.key, principal.token_id)
-    ) and principal.scopes >= set(task.scopes)
+    """Whether the task belongs to the principal's credential line, which still grants the task's scopes."""
+    is_own = (task.site, task.principal_key, task.line) == (site.name, principal.key, principal.line)
+    return is_own and all(grant(principal.scopes, scope) for scope in task.scopes)
 
 
 def _settled(task: Task) -> Task:
@@ -141,7 +141,7 @@ def claim(key: str) -> Task | None:
     end = _end(lease(now))
     if not _change(key, waiting, state=Task.State.RUNNING, run=run, lease_until=lease(now), tries=0, expires_at=end):
         return None
-    return Task.objects.select_related("token", "token__user").filter(pk=key, run=run).first()
+    return Task.objects.filter(pk=key, run=run).first()
 
 
 def is_wanted(key: str, run: str) -> bool | None:

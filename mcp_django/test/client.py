@@ -6,7 +6,7 @@ import itertools
 import time
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from django.contrib.auth.models import AnonymousUser
@@ -338,9 +338,9 @@ class MCPClient:
 def _principal(user: AbstractBaseUser | AnonymousUser | None, scopes: Iterable[str] | None) -> Principal:
     """Raises ValueError for an unknown scope, and for scopes of nobody."""
     if user is None or user.pk is None:
-        allowed: Collection[str] = get_conf().ANONYMOUS_SCOPES
-        if scopes is not None and frozenset(scopes) != frozenset(allowed):
+        allowed = known_scopes.known(get_conf().ANONYMOUS_SCOPES)
+        if scopes is not None and frozenset(scopes) != allowed:
             raise ValueError('Without a user, the scopes come from MCP["ANONYMOUS_SCOPES"].')
-        return Principal(AnonymousUser(), frozenset(allowed))
+        return Principal(AnonymousUser(), allowed)
     wanted = known_scopes.SCOPES if scopes is None else known_scopes.parse(scopes)
     return Principal(user, frozenset(wanted), source=Source.COMMAND)

@@ -64,6 +64,11 @@ class BaseTool(ABC):
         """The scope that a token needs for the tool."""
         return READ if self.annotations.read_only else ACTIONS
 
+    @property
+    def least_scope(self) -> str:
+        """The scope that opens the tool, at least for a part of what it can do."""
+        return self.scope
+
     def get_title(self) -> str:
         """The title that people read."""
         return self.title or capfirst(self.name.replace("_", " "))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -13,9 +14,9 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, Decision, decide, has_scope
+from mcp_django.access.permissions import ALLOWED, Decision, decide, has_scope, using_tool
 from mcp_django.exceptions import MCPError, ToolError
-from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
 from mcp_django.tasks.framework import can_run
@@ -42,8 +43,8 @@ class AvailableTool:
 
     def describe(self, request: MCPRequest) -> JSON:
         """The tool as tools/list has it."""
-        with translation.override(settings.LANGUAGE_CODE):
-            tool = self.tool
+        tool = self.tool
+        with translation.override(settings.LANGUAGE_CODE), using_tool(request, tool.name):
             described: JSON = {
                 "name": tool.name,
                 "title": tool.get_title(),
@@ -59,7 +60,7 @@ class AvailableTool:
 def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
-    exchange.site.find_actions(exchange.request)
+    _find_actions(exchange)
     found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [one for one in found if one is not None]
 
@@ -76,13 +77,14 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     For a tool that may write, the token, its user and the override are read anew, even if they were read a moment ago.
     """
     if name not in exchange.site.tools:
-        exchange.site.find_actions(exchange.request)
+        _find_actions(exchange)
     tool = exchange.site.tools.get(name)
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    if fresh and has_scope(exchange.principal, ACTIONS):
-        renew_principal(exchange)
+    with using_tool(exchange.request, name):
+        if fresh and has_scope(exchange.request, ACTIONS):
+            renew_principal(exchange)
     decision = _decide(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
     if decision is ALLOWED and _can_run(tool, exchange):
         return tool
@@ -106,10 +108,11 @@ def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decisio
     for tool in tools:
         override = _override(tool, rows)
         why = [] if override.enabled else [Decision.SWITCHED_OFF]
-        why += [] if has_scope(exchange.principal, tool.scope) else [Decision.NO_SCOPE]
-        on, hook = replace(override, enabled=True), tool.is_available
-        if why and decide(exchange.request, READ, on, hook, f"tool {tool.name}") is ALLOWED:
-            reasons.update(why)
+        with using_tool(exchange.request, tool.name):
+            why += [] if has_scope(exchange.request, tool.scope) else [Decision.NO_SCOPE]
+            on, hook = replace(override, enabled=True), tool.is_available
+            if why and decide(exchange.request, ANY_MODEL, on, hook, f"tool {tool.name}") is ALLOWED:
+                reasons.update(why)
     return frozenset(reasons)
 
 
@@ -131,7 +134,8 @@ def exists(exchange: Exchange, name: str) -> bool:
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
     try:
-        return tool.run(exchange, arguments)
+        with using_tool(exchange.request, tool.name):
+            return tool.run(exchange, arguments)
     except ToolError as error:
         return error_result(error.message, error.errors)
     except TooSlow as error:
@@ -145,6 +149,16 @@ def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
         return error_result(f"{tool.name} failed. {tool.on_failure}")
 
 
+def _find_actions(exchange: Exchange) -> None:
+    """Find the actions that the project offers for the request alone, also for a credential for one of them."""
+    exchange.site.find_actions(exchange.request)
+    # Any tool will do, since a credential for one may read whatever that tool needs.
+    unknown = (name for name in tools_in(exchange.principal.scopes) if name not in exchange.site.tools)
+    for name in islice(unknown, 1):
+        with using_tool(exchange.request, name):
+            exchange.site.find_actions(exchange.request)
+
+
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
     if _decide(tool, rows, exchange) is not ALLOWED or not _can_run(tool, exchange):
         return None
@@ -152,7 +166,9 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
-    return decide(exchange.request, tool.scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
+    with using_tool(exchange.request, tool.name):
+        hook, what = tool.is_available, f"tool {tool.name}"
+        return decide(exchange.request, tool.least_scope, _override(tool, rows), hook, what)
 
 
 def _can_run(tool: BaseTool, exchange: Exchange) -> bool:

@@ -69,8 +69,8 @@ def read(exchange: Exchange, tool_name: str, conditions: JSON, token: str) -> Co
 
 
 def _signer(exchange: Exchange, tool_name: str, conditions: JSON) -> signing.TimestampSigner:
-    key, token_id, _ = exchange.principal.rights
-    return signing.TimestampSigner(salt=f"{_SALT}:{digest([exchange.site.name, key, token_id, tool_name, conditions])}")
+    bound = digest([exchange.site.name, exchange.principal.line, tool_name, conditions])
+    return signing.TimestampSigner(salt=f"{_SALT}:{bound}")
 
 
 def _digest(nonce: str, keys: Iterable[Any]) -> str:

@@ -113,7 +113,7 @@ def _changing(exchange: Exchange, changes: bool) -> str:
     if not get_conf().MENTION_SWITCHED_OFF:
         return "Your tools only read."
     where = " in the Django admin" if apps.is_installed("django.contrib.admin") else ""
-    token = "" if has_scope(exchange.principal, ACTIONS) else " and give your token the scope actions"
+    token = "" if has_scope(exchange.request, ACTIONS) else " and give your token the scope actions"
     return f"Your tools only read. A person can switch actions on{where}{token}."
 
 

@@ -11,6 +11,7 @@ from django.utils.text import capfirst
 
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
+from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting
 from mcp_django.resources.audited import note_filter
@@ -96,6 +97,8 @@ class QueryTool(BaseTool):
 
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
     description = ""
+    #: Whoever may read one model may ask for that one.
+    least_scope = ANY_MODEL
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self.description

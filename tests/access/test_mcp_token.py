@@ -9,9 +9,11 @@ from io import StringIO
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import override_settings
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, digest
+from mcp_django.models.tokens import NEVER
 
 pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 
@@ -19,6 +21,11 @@ pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
 @pytest.fixture(autouse=True)
 def ada() -> User:
     return User.objects.create_user("ada")
+
+
+def days_of(token: AccessToken) -> int | None:
+    """The days from making the token to its end."""
+    return None if token.expires_at is None else round((token.expires_at - token.created_at) / timedelta(days=1))
 
 
 def run(*arguments: str) -> tuple[str, str]:
@@ -31,18 +38,79 @@ def test_the_token_is_alone_on_standard_output(ada: User) -> None:
     out, err = run("ada")
 
     token = AccessToken.objects.get()
-    assert re.fullmatch(r"mcp_[\w-]{43}\n", out) and err == ""
+    assert re.fullmatch(r"mcpdj_[0-9A-Za-z]{49}\n", out) and err == ""
     assert token.hash == digest(out.strip())
-    assert (token.user, token.name, token.scopes, token.expires_at) == (ada, "", ["read"], None)
+    assert (token.user, token.name, token.scopes, token.addresses) == (ada, "", ["read"], [])
+    assert token.expires_at is not None and days_of(token) == 90
 
 
 def test_every_option() -> None:
-    run("ada", "--name", "laptop", "--scopes", "actions, read", "--expires-in-days", "7")
+    run("ada", "--name", "laptop", "--scopes", "actions, read", "--expires-in-days", "7",
+        "--addresses", "192.0.2.7, 2001:DB8::/32")  # fmt: skip
 
     token = AccessToken.objects.get()
     assert (token.name, token.scopes) == ("laptop", ["read", "actions"])
-    assert token.expires_at is not None
-    assert abs(token.expires_at - timezone.now() - timedelta(days=7)) < timedelta(minutes=1)
+    assert (token.addresses, days_of(token)) == (["192.0.2.7/32", "2001:db8::/32"], 7)
+
+
+def test_never_must_be_said() -> None:
+    run("ada", "--never")
+
+    assert AccessToken.objects.get().expires_at is None
+
+
+@override_settings(MCP={"TOKEN_DAYS": 30, "TOKEN_MAX_DAYS": 7})
+def test_the_longest_life_is_the_life_of_a_token_that_names_none() -> None:
+    run("ada")
+
+    assert days_of(AccessToken.objects.get()) == 7
+
+
+@override_settings(MCP={"TOKEN_MAX_DAYS": 100})
+@pytest.mark.parametrize("arguments", [["--never"], ["--expires-in-days", "101"]])
+def test_no_token_may_live_longer_than_the_longest_life(arguments: list[str]) -> None:
+    with pytest.raises(CommandError, match="may live for 100 days at most"):
+        run("ada", *arguments)
+    assert not AccessToken.objects.exists()
+
+
+def test_rolling_prints_the_successor_and_ends_the_old_token(ada: User) -> None:
+    old, _ = AccessToken.objects.create_token(user=ada, name="laptop", scopes=["actions"], addresses=["192.0.2.7"])
+    out, _ = run("--roll", str(old.pk), "--expires-in-days", "5")
+    old.refresh_from_db()
+    new = AccessToken.objects.get(hash=digest(out.strip()))
+
+    assert old.revoked_at is not None
+    assert (new.user, new.name, new.scopes, new.addresses, new.line, days_of(new)) == (
+        ada, "laptop", ["actions"], ["192.0.2.7/32"], old.line, 5,
+    )  # fmt: skip
+
+
+def test_rolling_with_a_grace_leaves_the_old_token_for_so_long(ada: User) -> None:
+    old, _ = AccessToken.objects.create_token(user=ada, expires_at=NEVER)
+    run("--roll", str(old.pk), "--grace", "1h")
+    old.refresh_from_db()
+
+    assert old.revoked_at is None and old.expires_at is not None
+    assert timedelta() < old.expires_at - timezone.now() <= timedelta(hours=1)
+    with pytest.raises(CommandError, match="has ended or was replaced already"):
+        run("--roll", str(old.pk))
+
+
+def test_clearing_deletes_tokens_that_ended_long_ago_and_no_others(ada: User) -> None:
+    names = ("current", "never", "expired lately", "expired", "revoked lately", "revoked")
+    tokens = {name: AccessToken.objects.create_token(user=ada, name=name, expires_at=NEVER)[0] for name in names}
+    lately, before = timezone.now() - timedelta(days=2), timezone.now() - timedelta(days=31)
+    for name, field, moment in [
+        ("current", "expires_at", timezone.now() + timedelta(days=1)), ("expired lately", "expires_at", lately),
+        ("expired", "expires_at", before), ("revoked lately", "revoked_at", lately), ("revoked", "revoked_at", before),
+    ]:  # fmt: skip
+        AccessToken.objects.filter(pk=tokens[name].pk).update(**{field: moment})
+
+    out, err = run("--clear", "30")
+
+    assert (out, err) == ("", "2 tokens were deleted.\n")
+    assert set(AccessToken.objects.values_list("name", flat=True)) == set(names) - {"expired", "revoked"}
 
 
 def test_a_long_name_is_cut() -> None:
@@ -53,9 +121,20 @@ def test_a_long_name_is_cut() -> None:
 
 @pytest.mark.parametrize(("arguments", "text"), [
     (["nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["ada", "--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
-    (["ada", "--scopes", ""], "--scopes: name at least one of read, actions."),
-    (["ada", "--scopes", ","], "--scopes: name at least one of read, actions."),
+    (["ada", "--scopes", "write"],
+     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
+    (["ada", "--scopes", ""], "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
+    (["ada", "--scopes", ","], "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
+    (["ada", "--scopes", "model:flights.fligth:read"],
+     "--scopes: 'model:flights.fligth:read' names no model of this server. Did you mean flights.flight?"),
+    (["ada", "--scopes", "tool:find_record"],
+     "--scopes: 'tool:find_record' names no tool of this server. Did you mean find_records?"),
+    (["ada", "--addresses", "10.0.0.1/8"],
+     "--addresses: '10.0.0.1/8' is no address and no network, such as 192.0.2.0/24: 10.0.0.1/8 has host bits set."),
+    (["--roll", "99"], "--roll: there is no token 99. Its number is in its URL in the admin."),
+    (["--roll", "99", "--grace", "soon"],
+     "--grace: 'soon' is no time. Write a number with s, m, h or d, as 30m, 12h or 7d."),
+    (["--clear", "-1"], "--clear: must be between 0 and 36500."),
     (["ada", "--expires-in-days", "0"], "--expires-in-days: must be between 1 and 36500."),
     (["ada", "--expires-in-days", "-1"], "--expires-in-days: must be between 1 and 36500."),
     (["ada", "--expires-in-days", "99999999"], "--expires-in-days: must be between 1 and 36500."),

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from demo_project.flights.models import Disruption, Flight
-from tests.support.data import token_of
-from tests.support.peers import MODERN, Peer, Peers
+from tests.support.peers import MODERN, Peer
 
 pytestmark = pytest.mark.every_database
 
@@ -79,13 +78,6 @@ def test_a_cursor_of_another_user_opens_nothing(ops: Peer, admin: Peer, flights:
     stolen = ops.call("find_records", model="flights.flight", limit=1, cursor=page["next_cursor"])
 
     assert json.loads(stolen["content"][0]["text"])["errors"][0]["field"] == "cursor"
-
-
-def test_a_cursor_outlives_the_token_but_not_the_user(admin: Peer, peers: Peers, users: Any, flights: Any) -> None:
-    page = admin.call("find_records", model="flights.flight", limit=1, fields=["id"])["structuredContent"]
-    same_user = peers(token_of(users.admin))
-
-    assert rows(same_user, "flights.flight", limit=1, fields=["id"], cursor=page["next_cursor"]) == [[2]]
 
 
 def test_watching_a_hidden_row_is_not_honoured(ops: Peer, flights: Any) -> None:

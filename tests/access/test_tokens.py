@@ -41,8 +41,8 @@ def test_only_the_hash_of_a_token_is_stored(users: Any) -> None:
 
     stored = AccessToken.objects.filter(pk=token.pk).values().get()
 
-    assert stored["hash"] == digest(plain) and len(plain) > 40 and plain.startswith("mcp_")
-    assert plain not in str(stored) and plain.removeprefix("mcp_") not in str(stored)
+    assert stored["hash"] == digest(plain) and len(plain) > 40 and plain.startswith("mcpdj_")
+    assert plain not in str(stored) and plain.removeprefix("mcpdj_") not in str(stored)
 
 
 def test_a_token_reads_by_default(users: Any) -> None:
@@ -69,20 +69,20 @@ def test_scopes_that_are_none_are_no_valid_token(users: Any, value: Any) -> None
 
 def test_scopes_are_parsed_in_their_order() -> None:
     assert scopes.parse(["actions", " read ", ""]) == ["read", "actions"]
-    with pytest.raises(ValueError, match="unknown scope 'admin'; the scopes are read, actions"):
+    with pytest.raises(ValueError, match="unknown scope 'admin'; the scopes are read, actions, "):
         scopes.parse(["read", "admin"])
 
 
 @pytest.mark.parametrize(("credential", "granted"), [
-    (None, {"default"}),
-    (object(), {"default"}),
+    (None, {"actions"}),
+    (object(), {"actions"}),
     (type("Scoped", (), {"scopes": ["read"]})(), {"read"}),
     (type("OAuth", (), {"scope": "read actions"})(), {"read", "actions"}),
     (type("Empty", (), {"scopes": []})(), set()),
     (type("EmptyOAuth", (), {"scope": ""})(), set()),
 ], ids=["none", "silent", "scopes", "scope", "no scopes", "no scope"])  # fmt: skip
 def test_scopes_that_a_credential_carries(credential: Any, granted: set[str]) -> None:
-    assert scopes.granted_by(credential, ["default"]) == granted
+    assert scopes.granted_by(credential, ["actions"]) == granted
 
 
 # What a token lets in.

@@ -383,6 +383,19 @@ def test_e014_is_silent_for_a_class_and_its_kind(kind: str) -> None:
         assert of("E014") == []
 
 
+@pytest.mark.parametrize("setting", ["DEFAULT_SCOPES", "ANONYMOUS_SCOPES"])
+def test_e016_a_setting_with_what_is_no_scope(setting: str) -> None:
+    with override_settings(MCP={setting: ["read", "model:flights.flight"]}):
+        [message] = of("E016")
+
+    assert message.msg.startswith(f"MCP['{setting}']: unknown scope 'model:flights.flight'; the scopes are read, ")
+
+
+def test_e016_is_silent_for_scopes() -> None:
+    with override_settings(MCP={"DEFAULT_SCOPES": [], "ANONYMOUS_SCOPES": ["model:flights.flight:read", "tool:x"]}):
+        assert of("E016") == []
+
+
 def test_e015_fields_and_extra_fields(declared: Declared) -> None:
     declared.model(Airline, fields=["name"], extra_fields=["carrier"])
 

@@ -134,7 +134,7 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
         "t = T.objects.latest('pk')\nprint(t.name, t.user, t.scopes, (t.expires_at - t.created_at).days)"
     )
 
-    assert re.fullmatch(r"mcp_[\w-]{43}\n", done.stdout)
+    assert re.fullmatch(r"mcpdj_[0-9A-Za-z]{49}\n", done.stdout)
     assert made in (
         "Claude on my laptop admin ['read', 'actions'] 90\n",
         "Claude on my laptop admin ['read', 'actions'] 89\n",

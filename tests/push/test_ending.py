@@ -50,6 +50,10 @@ def delete_the_token(users: Users) -> None:
     AccessToken.objects.all().delete()
 
 
+def bind_to_another_address(users: Users) -> None:
+    AccessToken.objects.update(addresses=["198.51.100.1"])
+
+
 def deactivate(users: Users) -> None:
     User.objects.update(is_active=False)
 
@@ -63,7 +67,14 @@ def set_a_new_password(users: Users) -> None:
     users.admin.save()
 
 
-OF_THE_TOKEN = [let_expire, revoke_without_a_signal, revoke, delete_the_token, set_a_new_password]
+OF_THE_TOKEN = [
+    let_expire,
+    revoke_without_a_signal,
+    revoke,
+    delete_the_token,
+    set_a_new_password,
+    bind_to_another_address,
+]
 OF_THE_USER = [deactivate, delete_the_user]
 #: Nobody needs a token for stdio, where the user is named.
 ENDINGS = [

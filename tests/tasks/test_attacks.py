@@ -130,13 +130,37 @@ def test_going_on_as_a_user_who_was_locked_out(client: Peer, database: None) -> 
 
 
 @ONE
-def test_going_on_with_a_deleted_token_or_user(client: Peer, users: Any, database: None) -> None:
-    for delete in (AccessToken.objects.all().delete, users.admin.delete):
-        if AccessToken.objects.exists():
-            tasks.start(client, "add", a=1, b=2)
-        delete()
-        tasks.work()
-        assert not Task.objects.exists()
+def test_going_on_with_a_deleted_token(client: Peer, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    AccessToken.objects.all().delete()
+    _lost(client, created)
+
+
+@ONE
+def test_a_task_goes_on_with_the_successor_of_its_token(client: Peer, peers: Peers, database: None) -> None:
+    created = tasks.start(client, "add", a=1, b=2)
+    _, successor = AccessToken.objects.latest("pk").roll()
+    AccessToken.objects.exclude(revoked_at=None).delete()
+    tasks.work()
+
+    assert tasks.text_of(tasks.get(knowing(peers(successor)), created)) == "1 + 2 = 3"
+
+
+@ONE
+def test_a_task_of_a_token_for_its_tool_alone(tools: Declared, users: Any, peers: Peers, database: None) -> None:
+    client = knowing(peers(token_of(users.admin, "tool:add")))
+    created = tasks.start(client, "add", a=1, b=2)
+    tasks.work()
+
+    assert tasks.text_of(tasks.get(client, created)) == "1 + 2 = 3"
+
+
+@ONE
+def test_going_on_with_a_deleted_user(client: Peer, users: Any, database: None) -> None:
+    tasks.start(client, "add", a=1, b=2)
+    users.admin.delete()
+    tasks.work()
+    assert not Task.objects.exists()
 
 
 @ONE

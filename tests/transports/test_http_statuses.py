@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from mcp_django.models import AccessToken
+from mcp_django.models import AccessToken, digest
 from tests.conftest import HTTP, PUSHING
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
@@ -182,7 +182,9 @@ def credentials(users: Any, request: pytest.FixtureRequest) -> str | None:
     """An Authorization header that lets nobody in."""
     match request.param:
         case "expired":
-            return f"Bearer {token_of(users.admin, expires_at=timezone.now() - timedelta(seconds=1))}"
+            expired = token_of(users.admin)
+            AccessToken.objects.filter(hash=digest(expired)).update(expires_at=timezone.now() - timedelta(seconds=1))
+            return f"Bearer {expired}"
         case "revoked":
             token = token_of(users.admin)
             AccessToken.objects.get().revoke()

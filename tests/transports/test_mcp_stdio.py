@@ -49,8 +49,10 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["--user", "ada", "--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
-    (["--user", "ada", "--scopes", ""], "--scopes: name at least one of read, actions."),
+    (["--user", "ada", "--scopes", "write"],
+     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
+    (["--user", "ada", "--scopes", ""],
+     "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
     (["--user", "ada", "--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
     (["--user", "ada", "--site", "other"], "--site: there is no site 'other'."),
     ([], "Error: the following arguments are required: --user"),

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", metavar="NAME", help="Print what this user reaches now, by the database.")
         parser.add_argument(
             "--scopes",
-            help=f"Separated by commas, of: {', '.join(scopes.SCOPES)}. Default: {scopes.READ} for a user, else all.",
+            help=f"Separated by commas, of: {scopes.GRAMMAR}. Default: {scopes.READ} for a user, else all.",
         )
         parser.add_argument("--site", metavar="NAME", help="The site to look at, where there are several.")
         output = parser.add_mutually_exclusive_group()

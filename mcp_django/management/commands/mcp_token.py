@@ -1,4 +1,7 @@
-"""``manage.py mcp_token USERNAME``: print a new token, and nothing else, on standard output."""
+"""``manage.py mcp_token USERNAME``: print a new token, and nothing else, on standard output.
+
+``--roll ID`` prints the successor of a token instead, and ``--clear DAYS`` deletes tokens that ended long ago.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,18 @@ from argparse import ArgumentParser
 from datetime import timedelta
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from mcp_django.db.clearing import clear_away
 from mcp_django.exchange import scopes
-from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
+from mcp_django.exchange.addresses import parse_networks
+from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_duration, parse_scopes
 from mcp_django.models import AccessToken
+from mcp_django.models.tokens import NEVER, Expiry
+
+_MAX_DAYS = 36_500
 
 
 class Command(BaseCommand):
@@ -19,19 +28,67 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("username")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("username", nargs="?", help="Make a token of this user.")
+        what.add_argument("--roll", type=int, metavar="ID", help="Make the successor of this token, by its number.")
+        what.add_argument(
+            "--clear", type=int, metavar="DAYS", help="Delete the tokens that expired or were revoked so long ago."
+        )
         parser.add_argument("--name", default="", help="What the token is for.")
         parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
-        parser.add_argument("--expires-in-days", type=int, metavar="N", help="Default: never.")
+        parser.add_argument(
+            "--addresses", default="", help="Addresses and networks, separated by commas, from which alone it is valid."
+        )
+        parser.add_argument(
+            "--grace", default="0s", metavar="TIME", help="With --roll: how long the old token stays valid, as 1h."
+        )
+        ends = parser.add_mutually_exclusive_group()
+        ends.add_argument("--expires-in-days", type=int, metavar="N", help="Default: as the setting TOKEN_DAYS says.")
+        ends.add_argument("--never", action="store_true", help="The token does not expire.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        user = find_user(options["username"])
-        wanted = parse_scopes(options["scopes"])
-        days = options["expires_in_days"]
-        if days is not None and not 0 < days <= 36_500:
-            raise CommandError("--expires-in-days: must be between 1 and 36500.")
-        expires_at = None if days is None else timezone.now() + timedelta(days=days)
-        _, plain = AccessToken.objects.create_token(
-            user=user, name=options["name"][:100], scopes=wanted, expires_at=expires_at
-        )
+        if options["clear"] is not None:
+            self._clear(options["clear"])
+            return
+        make = self._make if options["roll"] is None else self._roll
+        try:
+            plain = make(options, _expiry(options))
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from None
         self.stdout.write(plain)
+
+    def _make(self, options: dict[str, Any], expires_at: Expiry) -> str:
+        user, wanted = find_user(options["username"]), parse_scopes(options["scopes"])
+        try:
+            addresses = parse_networks(options["addresses"].split(","))
+        except ValueError as error:
+            raise CommandError(f"--addresses: {error}.") from None
+        _, plain = AccessToken.objects.create_token(
+            user=user, name=options["name"][:100], scopes=wanted, addresses=addresses, expires_at=expires_at
+        )
+        return plain
+
+    def _roll(self, options: dict[str, Any], expires_at: Expiry) -> str:
+        grace = parse_duration("--grace", options["grace"])
+        token = AccessToken.objects.filter(pk=options["roll"]).first()
+        if token is None:
+            raise CommandError(f"--roll: there is no token {options['roll']}. Its number is in its URL in the admin.")
+        return token.roll(grace=grace, expires_at=expires_at)[1]
+
+    def _clear(self, days: int) -> None:
+        if not 0 <= days <= _MAX_DAYS:
+            raise CommandError(f"--clear: must be between 0 and {_MAX_DAYS}.")
+        ended = AccessToken.objects.ended(timezone.now() - timedelta(days=days))
+        count = ended.count()
+        while ended.exists() and clear_away(ended):
+            pass
+        self.stderr.write(f"{count - ended.count()} tokens were deleted.")
+
+
+def _expiry(options: dict[str, Any]) -> Expiry:
+    days = options["expires_in_days"]
+    if options["never"]:
+        return NEVER
+    if days is not None and not 0 < days <= _MAX_DAYS:
+        raise CommandError(f"--expires-in-days: must be between 1 and {_MAX_DAYS}.")
+    return None if days is None else timezone.now() + timedelta(days=days)

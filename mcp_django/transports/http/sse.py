@@ -251,9 +251,8 @@ class MessageView(View):
 
 
 def _owner(site: MCPSite, principal: Principal) -> str:
-    """The owner of a stream. Another token of the same user is another owner, since it may have other scopes."""
-    user, token_id, scopes = principal.rights
-    return hashlib.sha256(jsonrpc.encode([site.name, user, token_id, sorted(scopes)])).hexdigest()
+    """The owner of a stream: the credential line, with its scopes as they are now."""
+    return hashlib.sha256(jsonrpc.encode([site.name, principal.line, sorted(principal.scopes)])).hexdigest()
 
 
 def _no_stream() -> SessionNotFound:

@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp_django.access import origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login
+from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
@@ -21,8 +22,6 @@ from mcp_django.protocol.revisions import LEGACY
 from mcp_django.types import JSON, Scope
 
 SUBPROTOCOL = "mcp"
-
-_TOKEN_PREFIX = "mcp_"  # noqa: S105
 
 #: Open sockets of this process by the key of their principal.
 _open: Counter[str] = Counter()
@@ -60,7 +59,7 @@ def request_of(scope: Scope) -> MCPRequest:
         _, _, password = base64.b64decode(encoded, validate=True).decode("ascii").partition(":")
     except (binascii.Error, ValueError):
         return request
-    if password.startswith(_TOKEN_PREFIX):
+    if is_well_formed(password):
         request.META["HTTP_AUTHORIZATION"] = f"Bearer {password}"
     return request
 
@@ -72,7 +71,7 @@ def admit(request: MCPRequest) -> Principal:
         origins.check(request)
         if request.META.get("HTTP_AUTHORIZATION"):
             raise _bad_request("Send a ticket or the header Authorization, not both.")
-        return tickets.redeem(ticket)
+        return tickets.redeem(ticket, request)
     if request.META.get("HTTP_AUTHORIZATION") or not request.META.get("HTTP_COOKIE"):
         origins.check(request)
         return authenticate(request, fresh=True)

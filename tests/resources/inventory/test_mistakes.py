@@ -15,7 +15,8 @@ pytestmark = pytest.mark.every_database
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--check"], "--check: name with --lock FILE the file to compare with."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["--scopes", "write"], "--scopes: unknown scope 'write'; the scopes are read, actions."),
+    (["--scopes", "write"],
+     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
     (["--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
     (["--json", "--lock", "x"], "Error: argument --lock: not allowed with argument --json"),
     (["--lock", "/nowhere/x", "--check"], "There is no /nowhere/x. Write it with:\nmanage.py mcp_inventory --site mcp "

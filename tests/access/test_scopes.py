@@ -1,0 +1,324 @@
+"""Scopes for one model or one tool: they grant that, and nothing beside it is there, whatever is asked and how."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Airline, Flight
+from mcp_django.exchange import scopes
+from mcp_django.models import AccessToken, Tool
+from tests.support.data import make_flights, make_users, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, Peer, Peers
+
+pytestmark = pytest.mark.every_database
+
+FLIGHTS = "model:flights.flight:read"
+CANCEL = "flights_flight_mark_cancelled"
+QUERY_TOOLS = ["aggregate_records", "describe_models", "find_records", "get_record"]
+
+
+# The grammar.
+
+
+def test_scopes_are_written_by_one_grammar() -> None:
+    named = ["tool:find_records", " model:flights.Flight:read ", "actions", "read", "", "tool:a-B_1"]
+
+    assert scopes.parse(named) == ["read", "actions", FLIGHTS, "tool:a-B_1", "tool:find_records"]
+
+
+@pytest.mark.parametrize("name", [
+    "write", "model:flights.flight", "model:flights.flight:write", "model:flight:read", "model:*:read",
+    "model:a.*:read", "model:a.b.c:read", "model::read", "tool:", "tool:a b", "tool:*", "tool:" + "x" * 65, "READ",
+    "read,actions",
+])  # fmt: skip
+def test_what_is_no_scope_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"the scopes are read, actions, model:app\.model:read, tool:NAME"):
+        scopes.parse([name])
+
+
+@pytest.mark.parametrize(("held", "scope", "granted"), [
+    ({"read"}, FLIGHTS, True),
+    ({"read"}, scopes.ANY_MODEL, True),
+    ({FLIGHTS}, FLIGHTS, True),
+    ({FLIGHTS}, scopes.ANY_MODEL, True),
+    ({FLIGHTS}, "read", False),
+    ({FLIGHTS}, "model:flights.plane:read", False),
+    ({"actions"}, FLIGHTS, False),
+    ({"tool:find_records"}, FLIGHTS, False),
+    ({"tool:find_records"}, scopes.ANY_MODEL, False),
+    ({"tool:x"}, "actions", False),
+    (set(), scopes.ANY_MODEL, False),
+])  # fmt: skip
+def test_read_holds_the_scopes_of_models_and_no_other_scope_holds_another(
+    held: set[str], scope: str, granted: bool
+) -> None:
+    assert scopes.grant(held, scope) is granted
+
+
+def test_scopes_that_two_sides_grant() -> None:
+    assert scopes.common({"read", "actions"}, {FLIGHTS, "tool:x"}) == {FLIGHTS}
+    assert scopes.common({FLIGHTS}, {FLIGHTS, "read"}) == {FLIGHTS}
+    assert scopes.common({"tool:x"}, {"read", "actions"}) == frozenset()
+
+
+def test_scopes_of_other_packages_grant_nothing() -> None:
+    credential = type("OAuth", (), {"scope": "openid read offline_access model:*:read model:flights.Flight:read"})()
+
+    assert scopes.granted_by(credential, ["read"]) == {"read", FLIGHTS}
+    assert scopes.granted_by(type("OAuth", (), {"scope": "openid"})(), ["read"]) == frozenset()
+
+
+# A token for one model.
+
+
+@pytest.fixture
+def of_flights(users: Any, flights: Any, peers: Peers) -> Peer:
+    """A superuser with a token for flights alone."""
+    return peers(token_of(users.admin, FLIGHTS))
+
+
+def reason(peer: Peer, method: str, **params: Any) -> Any:
+    return peer.error(MODERN, method, params)["data"]["reason"]
+
+
+@pytest.mark.http_and_duplex
+def test_lists_with_a_token_for_one_model(of_flights: Peer) -> None:
+    tools = {tool["name"]: tool for tool in of_flights.result(MODERN, "tools/list")["tools"]}
+    resources = of_flights.result(MODERN, "resources/list")["resources"]
+    templates = of_flights.result(MODERN, "resources/templates/list")["resourceTemplates"]
+
+    assert sorted(tools) == QUERY_TOOLS
+    assert all(tool["inputSchema"]["properties"]["model"]["enum"] == ["flights.flight"] for tool in tools.values())
+    assert [one["uri"] for one in resources] == ["db://flights/flight"]
+    assert {one["uriTemplate"].partition("{")[0] for one in templates} == {
+        "db://flights/flight", "db://flights/flight/", "db://",
+    }  # fmt: skip
+    assert of_flights.result(MODERN, "prompts/list")["prompts"] == []
+
+
+@pytest.mark.http_and_duplex
+def test_querying_other_models_with_a_token_for_one(of_flights: Peer) -> None:
+    own = of_flights.call("find_records", model="flights.flight", limit=2)
+    other = of_flights.call("find_records", model="flights.airline")
+    absent = of_flights.call("find_records", model="flights.axrline")
+
+    assert len(own["structuredContent"]["rows"]) == 2
+    assert other["isError"] is True
+    assert str(other).replace("flights.airline", "x") == str(absent).replace("flights.axrline", "x")
+    assert list(of_flights.call("describe_models")["structuredContent"]["models"]) == ["flights.flight"]
+
+
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("asked", [
+    {"fields": ["carrier__name"]}, {"filter": {"carrier__name": "United"}}, {"order_by": ["origin__name"]},
+    {"filter": {"carrier__name__startswith": "U"}}, {"fields": ["disruptions__note"]},
+])  # fmt: skip
+def test_reading_other_models_through_relations_with_a_token_for_one(of_flights: Peer, asked: Any) -> None:
+    assert of_flights.call("find_records", model="flights.flight", **asked)["isError"] is True
+
+
+@pytest.mark.http_and_duplex
+def test_relations_are_no_fields_with_a_token_for_one_model(of_flights: Peer) -> None:
+    fields = of_flights.call("describe_models", model="flights.flight")["structuredContent"]["fields"]
+
+    assert "number" in fields
+    assert {"carrier", "origin", "destination", "plane"}.isdisjoint(fields)
+    assert {"carrier", "plane"}.isdisjoint(of_flights.read("db://flights/flight/2"))
+
+
+@pytest.mark.http_and_duplex
+def test_aggregating_by_other_models_with_a_token_for_one(of_flights: Peer) -> None:
+    own = of_flights.call("aggregate_records", model="flights.flight", group_by=["status"], measures=["count"])
+    other = of_flights.call("aggregate_records", model="flights.flight", group_by=["carrier__name"])
+
+    assert own["structuredContent"]["rows"] and other["isError"] is True
+
+
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("uri", [
+    "db://flights/airline", "db://flights/airline/UA", "db://flights/airline.schema", "db://flights/airline?limit=1",
+    "db://flights/flight?carrier__name=United", "flights://about", "flights://board/JFK/2013-01-01",
+])  # fmt: skip
+def test_reading_other_resources_with_a_token_for_one_model(of_flights: Peer, uri: str) -> None:
+    assert reason(of_flights, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND"
+    assert of_flights.read("db://flights/flight/1")["id"] == 1
+
+
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("tool", ["delay_statistics", "flights_flight_export_as_csv", CANCEL])
+def test_calling_tools_with_a_token_for_one_model(of_flights: Peer, tool: str) -> None:
+    switch_on(tool)
+
+    answer = of_flights.request(MODERN, "tools/call", {"name": tool, "arguments": {"ids": ["1"]}})
+
+    assert answer["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
+    assert Flight.objects.get(pk=1).status == "on_time"
+
+
+@pytest.mark.http_and_duplex
+def test_using_a_prompt_with_a_token_for_one_model(users: Any, peers: Peers, declared: Declared, flights: Any) -> None:
+    def greet(request: Any) -> str:
+        """Greets."""
+        return "Hello"
+
+    declared.prompt(greet)
+    restricted, whole = peers(token_of(users.admin, FLIGHTS)), peers(token_of(users.admin, "read"))
+
+    assert reason(restricted, "prompts/get", name="greet") == "PROMPT_NOT_FOUND"
+    assert whole.result(MODERN, "prompts/get", {"name": "greet"})["messages"]
+
+
+@pytest.mark.http_and_duplex
+def test_completing_keys_of_other_models_with_a_token_for_one(of_flights: Peer, admin: Peer) -> None:
+    def values(peer: Peer, template: str, name: str, typed: str) -> Any:
+        params = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": name, "value": typed}}
+        answer = peer.request(MODERN, "completion/complete", params)
+        return answer["result"]["completion"]["values"] if "result" in answer else None
+
+    assert values(admin, "db://flights/airline/{carrier}", "carrier", "U") == ["UA"]
+    assert not values(of_flights, "db://flights/airline/{carrier}", "carrier", "U")
+    assert values(of_flights, "db://flights/flight/{id}", "id", "1")
+    assert values(of_flights, "db://{app_label}/{model}.schema", "model", "") == ["flight"]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+def test_watching_other_models_with_a_token_for_one(of_flights: Peer) -> None:
+    watching = of_flights.watch(MODERN, ["db://flights/airline/UA", "db://flights/airline", "db://flights/flight/1"])
+    refused = of_flights.error("2025-06-18", "resources/subscribe", {"uri": "db://flights/airline/UA"})
+
+    assert watching.honoured == {"resourceSubscriptions": ["db://flights/flight/1"]}
+    assert refused["data"]["reason"] == "RESOURCE_NOT_FOUND"
+    Airline.objects.get(pk="UA").save()
+    Flight.objects.get(pk=1).save()
+    assert watching.uris(1) == ["db://flights/flight/1"]
+    watching.close()
+
+
+def test_an_action_needs_the_scope_actions_and_that_of_its_model(users: Any, peers: Peers, flights: Any) -> None:
+    with_model = peers(token_of(users.admin, "actions", FLIGHTS))
+    with_another = peers(token_of(users.admin, "actions", "model:flights.airline:read"))
+
+    assert CANCEL in with_model.tools() and CANCEL not in with_another.tools()
+    assert with_model.call(CANCEL, ids=["1"])["isError"] is False
+
+
+# A token for one tool.
+
+
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("tool", [CANCEL, "delay_statistics", "find_records", "describe_models"])
+def test_lists_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any, tool: str) -> None:
+    peer = peers(token_of(users.admin, f"tool:{tool}"))
+
+    assert peer.tools() == [tool]
+    assert peer.result(MODERN, "resources/list")["resources"] == []
+    assert peer.result(MODERN, "resources/templates/list")["resourceTemplates"] == []
+    assert peer.result(MODERN, "prompts/list")["prompts"] == []
+
+
+@pytest.mark.http_and_duplex
+def test_a_tool_may_do_what_it_needs_with_a_token_for_it_alone(users: Any, peers: Peers, flights: Any) -> None:
+    cancelling = peers(token_of(users.admin, f"tool:{CANCEL}"))
+    counting = peers(token_of(users.admin, "tool:delay_statistics"))
+    finding = peers(token_of(users.admin, "tool:find_records"))
+
+    done = cancelling.call(CANCEL, ids=["1"])
+    counted = counting.call("delay_statistics", origin="JFK")
+    found = finding.call("find_records", model="flights.flight", fields=["carrier__name"], limit=1)
+
+    assert done["isError"] is False and Flight.objects.get(pk=1).status == "cancelled"
+    assert counted["structuredContent"]["flights"] == 4
+    assert found["structuredContent"]["rows"] == [[1, "United"]]
+
+
+@pytest.mark.http_and_duplex
+def test_calling_other_tools_with_a_token_for_one(users: Any, peers: Peers, flights: Any) -> None:
+    peer = peers(token_of(users.admin, "tool:describe_models"))
+
+    others = ("find_records", CANCEL, "delay_statistics", "nonsense")
+    refused = [peer.error(MODERN, "tools/call", {"name": name, "arguments": {}}) for name in others]
+
+    assert [error["data"]["reason"] for error in refused] == ["TOOL_NOT_FOUND"] * 4
+
+
+def test_a_tool_that_lists_others_lends_them_no_rights(users: Any, peers: Peers, flights: Any) -> None:
+    said = str(peers(token_of(users.admin, "tool:describe_models")).call("describe_models")["structuredContent"])
+
+    assert "change data" not in said and "find_records gives rows" not in said
+
+
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize(
+    "uri", ["db://flights/flight", "db://flights/flight/1", "flights://about", "db://flights/flight.schema"]
+)
+def test_reading_resources_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any, uri: str) -> None:
+    peer = peers(token_of(users.admin, "tool:find_records"))
+    peer.call("find_records", model="flights.flight", limit=1)
+
+    assert reason(peer, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.http_and_duplex
+def test_completing_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
+    peer = peers(token_of(users.admin, "tool:find_records"))
+    params = {
+        "ref": {"type": "ref/resource", "uri": "db://flights/flight/{id}"}, "argument": {"name": "id", "value": "1"},
+    }  # fmt: skip
+
+    answer = peer.request(MODERN, "completion/complete", params)
+
+    assert "error" in answer or answer["result"]["completion"]["values"] == []
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+def test_watching_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
+    peer = peers(token_of(users.admin, "tool:find_records"))
+
+    watching = peer.watch(MODERN, ["db://flights/flight/1", "flights://about"], tools=True)
+
+    assert not (watching.honoured or {}).get("resourceSubscriptions")
+    watching.close()
+
+
+def test_a_tool_that_a_token_is_for_may_still_be_switched_off(users: Any, peers: Peers, flights: Any) -> None:
+    Tool.objects.filter(name=CANCEL).update(enabled=False)
+    peer = peers(token_of(users.admin, f"tool:{CANCEL}"))
+
+    assert peer.tools() == []
+    assert reason(peer, "tools/call", name=CANCEL, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
+
+
+def test_a_tool_that_a_token_is_for_needs_its_users_permission(users: Any, peers: Peers, flights: Any) -> None:
+    peer = peers(token_of(users.viewer, f"tool:{CANCEL}"))
+
+    assert peer.tools() == []
+    assert reason(peer, "tools/call", name=CANCEL, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
+
+
+# Live push.
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+@pytest.mark.django_db(transaction=True)
+def test_a_watched_row_is_silent_once_its_model_is_taken_from_the_token(peers: Peers, transactional_db: None) -> None:
+    users = make_users()
+    make_flights()
+    peer = peers(token_of(users.admin, FLIGHTS, "model:flights.airline:read"))
+    token = AccessToken.objects.latest("pk")
+    watching = peer.watch(MODERN, ["db://flights/airline/UA", "db://flights/flight/1"])
+    token.scopes = [FLIGHTS]
+    token.save()
+    # A row that was seen is told of once more, as one that is gone.
+    Airline.objects.get(pk="UA").save()
+    gone = watching.uris(1)
+
+    for _ in range(2):
+        Airline.objects.get(pk="UA").save()
+        Flight.objects.get(pk=1).save()
+        assert watching.uris(1) == ["db://flights/flight/1"]
+
+    assert gone == ["db://flights/airline/UA"]
+    watching.close()
