@@ -47,10 +47,14 @@ class AccessTokenForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = AccessToken
-        fields = ["user", "name", "scopes", "expires_at"]
+        fields = ["user", "name", "scopes", "limits", "expires_at"]
+        widgets = {"limits": AdminTextareaWidget(attrs={"rows": 2})}
 
     def clean_scopes(self) -> list[str]:
         return scopes.parse(self.cleaned_data["scopes"])
+
+    def clean_limits(self) -> dict[str, Any]:
+        return self.cleaned_data["limits"] or {}
 
 
 @admin.register(AccessToken)
@@ -87,7 +91,7 @@ class AccessTokenAdmin(TokenAdmin):
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
         history = ["created_at", "last_used_at", "revoked_at"] if obj is not None else []
-        return [*owner, "name", "scopes", "expires_at", *history]
+        return [*owner, "name", "scopes", "limits", "expires_at", *history]
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         # Django passes the location, the list or the form, from 6.1 on.
@@ -103,7 +107,7 @@ class AccessTokenAdmin(TokenAdmin):
             return
         owner = obj.user if request.user.is_superuser else request.user
         made, plain = AccessToken.objects.create_token(
-            user=owner, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at
+            user=owner, name=obj.name, scopes=obj.scopes, expires_at=obj.expires_at, limits=obj.limits
         )
         obj.__dict__.update(made.__dict__)
         # Only the response may show it, since a message could be kept in a cookie.

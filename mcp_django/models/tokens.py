@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.models.validators import default_scopes, validate_scopes
+from mcp_django.models.validators import default_scopes, validate_limits, validate_scopes
 
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
@@ -27,11 +27,24 @@ def digest(token: str) -> str:
 
 class AccessTokenManager(models.Manager["AccessToken"]):
     def create_token(
-        self, *, user: Any, name: str = "", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
+        self,
+        *,
+        user: Any,
+        name: str = "",
+        scopes: Iterable[str] = ("read",),
+        expires_at: datetime | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> tuple[AccessToken, str]:
-        """A new token and its plain text, which is not stored and cannot be shown again."""
+        """A new token and its plain text, which is not stored and cannot be shown again. Raises ValidationError.
+
+        ``limits`` are such as ``{"calls": "60/min"}``.
+        """
+        own = dict(limits or {})
+        validate_limits(own)
         plain = f"mcp_{secrets.token_urlsafe(32)}"
-        token = self.create(user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at)
+        token = self.create(
+            user=user, name=name, scopes=list(scopes), hash=digest(plain), expires_at=expires_at, limits=own
+        )
         return token, plain
 
     def current(self) -> models.QuerySet[AccessToken]:
@@ -50,6 +63,13 @@ class AccessToken(models.Model):
         _("name"), max_length=100, blank=True, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
+    limits = models.JSONField(
+        _("limits"), default=dict, blank=True, validators=[validate_limits],
+        help_text=_(
+            'What the agent may do in a time, as {"calls": "60/min", "rows": "10000/day"}. It can be limited further '
+            "than by the settings, and never less."
+        ),
+    )  # fmt: skip
     hash = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)

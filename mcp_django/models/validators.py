@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.exchange import scopes
+from mcp_django.exchange.rates import parse_limits
 from mcp_django.prompt_templates import compile_template
 from mcp_django.protocol.names import NAME
 
@@ -22,6 +23,13 @@ def validate_scopes(value: Any) -> None:
     try:
         scopes.parse(value)
     except (ValueError, TypeError, AttributeError) as error:
+        raise ValidationError(str(error)) from None
+
+
+def validate_limits(value: Any) -> None:
+    try:
+        parse_limits(value)
+    except ValueError as error:
         raise ValidationError(str(error)) from None
 
 
