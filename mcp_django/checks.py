@@ -115,8 +115,8 @@ def _check_throttles() -> Iterator[CheckMessage]:
         return
     if not is_used:
         yield Warning(
-            f"MCP['THROTTLE_CACHE'] names the cache {get_conf().THROTTLE_CACHE!r}, which does not count for all processes "
-            "at once. The database counts.",
+            f"MCP['THROTTLE_CACHE'] names the cache {get_conf().THROTTLE_CACHE!r}, which does not count for all "
+            "processes at once. The database counts.",
             hint="Name a cache in Redis or Memcached, or None.",
             id="mcp_django.W020",
         )

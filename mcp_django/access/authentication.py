@@ -151,7 +151,7 @@ class PrincipalCache:
         found = [token for token in tokens if token.is_valid()]
         AccessToken.touch(*found)
         for token in found:
-            failures.known.add(token.hash)
+            failures.note_success(token.hash)
         return found
 
     def _load_user(self, key: Any) -> Principal | None:
@@ -185,7 +185,7 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     with failures.limited(request, credentials, is_well_formed if is_ours else bool):
         principal = _authenticate(request, fresh=fresh)
     if credentials and not is_ours:
-        failures.known.add(failures.digest_of(credentials))
+        failures.note_success(failures.digest_of(credentials))
     return principal
 
 

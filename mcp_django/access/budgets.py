@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -27,11 +26,6 @@ _IPV6_PREFIX = 64
 _OF: Mapping[str, str] = {"user": "Your", "token": "Your token's", "address": "Your network address's"}
 _PERIODS: Mapping[int, str] = {1: "a second", 60: "a minute", 3_600: "an hour", 86_400: "a day"}
 _VERBS: Mapping[str, str] = dict(zip(KINDS, ("make", "make", "read", "read"), strict=True))
-
-
-def now() -> int:
-    """The present second. It is the clock of the machine, because all processes share the counts."""
-    return int(time.time())
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from django.db.models import Case, F, Q, QuerySet, Value, When
 
 from mcp_django.conf import Conf, get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.exchange import rates
 from mcp_django.models import Throttle
 
 logger = logging.getLogger("mcp_django")
@@ -116,7 +117,7 @@ class CacheCounters:
             return self._cache.incr(key, charge.amount)
         except ValueError:
             # It does not exist yet. Only one process adds it, and all of them count on.
-            self._cache.add(key, 0, timeout=max(1, charge.ends - int(time.time())) + _SPARE_SECONDS)
+            self._cache.add(key, 0, timeout=max(1, charge.ends - rates.now()) + _SPARE_SECONDS)
             return self._cache.incr(key, charge.amount)
 
     def _give_back(self, charges: Sequence[Charge]) -> None:
@@ -182,7 +183,7 @@ class DatabaseCounters:
         if time.monotonic() < self._clear_at or connections[alias].in_atomic_block:
             return
         self._clear_at = time.monotonic() + _CLEAR_SECONDS
-        clear_away(Throttle.objects.using(alias).filter(ends__lte=int(time.time()) - _SPARE_SECONDS))
+        clear_away(Throttle.objects.using(alias).filter(ends__lte=rates.now() - _SPARE_SECONDS))
 
 
 _database_counters = DatabaseCounters()

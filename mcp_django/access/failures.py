@@ -8,113 +8,95 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from mcp_django.access.budgets import Limit, amount_of, network_of, now, when_again
+from mcp_django.access.budgets import Limit, network_of, when_again
 from mcp_django.access.throttles import take
+from mcp_django.exchange import rates
 from mcp_django.exchange.addresses import client_address
-from mcp_django.exchange.rates import FAILURES, Rate, failure_rates
+from mcp_django.exchange.rates import FAILURES, failure_rates
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import FailuresThrottled, Throttled, Unauthenticated
 
 logger = logging.getLogger("mcp_django")
 
-_KNOWN_SECONDS = 3_600.0
+_KNOWN_SECONDS = 3_600
 
 
-class KnownCredentials:
-    """The hashes of credentials that let somebody in within the last hour. They let nobody in by themselves."""
+class Remembered:
+    """Texts that this process remembers by a name until a second of ``rates.now``; at most so many, the latest."""
 
-    size = 10_000
-
-    def __init__(self) -> None:
-        self._until: OrderedDict[str, float] = OrderedDict()
+    def __init__(self, size: int = 10_000) -> None:
+        self._size = size
+        self._entries: OrderedDict[str, tuple[int, str]] = OrderedDict()
         self._lock = Lock()
 
-    def add(self, digest: str) -> None:
+    def add(self, name: str, end: int, text: str = "") -> None:
         with self._lock:
-            self._until[digest] = time.monotonic() + _KNOWN_SECONDS
-            self._until.move_to_end(digest)
-            while len(self._until) > self.size:
-                self._until.popitem(last=False)
+            self._entries[name] = (end, text)
+            self._entries.move_to_end(name)
+            while len(self._entries) > self._size:
+                self._entries.popitem(last=False)
 
-    def discard(self, digest: str) -> None:
+    def discard(self, name: str) -> None:
         with self._lock:
-            self._until.pop(digest, None)
+            self._entries.pop(name, None)
 
     def clear(self) -> None:
         with self._lock:
-            self._until.clear()
+            self._entries.clear()
 
-    def __contains__(self, digest: str) -> bool:
-        return self._until.get(digest, 0.0) > time.monotonic()
-
-
-class ThrottledAddresses:
-    """The addresses that have used up their failures, as far as this process knows, and until when."""
-
-    size = 10_000
-
-    def __init__(self) -> None:
-        self._ends: OrderedDict[str, tuple[int, Rate]] = OrderedDict()
-        self._lock = Lock()
-
-    def add(self, network: str, end: int, rate: Rate) -> None:
-        with self._lock:
-            self._ends[network] = (end, rate)
-            self._ends.move_to_end(network)
-            while len(self._ends) > self.size:
-                self._ends.popitem(last=False)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._ends.clear()
+    def find(self, name: str) -> tuple[int, str] | None:
+        """Until when the name is remembered, and its text."""
+        entry = self._entries.get(name)
+        return entry if entry is not None and entry[0] > rates.now() else None
 
     def __bool__(self) -> bool:
-        return bool(self._ends)
-
-    def find(self, network: str, moment: int) -> tuple[int, Rate] | None:
-        """When it is over for the network, and which limit it was; None if the network is not throttled."""
-        found = self._ends.get(network)
-        return found if found is not None and found[0] > moment else None
+        return bool(self._entries)
 
 
-known = KnownCredentials()
-throttled = ThrottledAddresses()
+#: The hashes of credentials that let somebody in within the last hour. They let nobody in by themselves.
+known = Remembered()
+#: The addresses that have used up their failures, each with the limit, as far as this process knows.
+throttled = Remembered()
 
 
 def _begin_in_child() -> None:
-    """A lock that a thread of the parent held would stay locked."""
-    known.__init__()  # type: ignore[misc]
-    throttled.__init__()  # type: ignore[misc]
+    """A lock that a thread of the parent held would stay locked in the child of a fork."""
+    global known, throttled
+    known, throttled = Remembered(), Remembered()
 
 
 os.register_at_fork(after_in_child=_begin_in_child)
 
 
+def note_success(digest: str) -> None:
+    """Remember that the credentials with this hash let somebody in."""
+    known.add(digest, rates.now() + _KNOWN_SECONDS)
+
+
 def check_failures(address: str) -> None:
     """Raises FailuresThrottled if the address has used up its failures, as far as this process knows. Asks nothing."""
-    found = throttled.find(network_of(address), now()) if throttled else None
+    found = throttled.find(network_of(address)) if throttled else None
     if found is not None:
         raise _error(*found)
 
 
 def note_failure(address: str) -> None:
     """Count a failed authentication. Raises FailuresThrottled if it is one too many."""
-    network, rates = network_of(address), failure_rates()
-    if not network or not rates:
+    network = network_of(address)
+    budget = [Limit(FAILURES, "address", f"address:{network}", rate) for rate in failure_rates() if network]
+    if not budget:
         return
-    budget = [Limit(FAILURES, "address", f"address:{network}", rate) for rate in rates]
     try:
         take(budget, {FAILURES: 1})
     except Throttled as error:
-        end, rate = now() + error.retry_after, next(rate for rate in rates if str(rate) == error.limit)
-        throttled.add(network, end, rate)
-        raise _error(end, rate) from None
+        entry = rates.now() + error.retry_after, error.limit
+        throttled.add(network, *entry)
+        raise _error(*entry) from None
     except Exception:
         # The credentials are refused all the same.
         logger.exception("A failed authentication could not be counted")
@@ -126,7 +108,7 @@ def limited(request: MCPRequest, credentials: str, costs: Callable[[str], bool] 
 
     Raises FailuresThrottled, and what the block raises. A failure counts if the credentials ``costs`` a query.
     """
-    if throttled and digest_of(credentials) not in known:
+    if throttled and known.find(digest_of(credentials)) is None:
         check_failures(client_address(request))
     try:
         yield
@@ -143,8 +125,7 @@ def digest_of(credentials: str) -> str:
     return hashlib.sha256(credentials.encode("latin-1", "replace")).hexdigest()
 
 
-def _error(end: int, rate: Rate) -> FailuresThrottled:
-    moment = now()
-    allowed = amount_of(FAILURES, rate)
-    said = f"Too many credentials from your network address were wrong ({allowed} are allowed)."
-    return FailuresThrottled(f"{said} {when_again(moment, end)}", max(1, end - moment), str(rate), FAILURES)
+def _error(end: int, limit: str) -> FailuresThrottled:
+    moment = rates.now()
+    said = f"Too many credentials from your network address were wrong: {limit} may be."
+    return FailuresThrottled(f"{said} {when_again(moment, end)}", max(1, end - moment), limit, FAILURES)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from django.db import DatabaseError
 
-from mcp_django.access.budgets import Limit, budget_of, now
+from mcp_django.access.budgets import Limit, budget_of
 from mcp_django.access.counters import Charge, counters
+from mcp_django.exchange import rates
 from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, ROWS
 from mcp_django.protocol.errors import Overloaded
 
@@ -40,7 +41,7 @@ def spend(exchange: Exchange, size: int) -> None:
     budget = [limit for limit in budget_of(exchange.principal, exchange.request) if used.get(limit.kind)]
     if not budget:
         return
-    moment = now()
+    moment = rates.now()
     try:
         counters().add([limit.charge(moment, used[limit.kind], at_most=0) for limit in budget])
     except Exception:
@@ -49,7 +50,7 @@ def spend(exchange: Exchange, size: int) -> None:
 
 def take(budget: Sequence[Limit], amounts: dict[str, int]) -> None:
     """Count amounts by kind, all of them or none. Raises Throttled, and Overloaded while the cache is away."""
-    moment = now()
+    moment = rates.now()
     charges: dict[Charge, Limit] = {}
     for limit in budget:
         amount = amounts.get(limit.kind, 0)

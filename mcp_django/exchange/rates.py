@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -39,6 +40,11 @@ class Rate(NamedTuple):
 
 #: The rates of each kind. All of them hold.
 Limits = Mapping[str, tuple[Rate, ...]]
+
+
+def now() -> int:
+    """The present second of the machine's clock, since all processes share the counts."""
+    return int(time.time())
 
 
 def parse_rate(value: Any) -> Rate:
