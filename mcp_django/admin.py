@@ -115,7 +115,8 @@ class AccessTokenForm(ExpiryForm, forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = AccessToken
-        fields = ["user", "name", "scopes", "addresses", "expires_at"]
+        fields = ["user", "name", "scopes", "addresses", "limits", "expires_at"]
+        widgets = {"limits": AdminTextareaWidget(attrs={"rows": 2})}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -160,6 +161,9 @@ class AccessTokenForm(ExpiryForm, forms.ModelForm):  # type: ignore[type-arg]
     def _created_at(self) -> datetime:
         return cast("datetime", self.instance.created_at)
 
+    def clean_limits(self) -> dict[str, Any]:
+        return self.cleaned_data["limits"] or {}
+
 
 @admin.register(AccessToken)
 class AccessTokenAdmin(TokenAdmin):
@@ -202,8 +206,9 @@ class AccessTokenAdmin(TokenAdmin):
         owner = ["user"] if request.user.is_superuser or obj is not None else []
         history = ["ends_in", "created_at", "last_used_at", "revoked_at"] if obj is not None else []
         if obj is not None and not self.has_change_permission(request, obj):
-            return [*owner, "name", "scopes", "addresses", "expires_at", *history]
-        return [*owner, "name", "scopes", "single_scopes", "addresses", "expires_at", "never_expires", *history]
+            return [*owner, "name", "scopes", "addresses", "limits", "expires_at", *history]
+        rest = ["addresses", "limits", "expires_at", "never_expires"]
+        return [*owner, "name", "scopes", "single_scopes", *rest, *history]
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         # Django passes the location, the list or the form, from 6.1 on.
@@ -219,7 +224,12 @@ class AccessTokenAdmin(TokenAdmin):
             return
         owner = obj.user if request.user.is_superuser else request.user
         made, plain = AccessToken.objects.create_token(
-            user=owner, name=obj.name, scopes=obj.scopes, addresses=obj.addresses, expires_at=form.expiry
+            user=owner,
+            name=obj.name,
+            scopes=obj.scopes,
+            addresses=obj.addresses,
+            limits=obj.limits,
+            expires_at=form.expiry,
         )
         obj.__dict__.update(made.__dict__)
         # Only the response may show it, since a message could be kept in a cookie.

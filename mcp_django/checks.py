@@ -14,6 +14,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.core import mail
+from django.core.cache import InvalidCacheBackendError
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import FieldDoesNotExist, ImproperlyConfigured
 from django.db import connections, models
@@ -22,11 +23,13 @@ from django.utils.module_loading import import_string
 from rest_framework.serializers import ModelSerializer, Serializer
 
 from mcp_django.access.authentication import authenticators
+from mcp_django.access.counters import has_chosen_cache
 from mcp_django.admin_form import is_record_field
 from mcp_django.conf import Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
 from mcp_django.exchange.scopes import parse
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, row_hook
@@ -97,7 +100,39 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    return [*found, *_check_bounds()]
+    return [*found, *_check_throttles(), *_check_bounds()]
+
+
+def _check_throttles() -> Iterator[CheckMessage]:
+    problems = list(problems_of_throttles(get_conf().THROTTLES))
+    for problem in problems:
+        yield Error(f"MCP['THROTTLES'] {problem}", id="mcp_django.E020")
+    if not problems:
+        yield from _check_addresses()
+    try:
+        is_used = has_chosen_cache()
+    except InvalidCacheBackendError as error:
+        yield Error(f"MCP['THROTTLE_CACHE']: {error}", hint="Name an alias of CACHES, or None.", id="mcp_django.E021")
+        return
+    if not is_used:
+        yield Warning(
+            f"MCP['THROTTLE_CACHE'] names the cache {get_conf().THROTTLE_CACHE!r}, which does not count for all "
+            "processes at once. The database counts.",
+            hint="Name a cache in Redis or Memcached, or None.",
+            id="mcp_django.W020",
+        )
+
+
+def _check_addresses() -> Iterator[CheckMessage]:
+    """Check for a proxy that other settings know of: without TRUSTED_PROXIES all callers have the proxy's address."""
+    proxied = [name for name in ("SECURE_PROXY_SSL_HEADER", "USE_X_FORWARDED_HOST") if getattr(settings, name)]
+    if proxied and not get_conf().TRUSTED_PROXIES and (failure_rates() or "address" in throttles()):
+        yield Warning(
+            f"{proxied[0]} says that a proxy stands before the server, and MCP['TRUSTED_PROXIES'] is 0. So all callers "
+            "have the proxy's address, and one of them can use up its limits for all.",
+            hint="Set TRUSTED_PROXIES to the number of proxies, or the limits of 'address' in THROTTLES to None.",
+            id="mcp_django.W021",
+        )
 
 
 def _check_scopes() -> Iterator[CheckMessage]:

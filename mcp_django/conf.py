@@ -42,6 +42,11 @@ class Conf:
     ALLOWED_ORIGINS: tuple[str, ...] = ()
     #: How many proxies stand before the server, each of which adds to X-Forwarded-For the address that it was asked by.
     TRUSTED_PROXIES: int = 0
+    #: How much callers may do in a time, as {"user": {"calls": "600/min"}}. What is not named is as here, and a rate of
+    #: None is no limit.
+    THROTTLES: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"address": {"failures": "30/min"}})
+    #: Alias in CACHES of a Redis or Memcached that counts it. The database counts where it is another kind, or None.
+    THROTTLE_CACHE: str | None = "default"
 
     # Audit.
     #: Which calls are written down: "off", "on", or "strict", where a call that may change data is written down before

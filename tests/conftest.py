@@ -15,7 +15,7 @@ import pytest
 from pytest_django.plugin import blocking_manager_key
 
 from mcp_django import sites
-from mcp_django.access import overrides
+from mcp_django.access import failures, overrides
 from mcp_django.access.authentication import principals
 from mcp_django.push import hub as hubs
 from mcp_django.push import sweep
@@ -193,6 +193,8 @@ def _forget() -> Iterator[None]:
     """No test sees the memory, threads or connections that another one left."""
     principals.clear()
     overrides.forget()
+    failures.known.clear()
+    failures.throttled.clear()
     before = set(sites._sites)
     yield
     for made in set(sites._sites) - before:

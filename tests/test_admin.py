@@ -88,6 +88,25 @@ def test_a_token_may_expire(superuser: User) -> None:
     assert AccessToken.objects.get().expires_at == timezone.datetime.fromisoformat("2050-01-31T12:00:00-05:00")
 
 
+@pytest.mark.parametrize(("typed", "stored"), [('{"calls": "60/min"}', {"calls": "60/min"}), ("", {}), ("null", {})])
+def test_a_token_may_be_limited(superuser: User, typed: str, stored: Any) -> None:
+    logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, "scopes": ["read"], "limits": typed})
+
+    assert AccessToken.objects.get().limits == stored
+
+
+@pytest.mark.parametrize(("typed", "message"), [
+    ('{"calls": "many"}', "is not a rate. Write a number and a period, such as"),
+    ('{"failures": "1/min"}', "cannot be limited here"), ('["60/min"]', "is not a dictionary"),
+    ("60/min", "Enter a valid JSON."),
+])  # fmt: skip
+def test_limits_that_are_none_are_refused_with_the_remedy(superuser: User, typed: str, message: str) -> None:
+    response = logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, "scopes": ["read"], "limits": typed})
+
+    assert message in response.context["adminform"].form.errors["limits"][0]
+    assert not AccessToken.objects.exists()
+
+
 @pytest.mark.parametrize("posted", [
     {"scopes": ["write"]}, {"scopes": []}, {}, {"scopes": ["read"], "user": ""}, {"scopes": ["read"], "user": "999"},
     {"single_scopes": "write"}, {"single_scopes": "model:flights.fligth:read"}, {"single_scopes": "tool:nonsense"},

@@ -24,6 +24,7 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
+from mcp_django.access import failures
 from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
@@ -196,6 +197,7 @@ def _used(principal: Principal | None) -> Principal | None:
     """The principal, whose token counts as used now."""
     if principal is not None and principal.token_id is not None:
         principal.auth.touch(principal.auth)
+        failures.note_success(principal.auth.hash)
     return principal
 
 
@@ -216,10 +218,21 @@ principals = PrincipalCache()
 
 
 def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
-    """The principal of a request. Raises Unauthenticated with a challenge, or Forbidden.
+    """The principal of a request. Raises Unauthenticated with a challenge, Forbidden, or FailuresThrottled.
 
     ``fresh`` reads the database even if the cache has an answer: under WSGI, and before anything that may write.
     """
+    credentials = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
+    is_ours = get_conf().AUTHENTICATION_CLASSES == _OUR_CLASSES
+    with failures.limited(request, credentials, is_well_formed if is_ours else bool):
+        principal = _authenticate(request, fresh=fresh)
+    if credentials and not is_ours:
+        failures.note_success(failures.digest_of(credentials))
+    return principal
+
+
+def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
+    """As ``authenticate``, without the limit of failures: an open connection ends with its first one."""
     classes = get_conf().AUTHENTICATION_CLASSES
     # Our own class reads only META, which Django's request has too.
     wrapped: Any = request if classes == _OUR_CLASSES else Request(request)
@@ -257,7 +270,7 @@ def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool
     """Look up the principal of an open connection again, by its source. Raises Unauthenticated."""
     match principal.source:
         case Source.REQUEST:
-            return authenticate(request, fresh=fresh)
+            return _authenticate(request, fresh=fresh)
         case Source.LOGIN:
             found, over = authenticate_login(request), "The login has ended."
         case Source.TICKET:

@@ -15,6 +15,7 @@ from mcp_django.models.sessions import (
     WatchedResource,
 )
 from mcp_django.models.tasks import Task, TaskQuestion
+from mcp_django.models.throttles import Throttle
 from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "StreamEvent",
     "Task",
     "TaskQuestion",
+    "Throttle",
     "Ticket",
     "Tool",
     "UsedNonce",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -19,7 +19,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.exchange.scopes import parse
 from mcp_django.exchange.token_format import new_token
-from mcp_django.models.validators import default_scopes, validate_addresses, validate_scopes
+from mcp_django.models.validators import default_scopes, validate_addresses, validate_limits, validate_scopes
 
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
@@ -61,21 +61,26 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         scopes: Iterable[str] = ("read",),
         expires_at: Expiry = None,
         addresses: Iterable[str] = (),
+        limits: Mapping[str, Any] | None = None,
         line: uuid.UUID | None = None,
     ) -> tuple[AccessToken, str]:
         """A new token and its plain text, which is not stored and cannot be shown again.
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
-        addresses and networks from which alone it may be used. Raises ValidationError for a date that is not allowed,
-        and ValueError for an unknown scope and a wrong address.
+        addresses and networks from which alone it may be used, and ``limits`` are such as ``{"calls": "60/min"}``.
+        Raises ValidationError for a date or a limit that is not allowed, and ValueError for an unknown scope and a
+        wrong address.
         """
         now = timezone.now()
         end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
         check_expiry(end, now)
+        own = dict(limits or {})
+        validate_limits(own)
         plain = new_token()
         token = self.create(
-            user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), hash=digest(plain),
-            last_chars=plain[-_LAST_CHARS:], line=line or uuid.uuid4(), created_at=now, expires_at=end,
+            user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), limits=own,
+            hash=digest(plain), last_chars=plain[-_LAST_CHARS:], line=line or uuid.uuid4(), created_at=now,
+            expires_at=end,
         )  # fmt: skip
         return token, plain
 
@@ -101,6 +106,13 @@ class AccessToken(models.Model):
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
     #: Addresses and networks from which alone it may be used. Empty: from everywhere.
     addresses = models.JSONField(_("addresses"), default=list, blank=True, validators=[validate_addresses])
+    limits = models.JSONField(
+        _("limits"), default=dict, blank=True, validators=[validate_limits],
+        help_text=_(
+            'What the agent may do in a time, as {"calls": "60/min", "rows": "10000/day"}. It can be limited further '
+            "than by the settings, and never less."
+        ),
+    )  # fmt: skip
     hash = models.CharField(max_length=64, unique=True, editable=False)
     #: The last characters of the plain text, by which people recognise it. Empty where it is not known any more.
     last_chars = models.CharField(_("ends in"), max_length=_LAST_CHARS, blank=True, editable=False)

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
+from mcp_django.exchange.rates import parse_limits
 from mcp_django.prompt_templates import compile_template
 from mcp_django.protocol.names import NAME
 
@@ -31,6 +32,13 @@ def validate_addresses(value: Any) -> None:
         raise ValidationError("must be a list of addresses and networks")
     try:
         parse_networks(value)
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
+
+
+def validate_limits(value: Any) -> None:
+    try:
+        parse_limits(value)
     except ValueError as error:
         raise ValidationError(str(error)) from None
 

@@ -308,6 +308,30 @@ class AuditUnavailable(MCPError):
         )
 
 
+class Throttled(LimitExceeded):
+    """The caller has used up one of its budgets. ``retry_after`` says in how many seconds it has one again."""
+
+    reason = "THROTTLED"
+    http_status = HTTPStatus.TOO_MANY_REQUESTS
+
+    def __init__(self, message: str, retry_after: int, limit: str, kind: str) -> None:
+        super().__init__(message, retryAfter=retry_after, limit=limit, kind=kind)
+        self.retry_after = retry_after
+        self.limit = limit
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        # As for Overloaded.
+        return HTTPStatus.TOO_MANY_REQUESTS if era.enveloped else HTTPStatus.OK
+
+
+class FailuresThrottled(Throttled):
+    """Too many credentials from the caller's address were wrong."""
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        # In the place of a 401, which every client gets in every era.
+        return HTTPStatus.TOO_MANY_REQUESTS
+
+
 class PushUnavailable(MethodNotFound):
     reason = "PUSH_UNAVAILABLE"
 
@@ -329,6 +353,11 @@ class Unauthenticated(MCPError):
     def __init__(self, message: str, challenge: str) -> None:
         super().__init__(message)
         self.challenge = challenge
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether credentials were sent, and let nobody in. The challenge says so to the client (RFC 6750 §3.1)."""
+        return 'error="invalid_token"' in self.challenge
 
 
 class Forbidden(MCPError):

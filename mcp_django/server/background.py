@@ -16,6 +16,7 @@ from django.db import connections
 from django.utils import translation
 from pydantic_core import from_json
 
+from mcp_django.access import throttles
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -94,6 +95,8 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
             store.complete(task.key, task.run, result)
+            # Its bytes count when the client fetches them.
+            throttles.spend(exchange, 0)
             return
     except InputRequired as asked:
         try:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
 from pydantic import ValidationError
 
 from mcp_django import telemetry
+from mcp_django.access import throttles
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -28,6 +30,7 @@ from mcp_django.protocol.errors import (
     RequestCancelled,
     RequestTimedOut,
     SessionRequired,
+    Throttled,
     Unauthenticated,
 )
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
@@ -38,6 +41,7 @@ from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, 
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
 from mcp_django.tasks.framework import is_offered
+from mcp_django.tools import catalog
 from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
@@ -65,6 +69,8 @@ class Reply:
     pending: PendingQuestions | None = None
     #: The value of WWW-Authenticate, if the credentials have become invalid meanwhile.
     challenge: str = ""
+    #: The seconds of Retry-After, if the caller has used up a budget.
+    retry_after: int = 0
 
 
 def respond(exchange: Exchange) -> Reply:
@@ -109,6 +115,7 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
         error.status_in(era),
         failed=True,
         challenge=error.challenge if isinstance(error, Unauthenticated) else "",
+        retry_after=error.retry_after if isinstance(error, Throttled) else 0,
     )
 
 
@@ -131,6 +138,9 @@ def find_method(exchange: Exchange) -> Method:
 
 def _respond(exchange: Exchange) -> Reply:
     method = find_method(exchange)
+    # A legacy request that asked its client is the same request when it is answered again.
+    if method.blocking and not exchange.round:
+        throttles.admit(exchange, partial(_is_change, exchange))
     if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
         method.check_headers(exchange, exchange.connection.headers)
     brings_answers = not OWN_PARAMS.isdisjoint(exchange.params)
@@ -151,7 +161,18 @@ def _respond(exchange: Exchange) -> Reply:
         result = tasks.create(exchange)
     if isinstance(result, Listen):
         return Reply(b"", listen=result)
-    return Reply(_answer(exchange, method, result))
+    body = _answer(exchange, method, result)
+    if method.blocking:
+        throttles.spend(exchange, len(body))
+    return Reply(body)
+
+
+def _is_change(exchange: Exchange) -> bool:
+    """Whether the request calls a tool that may change data. One that its caller may not use does not exist."""
+    name = exchange.params.get("name")
+    if exchange.method != "tools/call" or not isinstance(name, str):
+        return False
+    return catalog.may_change(exchange, name)
 
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:

@@ -131,6 +131,13 @@ def exists(exchange: Exchange, name: str) -> bool:
         return find(exchange, name) is not None
 
 
+def may_change(exchange: Exchange, name: str) -> bool:
+    """Whether it is a tool that may change data and that the principal may call. For callers outside of a handler."""
+    with exchange.site.call_context(exchange.request):
+        tool = find(exchange, name)
+        return tool is not None and tool.scope == ACTIONS
+
+
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
     try:

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.db import OperationalError
 from django.utils import timezone
 
+from mcp_django.access import budgets
 from mcp_django.access.permissions import has_scope
 from mcp_django.conf import get_conf
 from mcp_django.exchange.scopes import ACTIONS
@@ -57,7 +58,13 @@ def instructions(exchange: Exchange) -> str:
 def about(exchange: Exchange) -> list[str]:
     """The same in lines and without the models, for agents that read the answers of tools alone."""
     tools, changes = _tools(exchange)
-    return [_user(exchange), _changing(exchange, changes), _zone(), *(_HOW[name] for name in _HOW if name in tools)]
+    return [
+        _user(exchange),
+        _changing(exchange, changes),
+        *_budget(exchange),
+        _zone(),
+        *(_HOW[name] for name in _HOW if name in tools),
+    ]
 
 
 def _introduction(exchange: Exchange) -> str:
@@ -115,6 +122,11 @@ def _changing(exchange: Exchange, changes: bool) -> str:
     where = " in the Django admin" if apps.is_installed("django.contrib.admin") else ""
     token = "" if has_scope(exchange.request, ACTIONS) else " and give your token the scope actions"
     return f"Your tools only read. A person can switch actions on{where}{token}."
+
+
+def _budget(exchange: Exchange) -> list[str]:
+    said = budgets.sentence(budgets.budget_of(exchange.principal, exchange.request))
+    return [said] if said else []
 
 
 def _zone() -> str:

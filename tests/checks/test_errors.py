@@ -413,3 +413,22 @@ def test_e015_is_silent_where_one_of_them_is_set(declared: Declared) -> None:
     declared.model(Flight, fields=["number"])
 
     assert messages() == []
+
+
+@override_settings(MCP={"THROTTLES": {"user": {"calls": "10/month"}, "team": {}}})
+def test_e020_every_wrong_limit_is_told_with_the_remedy() -> None:
+    assert of("E020") == [
+        Error(
+            "MCP['THROTTLES'] ['user']: '10/month' is not a rate. Write a number and a period, such as '600/min'. The "
+            "periods are s, min, hour and day.",
+            id="mcp_django.E020",
+        ),
+        Error("MCP['THROTTLES'] names 'team'. It may name user, token, address.", id="mcp_django.E020"),
+    ]
+
+
+@override_settings(MCP={"THROTTLE_CACHE": "nowhere"})
+def test_e021_a_cache_that_is_not_there() -> None:
+    [message] = of("E021")
+
+    assert isinstance(message, Error) and "nowhere" in message.msg

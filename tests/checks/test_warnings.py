@@ -335,3 +335,28 @@ def test_w019_a_resource_that_watches_a_model_that_nobody_can_watch(
         "that model."
         for model in ("sessions.Session, which agents never see", "flights.Airport, which has watch = False")
     ]
+
+
+def test_w020_a_cache_that_was_chosen_and_does_not_count_for_all_processes() -> None:
+    local = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
+    with override_settings(CACHES={"default": local, "mine": local}, MCP={"THROTTLE_CACHE": "mine"}):
+        [message] = of("W020")
+    with override_settings(CACHES={"default": local}):
+        silent = of("W020")
+
+    assert "names the cache 'mine'" in message.msg and "The database counts." in message.msg
+    assert silent == []
+
+
+@pytest.mark.parametrize(("values", "count"), [
+    ({}, 1), ({"TRUSTED_PROXIES": 1}, 0), ({"THROTTLES": {"address": {"failures": None}}}, 0),
+    ({"THROTTLES": {"address": {"failures": None, "calls": "9/min"}}}, 1),
+])  # fmt: skip
+def test_w021_a_proxy_whose_address_all_callers_have(values: Any, count: int) -> None:
+    with override_settings(MCP=values, SECURE_PROXY_SSL_HEADER=("HTTP_X_FORWARDED_PROTO", "https")):
+        found = of("W021")
+    with override_settings(MCP=values):
+        assert of("W021") == []
+
+    assert len(found) == count
+    assert all("SECURE_PROXY_SSL_HEADER says that a proxy stands before the server" in one.msg for one in found)

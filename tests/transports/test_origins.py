@@ -136,7 +136,7 @@ def test_a_browser_is_told_that_its_page_may_read_the_answer(admin: HTTPPeer, ap
     assert answer.json == PONG
     assert cors(answer) == {
         "access-control-allow-origin": app,
-        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate",
+        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After",
     }
     assert "Origin" in answer.headers["vary"]
 
@@ -166,7 +166,7 @@ def test_a_preflight_is_answered_without_a_token(peers: Peers, app: str) -> None
         "access-control-allow-headers": "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, "
         "Mcp-Name, Mcp-Session-Id, Last-Event-ID",
         "access-control-max-age": "600",
-        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate",
+        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After",
     }
 
 

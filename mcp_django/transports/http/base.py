@@ -18,7 +18,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InternalError, Overloaded, Throttled, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
 from mcp_django.sites import MCPSite
@@ -107,7 +107,7 @@ class View(ABC):
         origin = self.http.headers.get("origin")
         if origin is not None and origin in get_conf().ALLOWED_ORIGINS:
             response.headers["Access-Control-Allow-Origin"] = origin
-            response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate"
+            response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
             response.headers["Vary"] = "Origin"
         return response
 
@@ -129,6 +129,8 @@ class View(ABC):
         headers = dict(error.headers) if isinstance(error, HTTPError) else {}
         if isinstance(error, Unauthenticated):
             headers["WWW-Authenticate"] = error.challenge
+        if isinstance(error, Throttled):
+            headers["Retry-After"] = str(error.retry_after)
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # No message of that id is waited for: the status alone can tell of the error.

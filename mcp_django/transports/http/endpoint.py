@@ -268,6 +268,8 @@ def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
         return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
     if reply.listen is None:
         headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
+        if reply.retry_after:
+            headers["Retry-After"] = str(reply.retry_after)
         return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})
     listen = reply.listen
     opening, closing = listen.acknowledgement(exchange.request_id), listen.completion(exchange.request_id)

@@ -9,7 +9,7 @@ from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access import origins, tickets
+from mcp_django.access import failures, origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login
 from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import get_conf
@@ -17,7 +17,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InvalidRequest, Overloaded, Unauthenticated
+from mcp_django.protocol.errors import InvalidRequest, Overloaded, Throttled, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.types import JSON, Scope
 
@@ -71,7 +71,8 @@ def admit(request: MCPRequest) -> Principal:
         origins.check(request)
         if request.META.get("HTTP_AUTHORIZATION"):
             raise _bad_request("Send a ticket or the header Authorization, not both.")
-        return tickets.redeem(ticket, request)
+        with failures.limited(request, ticket):
+            return tickets.redeem(ticket, request)
     if request.META.get("HTTP_AUTHORIZATION") or not request.META.get("HTTP_COOKIE"):
         origins.check(request)
         return authenticate(request, fresh=True)
@@ -96,6 +97,8 @@ def denial(scope: Scope, error: MCPError) -> list[dict[str, Any]]:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if isinstance(error, Unauthenticated):
         headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
+    if isinstance(error, Throttled):
+        headers.append((b"retry-after", str(error.retry_after).encode()))
     start: JSON = {
         "type": "websocket.http.response.start",
         "status": int(error.http_status or HTTPStatus.FORBIDDEN),

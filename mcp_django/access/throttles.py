@@ -1,0 +1,67 @@
+"""Throttles: refuses a call whose caller has used up a limit, and counts what an answered call has read.
+
+Where no limit is configured for a caller, nothing is asked and nothing is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from django.db import DatabaseError
+
+from mcp_django.access.budgets import Limit, budget_of
+from mcp_django.access.counters import Charge, counters
+from mcp_django.exchange import rates
+from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, ROWS
+from mcp_django.protocol.errors import Overloaded
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.exchange import Exchange
+
+logger = logging.getLogger("mcp_django")
+
+
+def admit(exchange: Exchange, is_change: Callable[[], bool]) -> None:
+    """Count a request, before its handler runs. Raises Throttled where a limit is used up; then nothing is counted.
+
+    ``is_change`` is asked only where changes are limited. What is read is known afterwards: it refuses the next call.
+    """
+    budget = budget_of(exchange.principal, exchange.request)
+    if not budget:
+        return
+    amounts = {CALLS: 1, CHANGES: int(any(limit.kind == CHANGES for limit in budget) and is_change())}
+    take([limit for limit in budget if limit.kind != CHANGES or amounts[CHANGES]], amounts)
+
+
+def spend(exchange: Exchange, size: int) -> None:
+    """Count what an answer of ``size`` bytes has read. Raises nothing: the call has done its work."""
+    used = {ROWS: exchange.usage.rows, BYTES: size}
+    budget = [limit for limit in budget_of(exchange.principal, exchange.request) if used.get(limit.kind)]
+    if not budget:
+        return
+    moment = rates.now()
+    try:
+        counters().add([limit.charge(moment, used[limit.kind], at_most=0) for limit in budget])
+    except Exception:
+        logger.exception("What a call has read could not be counted")
+
+
+def take(budget: Sequence[Limit], amounts: dict[str, int]) -> None:
+    """Count amounts by kind, all of them or none. Raises Throttled, and Overloaded while the cache is away."""
+    moment = rates.now()
+    charges: dict[Charge, Limit] = {}
+    for limit in budget:
+        amount = amounts.get(limit.kind, 0)
+        # What is counted afterwards must not have reached its limit yet.
+        charges[limit.charge(moment, amount, at_most=limit.rate.number - (not amount))] = limit
+    try:
+        refused = counters().take(list(charges))
+    except DatabaseError:
+        raise
+    except Exception:
+        logger.exception("The budget of a caller could not be read")
+        raise Overloaded("Your budget cannot be counted at the moment. Try again later.") from None
+    if refused is not None:
+        raise charges[refused].error(moment)

@@ -1,0 +1,122 @@
+"""Rates: how much a caller may do in a time, in the words of Django REST framework, such as ``600/min``."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ImproperlyConfigured
+
+from mcp_django.conf import Conf, get_conf, kept_with_settings
+
+#: The seconds of each word for a period. A month has no fixed number of them.
+PERIODS: Mapping[str, int] = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("m", "min", "minute"), 60),
+    **dict.fromkeys(("h", "hour"), 3_600),
+    **dict.fromkeys(("d", "day"), 86_400),
+}
+_WORDS: Mapping[int, str] = {1: "s", 60: "min", 3_600: "hour", 86_400: "day"}
+_FORM = re.compile(r"([0-9][0-9_]{0,17})/([a-z]+)", re.ASCII)
+_EXAMPLE = "Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
+
+CALLS, CHANGES, ROWS, BYTES = KINDS = ("calls", "changes", "rows", "bytes")
+FAILURES = "failures"
+#: What is limited, for each of those whom ``THROTTLES`` may name. Failed authentication has no user and no token.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {"user": KINDS, "token": KINDS, "address": (*KINDS, FAILURES)}
+
+
+class Rate(NamedTuple):
+    """So many in each period of so many seconds."""
+
+    number: int
+    seconds: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{_WORDS[self.seconds]}"
+
+
+#: The rates of each kind. All of them hold.
+Limits = Mapping[str, tuple[Rate, ...]]
+
+
+def now() -> int:
+    """The present second of the machine's clock, since all processes share the counts."""
+    return int(time.time())
+
+
+def parse_rate(value: Any) -> Rate:
+    """The rate that a text such as ``600/min`` stands for. Raises ValueError with the remedy."""
+    found = _FORM.fullmatch(value) if isinstance(value, str) else None
+    seconds = PERIODS.get(found[2]) if found else None
+    if found is None or seconds is None:
+        raise ValueError(f"{value!r:.60} is not a rate. {_EXAMPLE}")
+    number = int(found[1].replace("_", ""))
+    if not number:
+        raise ValueError(f"{value!r} allows nothing. To allow nothing, take the scope or the permission away.")
+    return Rate(number, seconds)
+
+
+def parse_limits(value: Any, kinds: Collection[str] = KINDS) -> Limits:
+    """The limits of a dictionary such as ``{"calls": "600/min"}``. Raises ValueError with the remedy.
+
+    A value is a rate, or a list of rates that all hold.
+    """
+    if not isinstance(value, Mapping):
+        raise ValueError(f'{value!r:.60} is not a dictionary such as {{"calls": "600/min"}}.')
+    for kind in value:
+        if kind not in kinds:
+            raise ValueError(f"{kind!r:.60} cannot be limited here. What can be: {', '.join(kinds)}.")
+    return {kind: tuple(map(parse_rate, rates if isinstance(rates, list | tuple) else [rates]))
+            for kind, rates in value.items()}  # fmt: skip
+
+
+@kept_with_settings
+def throttles() -> Mapping[str, Limits]:
+    """What callers are limited to by THROTTLES: the limits of each subject that has any. Raises ImproperlyConfigured.
+
+    Failed authentication is not among them: it has no caller.
+    """
+    declared = {subject: {kind: rates for kind, rates in limits.items() if kind != FAILURES}
+                for subject, limits in _declared().items()}  # fmt: skip
+    return {subject: limits for subject, limits in declared.items() if limits}
+
+
+@kept_with_settings
+def failure_rates() -> tuple[Rate, ...]:
+    """How often authentication may fail from one address. Raises ImproperlyConfigured."""
+    return _declared()["address"].get(FAILURES, ())
+
+
+def _declared() -> Mapping[str, Limits]:
+    for problem in problems_of_throttles(get_conf().THROTTLES):
+        raise ImproperlyConfigured(f"MCP['THROTTLES'] {problem}")
+    return {subject: parse_limits(_of_subject(subject), kinds) for subject, kinds in SUBJECTS.items()}
+
+
+def problems_of_throttles(given: Any) -> Iterator[str]:
+    """What is wrong with the value of THROTTLES, one sentence for each subject."""
+    if not isinstance(given, Mapping):
+        yield 'must be a dictionary such as {"user": {"calls": "600/min"}}.'
+        return
+    for subject, limits in given.items():
+        if subject not in SUBJECTS:
+            yield f"names {subject!r:.60}. It may name {', '.join(SUBJECTS)}."
+            continue
+        try:
+            parse_limits(_without_none(limits), SUBJECTS[subject])
+        except ValueError as error:
+            yield f"[{subject!r}]: {error}"
+
+
+def _of_subject(subject: str) -> Any:
+    """The limits of a subject. What the project does not name is as in the default; None switches a limit off."""
+    return _without_none({**Conf().THROTTLES.get(subject, {}), **get_conf().THROTTLES.get(subject, {})})
+
+
+def _without_none(limits: Any) -> Any:
+    if not isinstance(limits, Mapping):
+        return limits
+    return {kind: rates for kind, rates in limits.items() if rates is not None}

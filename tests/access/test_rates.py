@@ -1,0 +1,109 @@
+"""The rates of THROTTLES and of tokens: what they mean, and what is refused with the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import override_settings
+
+from mcp_django.exchange.rates import (
+    KINDS,
+    Rate,
+    failure_rates,
+    parse_limits,
+    parse_rate,
+    problems_of_throttles,
+    throttles,
+)
+
+
+@pytest.mark.parametrize(("text", "number", "seconds"), [
+    ("5/s", 5, 1), ("5/sec", 5, 1), ("5/second", 5, 1),
+    ("600/m", 600, 60), ("600/min", 600, 60), ("600/minute", 600, 60),
+    ("1/h", 1, 3_600), ("1/hour", 1, 3_600),
+    ("100_000/d", 100_000, 86_400), ("1000000000000/day", 10**12, 86_400),
+])  # fmt: skip
+def test_a_rate_has_the_words_of_django_rest_framework(text: str, number: int, seconds: int) -> None:
+    assert parse_rate(text) == Rate(number, seconds)
+
+
+@pytest.mark.parametrize("text", [
+    "", "600", "600/", "/min", "600/month", "600/monkey", "600/MIN", "600 / min", "-1/min", "1.5/min", "10/5min",
+    "1/min\n", "\u0661/min", "_1/min", "9" * 30 + "/min", None, 600, ["600/min"], {}, b"1/min",
+])  # fmt: skip
+def test_nonsense_is_no_rate(text: Any) -> None:
+    with pytest.raises(ValueError, match=r"is not a rate\. Write a number and a period, such as '600/min'\."):
+        parse_rate(text)
+
+
+def test_a_rate_of_nothing_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"allows nothing\. To allow nothing, take the scope or the permission away"):
+        parse_rate("0/day")
+
+
+def test_a_rate_reads_as_it_is_written() -> None:
+    assert [str(parse_rate(text)) for text in ("1/second", "2/m", "3/hour", "4/d")] == [
+        "1/s",
+        "2/min",
+        "3/hour",
+        "4/day",
+    ]
+
+
+def test_several_rates_of_a_kind_hold_together() -> None:
+    assert parse_limits({"calls": ["60/min", "1000/day"]}) == {"calls": (Rate(60, 60), Rate(1_000, 86_400))}
+
+
+@pytest.mark.parametrize(("value", "message"), [
+    ([], "is not a dictionary"), ("60/min", "is not a dictionary"), (None, "is not a dictionary"),
+    ({"call": "60/min"}, "'call' cannot be limited here. What can be: calls, changes, rows, bytes."),
+    ({"failures": "60/min"}, "'failures' cannot be limited here."),
+    ({1: "60/min"}, "1 cannot be limited here."),
+    ({"calls": None}, "None is not a rate"), ({"calls": {}}, "is not a rate"),
+    ({"calls": ["60/min", 1]}, "1 is not a rate"),
+])  # fmt: skip
+def test_limits_of_a_wrong_shape(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_limits(value, KINDS)
+
+
+def test_failed_authentication_alone_is_limited_by_default() -> None:
+    assert throttles() == {}
+    assert failure_rates() == (Rate(30, 60),)
+
+
+def test_other_limits_leave_that_of_failures_in_force() -> None:
+    with override_settings(MCP={"THROTTLES": {"user": {"calls": "5/min"}, "address": {"calls": "9/min"}}}):
+        assert throttles() == {"user": {"calls": (Rate(5, 60),)}, "address": {"calls": (Rate(9, 60),)}}
+        assert failure_rates() == (Rate(30, 60),)
+
+
+def test_switching_a_limit_off_takes_a_word() -> None:
+    with override_settings(MCP={"THROTTLES": {"address": {"failures": None}}}):
+        assert failure_rates() == ()
+
+
+@pytest.mark.parametrize(("value", "problems"), [
+    ("60/min", ['must be a dictionary such as {"user": {"calls": "600/min"}}.']),
+    ({"users": {}}, ["names 'users'. It may name user, token, address."]),
+    ({"user": {"failures": "1/min"}},
+     ["['user']: 'failures' cannot be limited here. What can be: calls, changes, rows, bytes."]),
+    ({"user": {"calls": "1/month"}, "token": 5}, [
+        "['user']: '1/month' is not a rate. Write a number and a period, such as '600/min'. The periods are s, min, "
+        "hour and day.",
+        '[\'token\']: 5 is not a dictionary such as {"calls": "600/min"}.',
+    ]),
+    ({"user": {"calls": None}, "address": {"failures": "1/min"}}, []),
+])  # fmt: skip
+def test_every_problem_of_the_setting_is_said_at_once(value: Any, problems: list[str]) -> None:
+    assert list(problems_of_throttles(value)) == problems
+
+
+def test_a_wrong_setting_limits_nobody_silently() -> None:
+    with (
+        override_settings(MCP={"THROTTLES": {"user": {"calls": "many"}}}),
+        pytest.raises(ImproperlyConfigured, match=r"MCP\['THROTTLES'\] \['user'\]: 'many' is not a rate"),
+    ):
+        throttles()
