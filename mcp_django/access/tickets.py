@@ -12,7 +12,8 @@ from urllib.parse import unquote_plus
 
 from django.utils import timezone
 
-from mcp_django.access.authentication import CHALLENGE
+from mcp_django.access.authentication import CHALLENGE, address_key, known_key
+from mcp_django.access.known_callers import KnownCallers
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Ticket, digest
@@ -22,6 +23,10 @@ SECONDS = 30
 #: The most tickets that one token may have open. A new one displaces the oldest.
 _MAX_OPEN = 100
 _PARAMETER = "ticket"
+
+#: Whose the tickets are that this process has issued. They have a list of their own, or else a caller who asks for
+#: many tickets would displace the tokens of others.
+_issued = KnownCallers(seconds=SECONDS)
 
 
 def issue(principal: Principal) -> str:
@@ -38,7 +43,18 @@ def issue(principal: Principal) -> str:
         Ticket.objects.filter(token=principal.token_id).order_by("-expires_at", "-pk").values_list("pk", flat=True)
     )
     Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
+    _issued.note(digest(plain), principal.key)
     return plain
+
+
+def queue_key(plain: str, request: MCPRequest) -> str:
+    """Names for queues who comes with a ticket: its user, if this process has issued it, or else an address."""
+    return known_key(digest(plain), _issued) or address_key(request)
+
+
+def burn(plain: str) -> None:
+    """Make a ticket worthless that came with a request which is refused: somebody else may have read its URL."""
+    Ticket.objects.filter(hash=digest(plain)).delete()
 
 
 def redeem(plain: str) -> Principal:

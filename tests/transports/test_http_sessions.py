@@ -176,7 +176,7 @@ def test_a_stream_is_not_cached_buffered_or_compressed(admin: ASGIPeer) -> None:
     )}  # fmt: skip
     assert headers == {
         "content-type": "text/event-stream",
-        "cache-control": "no-cache, no-transform",
+        "cache-control": "no-store, no-transform",
         "x-accel-buffering": "no",
         "content-encoding": "identity",
         "content-length": None,

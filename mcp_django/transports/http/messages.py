@@ -7,18 +7,22 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.protocol.errors import InvalidRequest
+from mcp_django.protocol.errors import InvalidRequest, Unauthenticated
 from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.http.headers import Headers
 
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
+#: Headers of every response: it is for its caller alone, and it is what its type says.
+ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
 #: Response headers of an event stream: no proxy may hold it back or compress it.
 SSE_HEADERS = {
     "Content-Type": SSE_TYPE,
-    "Cache-Control": "no-cache, no-transform",
+    "Cache-Control": "no-store, no-transform",
     "Content-Encoding": "identity",
     "X-Accel-Buffering": "no",
 }
@@ -36,6 +40,20 @@ class HTTPError(InvalidRequest):
         self.http_status = status
         self.reason = _REASONS.get(status, status.name)
         self.headers = headers or {}
+
+
+#: After how many seconds a client may try again whom the server has no room for.
+_RETRY_AFTER = "1"
+
+
+def headers_of(error: MCPError, status: int) -> dict[str, str]:
+    """The headers that belong to an error which is answered with this status."""
+    headers = dict(error.headers) if isinstance(error, HTTPError) else {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = error.challenge
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = _RETRY_AFTER
+    return headers
 
 
 @dataclass(slots=True)
@@ -72,6 +90,12 @@ class HTTPResponse:
     stream: EventStream | None = None
     #: The questions that a legacy client must answer before there is a response.
     pending: PendingQuestions | None = None
+
+    @property
+    def all_headers(self) -> dict[str, str]:
+        """The headers as they are sent, except the length of the body."""
+        own = SSE_HEADERS if self.stream is not None else {}
+        return {**ANSWER_HEADERS, **own, **self.headers}
 
     @classmethod
     def json(

@@ -23,7 +23,6 @@ from mcp_django.transports.servers.watchdog import get_watchdog
 from mcp_django.transports.servers.wire import Wire
 from mcp_django.transports.websocket import admission
 from mcp_django.types import Message, Receive, Scope, Send
-from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
 
@@ -66,7 +65,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         await receive()  # websocket.connect
         self.request = admission.request_of(scope)
         try:
-            self.principal = await get_workers().run(admission.admit, self.request)
+            self.principal = await admission.admit(self.request)
             subprotocol = admission.subprotocol_of(scope)
             admission.check_number(self.principal)
         except MCPError as error:
