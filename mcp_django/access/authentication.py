@@ -23,7 +23,7 @@ from rest_framework.authentication import BaseAuthentication, SessionAuthenticat
 from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
-from mcp_django.access.known_callers import KnownCallers, digest_of, known_callers
+from mcp_django.access.known_callers import KnownCallers, known_callers
 from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
@@ -51,8 +51,7 @@ class TokenAuthentication(BaseAuthentication):
             return None
         if len(parts) != 2:
             raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
-        fresh = getattr(request, "mcp_fresh", False)
-        principal = principals.find(parts[1], fresh=fresh) if is_well_formed(parts[1]) else None
+        principal = principals.find(parts[1], fresh=getattr(request, "mcp_fresh", False))
         if principal is None:
             raise AuthenticationFailed("The token is unknown, expired or revoked.")
         return principal.user, principal.auth
@@ -75,7 +74,11 @@ class PrincipalCache:
 
     def find(self, token: bytes, *, fresh: bool) -> Principal | None:
         """The principal of a token that is valid now. The user is a copy, so that a hook may write on it."""
-        return self.find_hash(hashlib.sha256(token).hexdigest(), fresh=fresh)
+        digest = hashlib.sha256(token).hexdigest()
+        # What has not the form of a token is in no database.
+        if digest not in known_callers and not is_well_formed(token):
+            return None
+        return self.find_hash(digest, fresh=fresh)
 
     def find_hash(self, digest: str, *, fresh: bool) -> Principal | None:
         """As ``find``, for a token of which only the stored hash is known."""
@@ -186,7 +189,8 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     except Unauthenticated:
         known_callers.forget(digest)
         raise
-    if digest and known_callers.is_due(known_callers.get(digest)):
+    seen = known_callers.get(digest)
+    if digest and (seen is None or seen.due <= time.monotonic()):
         note_caller(digest, principal)
     return principal
 
@@ -235,9 +239,9 @@ def _digest_of(request: MCPRequest) -> str:
         case []:
             return ""
         case [scheme, token] if scheme.lower() == b"bearer":
-            return digest_of(token)
+            return hashlib.sha256(token).hexdigest()
         case words:
-            return digest_of(b" ".join(words))
+            return hashlib.sha256(b" ".join(words)).hexdigest()
 
 
 def _may_hold(request: MCPRequest) -> bool:
@@ -340,13 +344,17 @@ def authenticate_login(request: MCPRequest) -> Principal | None:
     if not user.is_authenticated:
         return None
     principal = replace(_principal(user, None), source=Source.LOGIN)
-    note_caller(digest_of(key.encode()), principal)
+    note_caller(_digest_of_login(request), principal)
     return principal
 
 
 def login_key(request: MCPRequest) -> str:
     """As ``queue_key``, for a request with the cookie of a login session."""
-    return known_key(digest_of(_session_key(request).encode())) or address_key(request)
+    return known_key(_digest_of_login(request)) or address_key(request)
+
+
+def _digest_of_login(request: MCPRequest) -> str:
+    return hashlib.sha256(_session_key(request).encode()).hexdigest()
 
 
 def _session_key(request: MCPRequest) -> str:

@@ -5,25 +5,27 @@ Nobody is let in by it: each request is authenticated all the same.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
-#: An entry that was noted less than this before is not noted again, since that takes the lock.
+#: An entry is noted again only after this time, since that takes the lock.
 _NOTED_AGAIN_SECONDS = 60.0
 
 
 class Seen(NamedTuple):
-    """Credentials that held: until when that counts, and the key of their user."""
+    """Credentials that held, with the key of their user. The times are readings of ``time.monotonic()``."""
 
-    until: float
     key: str
+    #: When they count no longer.
+    until: float
+    #: When they are to be noted again, if they still hold.
+    due: float
 
 
 class KnownCallers(OrderedDict[str, Seen]):
-    """The keys of users by the hashes of their credentials. Those that were not used for the longest time give way."""
+    """By the SHA-256 of credentials. Those that were not used for the longest time give way."""
 
     def __init__(self, *, size: int = 10_000, seconds: float = 3600.0) -> None:
         super().__init__()
@@ -31,14 +33,11 @@ class KnownCallers(OrderedDict[str, Seen]):
         self._seconds = seconds
         self._lock = Lock()
 
-    def is_due(self, seen: Seen | None) -> bool:
-        """Whether credentials that hold are to be noted, or noted again."""
-        return seen is None or seen.until - time.monotonic() < self._seconds - _NOTED_AGAIN_SECONDS
-
     def note(self, digest: str, key: str) -> None:
         """The credentials of this hash were seen to hold now."""
+        now = time.monotonic()
         with self._lock:
-            self[digest] = Seen(time.monotonic() + self._seconds, key)
+            self[digest] = Seen(key, now + self._seconds, now + _NOTED_AGAIN_SECONDS)
             self.move_to_end(digest)
             while len(self) > self._size:
                 self.popitem(last=False)
@@ -47,11 +46,6 @@ class KnownCallers(OrderedDict[str, Seen]):
         """The credentials of this hash hold no longer."""
         with self._lock:
             self.pop(digest, None)
-
-
-def digest_of(secret: bytes) -> str:
-    """The hash by which credentials are known: of a token, it is that which the database stores."""
-    return hashlib.sha256(secret).hexdigest()
 
 
 #: The credentials of this process.

@@ -14,7 +14,14 @@ from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, ClientLeft, LargeBody
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.messages import EventStream, HTTPError, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.messages import (
+    ANSWER_HEADERS,
+    SSE_HEADERS,
+    EventStream,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+)
 from mcp_django.transports.http.routes import Route
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import Wire
@@ -50,17 +57,18 @@ class HTTPApplication:
         except ClientLeft:
             return
         else:
-            if ended and sum(map(len, chunks)) <= SMALL_BODY_BYTES:
-                request.body = b"".join(chunks)
+            body = b"".join(chunks)
+            if ended and len(body) <= SMALL_BODY_BYTES:
+                request.body = body if len(body) <= get_conf().MAX_BODY_BYTES else None
                 await self._answer(request, None, receive, send)
             else:
-                await self._answer_large(request, chunks, ended, receive, send)
+                await self._answer_large(request, body, ended, receive, send)
 
     async def _answer_large(
-        self, request: HTTPRequest, chunks: list[bytes], ended: bool, receive: Receive, send: Send
+        self, request: HTTPRequest, begun: bytes, ended: bool, receive: Receive, send: Send
     ) -> None:
         """Answer a request whose body is over 16 kB, if its caller may send one."""
-        with LargeBody(self._site, request, receive, chunks, ended=ended) as body:
+        with LargeBody(self._site, request, receive, begun, ended=ended) as body:
             try:
                 refused = await body.refusal()
                 if refused is None:
@@ -95,7 +103,7 @@ class HTTPApplication:
         if answer.stream is None:
             return
         try:
-            await _start(send, answer.status, answer.all_headers)
+            await _start(send, answer.status, {**SSE_HEADERS, **answer.headers})
         except BaseException:
             # The end of a stream takes what it has out of the hub, and this one never begins.
             answer.stream.abandon()
@@ -213,5 +221,5 @@ async def _start(send: Send, status: int, headers: dict[str, str]) -> None:
 
 async def _send(send: Send, answer: HTTPResponse, *, ends: bool = True) -> None:
     length = {} if answer.status == HTTPStatus.NO_CONTENT else {"Content-Length": str(len(answer.body))}
-    await _start(send, answer.status, {**answer.all_headers, **length})
+    await _start(send, answer.status, {**ANSWER_HEADERS, **answer.headers, **length})
     await send({"type": "http.response.body", "body": answer.body, "more_body": not ends})

@@ -88,10 +88,10 @@ class LargeBody:
     ) -> None:
         self._head = HeadView(site, request, push=True)
         self._receive = receive
-        self._chunks = begun
+        self._chunks = [begun]
         self._ended = ended
         #: The bytes that have come, and those of them that count as held, of which caller.
-        self._size = sum(map(len, begun))
+        self._size = len(begun)
         self._held = 0
         self._key = ""
         self._authenticated_at = 0.0
@@ -137,7 +137,7 @@ class LargeBody:
 
     def _announced(self) -> int:
         """The length that the head gives, or 0."""
-        length = self._head.http.headers.get("content-length") or ""
+        length = str(self._head.request.META.get("CONTENT_LENGTH") or "")
         return int(length[:20]) if length.isascii() and length.isdigit() else 0
 
     async def _read(self) -> None:

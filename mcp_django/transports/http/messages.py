@@ -21,6 +21,7 @@ ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosnif
 
 #: Response headers of an event stream: no proxy may hold it back or compress it.
 SSE_HEADERS = {
+    **ANSWER_HEADERS,
     "Content-Type": SSE_TYPE,
     "Cache-Control": "no-store, no-transform",
     "Content-Encoding": "identity",
@@ -90,12 +91,6 @@ class HTTPResponse:
     stream: EventStream | None = None
     #: The questions that a legacy client must answer before there is a response.
     pending: PendingQuestions | None = None
-
-    @property
-    def all_headers(self) -> dict[str, str]:
-        """The headers as they are sent, except the length of the body."""
-        own = SSE_HEADERS if self.stream is not None else {}
-        return {**ANSWER_HEADERS, **own, **self.headers}
 
     @classmethod
     def json(

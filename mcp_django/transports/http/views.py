@@ -23,7 +23,7 @@ from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.messages import EventStream, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.messages import ANSWER_HEADERS, SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, Route
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import SEND, Wire
@@ -85,7 +85,7 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
             return _response(answer)
         wire = Wire(getattr(request, "scope", {}).get(SEND))
         response = StreamingHttpResponse(_read_chunks(answer.stream, wire), status=answer.status)
-        for name, value in answer.all_headers.items():
+        for name, value in {**SSE_HEADERS, **answer.headers}.items():
             response[name] = value
         # A response that middleware replaces, or that nobody waits for, may end without having been begun.
         weakref.finalize(response, _abandon, asyncio.get_running_loop(), answer.stream)
@@ -160,6 +160,6 @@ def _response(answer: HTTPResponse) -> HttpResponse:
     response = HttpResponse(answer.body, status=answer.status)
     if not answer.body:
         del response["Content-Type"]
-    for name, value in answer.all_headers.items():
+    for name, value in {**ANSWER_HEADERS, **answer.headers}.items():
         response[name] = value
     return response
