@@ -10,6 +10,7 @@ from functools import partial
 
 from channels.consumer import AsyncConsumer
 
+from mcp_django.compat.servers import end_handshake
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
@@ -69,11 +70,11 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             subprotocol = admission.subprotocol_of(scope)
             admission.check_number(self.principal)
         except MCPError as error:
-            await self._deny(error)
+            await self._deny(error, send)
             return
         except Exception:
             logger.exception("A socket could not be opened")
-            await self._deny(InternalError())
+            await self._deny(InternalError(), send)
             return
         # Admission has read parts of the request that are not needed again.
         self.request = self.request.copy()
@@ -84,9 +85,10 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         finally:
             admission.leave(self.principal)
 
-    async def _deny(self, error: MCPError) -> None:
+    async def _deny(self, error: MCPError, send: Send) -> None:
         for message in admission.denial(self.scope, error):
             await self._wire.send(message)
+        end_handshake(send)
 
     async def _serve(self, receive: Receive) -> None:
         hub = get_hub()
