@@ -83,9 +83,7 @@ class HeadView(View):
 class LargeBody:
     """One body over 16 kB, which counts as held until the block of it ends."""
 
-    def __init__(
-        self, site: MCPSite, request: HTTPRequest, receive: Receive, begun: bytes, *, ended: bool
-    ) -> None:
+    def __init__(self, site: MCPSite, request: HTTPRequest, receive: Receive, begun: bytes, *, ended: bool) -> None:
         self._head = HeadView(site, request, push=True)
         self._receive = receive
         self._chunks = [begun]
