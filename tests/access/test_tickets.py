@@ -20,6 +20,7 @@ from mcp_django.models import AccessToken, Ticket, digest
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.routing import get_asgi_application
 from tests.conftest import HTTP
+from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
@@ -253,6 +254,23 @@ def test_a_page_of_another_origin_cannot_use_a_ticket(users: Users, open_socket:
     socket = open_socket(f"ticket={ticket_of(users.admin)}", Origin="https://evil.example")
 
     assert refusal(socket)[0] == 403
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Authorization": "Bearer mcp_unknown"}])
+def test_a_ticket_of_a_refused_request_is_burnt(users: Users, open_socket: Any, headers: dict[str, str]) -> None:
+    ticket = ticket_of(users.admin)
+    assert not open_socket(f"ticket={ticket}", **headers).accepted
+
+    assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
+    assert not Ticket.objects.exists()
+
+
+def test_a_ticket_queues_as_its_user(users: Users, open_socket: Any) -> None:
+    ticket = ticket_of(users.admin)
+    request = request_of(users.admin)
+
+    assert tickets.queue_key(ticket, request) == f"user:{users.admin.pk}"
+    assert tickets.queue_key("guessed", request).startswith("address:")
 
 
 def test_a_page_of_an_allowed_origin_may_use_a_ticket_whoever_is_logged_in(

@@ -173,6 +173,7 @@ def test_a_stream_is_not_cached_buffered_or_compressed(admin: ASGIPeer) -> None:
 
     headers = {name: stream.headers.get(name) for name in (
         "content-type", "cache-control", "x-accel-buffering", "content-encoding", "content-length",
+        "x-content-type-options",
     )}  # fmt: skip
     assert headers == {
         "content-type": "text/event-stream",
@@ -180,6 +181,7 @@ def test_a_stream_is_not_cached_buffered_or_compressed(admin: ASGIPeer) -> None:
         "x-accel-buffering": "no",
         "content-encoding": "identity",
         "content-length": None,
+        "x-content-type-options": "nosniff",
     }
 
 
