@@ -53,7 +53,7 @@ async def fairness(stage: Stage, bus: str) -> Outcome:
             violations.append(f"beside {title} a call takes {beside / alone:.1f} times as long as alone")
         if given and set(statuses) != {"200"}:
             violations.append(f"{title} is refused: {statuses}")
-        if not given and set(statuses) - {"401", "429", "503"}:
+        if not given and set(statuses) - {"401", "429", "503", "refused"}:
             violations.append(f"{title} get {statuses}")
     violations += await stage.leftovers()
     for violation in violations:

@@ -2,7 +2,7 @@
 
 It reads a JSON line: the port, the number of connections, and the tokens to use in turn. Without tokens each call has a
 new one that nobody knows. It prints ``{"ready": true}`` once every connection was answered, and when its input ends,
-how many answers had which status.
+how many answers had which status. A refusal in an answer of status 200 counts as ``refused``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Hammer:
         self._port = port
         self._connections = connections
         self._tokens: Iterator[str] = itertools.cycle(tokens) if tokens else iter(new_token, None)
-        self.statuses: Counter[int] = Counter()
+        self.statuses: Counter[str] = Counter()
         self._answered: set[int] = set()
         self._ready = asyncio.Event()
 
@@ -65,8 +65,8 @@ class Hammer:
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         while True:
             writer.write(request(next(self._tokens)))
-            status, _ = await answer(reader)
-            self.statuses[status] += 1
+            status, body = await answer(reader)
+            self.statuses["refused" if status == 200 and b'"error"' in body else str(status)] += 1
             self._answered.add(number)
             if len(self._answered) == self._connections:
                 self._ready.set()
@@ -81,7 +81,7 @@ async def main() -> None:
     given = json.loads(sys.stdin.readline())
     hammer = Hammer(given["port"], given["connections"], given["tokens"])
     await hammer.run()
-    say(statuses={str(status): count for status, count in hammer.statuses.items()})
+    say(statuses=hammer.statuses)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from mcp_django.transports.http.messages import (
     HTTPResponse,
 )
 from mcp_django.transports.http.routes import Route
+from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import Wire
 from mcp_django.types import Receive, Scope, Send
@@ -82,6 +83,8 @@ class HTTPApplication:
                 if refused is None:
                     await self._answer(request, body.principal, receive, send)
                     return
+                if body.is_turned_away:
+                    await hold_refusal()
                 # The whole answer, but not its end: a server closes a connection that it need not read any more.
                 await _send(send, refused, ends=False)
                 await body.drain()
@@ -92,6 +95,8 @@ class HTTPApplication:
             view = self.route.view(self._site, request, push=True)
             view.principal = principal
             answer = await view.respond_on_loop()
+            if view.is_turned_away:
+                await hold_refusal()
             if answer.stream is None:
                 leaving.ignore()
                 await _send(send, answer)

@@ -18,12 +18,12 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, Overloaded
+from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import wanted_params
 from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse, headers_of
-from mcp_django.workers import get_workers
+from mcp_django.workers import ADDRESS, get_workers
 
 logger = logging.getLogger("mcp_django")
 
@@ -55,6 +55,8 @@ class View(ABC):
         #: Names the caller before it is authenticated, to bound how many requests of one caller may wait. None where
         #: the credentials are refused for their form: that needs no worker.
         self.principal_key = queue_key(self.request) if self.push else ""
+        #: Whether it was refused as a request of a caller who is not known.
+        self.is_turned_away = False
 
     # The way of a request.
 
@@ -124,12 +126,18 @@ class View(ABC):
 
     def refuse(self, error: MCPError) -> HTTPResponse:
         """The response that an error is turned into."""
+        self.is_turned_away = not self._is_known and isinstance(error, Unauthenticated | LimitExceeded)
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # No message of that id is waited for: the status alone can tell of the error.
             status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Overloaded) else HTTPStatus.BAD_REQUEST
         body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
         return self.finalize(HTTPResponse.json(body, status, headers_of(error, status)))
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the caller was known before it was authenticated."""
+        return self.principal_key is not None and not self.principal_key.startswith(ADDRESS)
 
     def not_allowed(self, message: str, *methods: str) -> HTTPError:
         """The error for a wrong method; the allowed ones are those of the URL, unless others are named."""

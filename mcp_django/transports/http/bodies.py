@@ -109,6 +109,10 @@ class LargeBody:
         is_fresh = time.monotonic() - self._authenticated_at <= get_conf().TOKEN_CACHE_SECONDS
         return self._head.principal if is_fresh else None
 
+    @property
+    def is_turned_away(self) -> bool:
+        return self._head.is_turned_away
+
     async def refusal(self) -> HTTPResponse | None:
         """Why the body is not read, if the head of its request says so."""
         if queue_key(self._head.request) is not None and get_conf().AUTHENTICATION_CLASSES == OUR_CLASSES:

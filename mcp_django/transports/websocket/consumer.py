@@ -19,6 +19,7 @@ from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite, site
 from mcp_django.transports.duplex import DuplexConnection
+from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import get_watchdog
 from mcp_django.transports.servers.wire import Wire
@@ -86,6 +87,8 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             admission.leave(self.principal)
 
     async def _deny(self, error: MCPError, send: Send) -> None:
+        # A known caller may wait a little too: it was refused for something else than a crowd.
+        await hold_refusal()
         for message in admission.denial(self.scope, error):
             await self._wire.send(message)
         end_handshake(send)
