@@ -19,17 +19,21 @@ from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.token_format import new_token
 from mcp_django.models import AccessToken
 from mcp_django.protocol.errors import Overloaded, Unauthenticated
+from mcp_django.transports.http import asgi, views
+from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
+from mcp_django.transports.pacing import Pace
 from mcp_django.workers import ADDRESS, Workers, count_as, get_workers
 from tests.conftest import HTTP, PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
-from tests.support.peers import MODERN, Answered, ASGIPeer, Peers, SocketPeer
+from tests.support.peers import MODERN, Answered, ASGIPeer, Peer, Peers, SocketPeer
 from tests.support.raw import error
 from tests.transports.gates import ENTER, Gate
 from tests.transports.test_overload import begin
 
 STREAMING_HTTP = [name for name in PUSHING if name in HTTP]
+PING = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
 STRANGE = (
     "The server is busy with callers whose credentials it has not seen lately, and yours are among them. Try again in "
     "a moment."
@@ -371,6 +375,46 @@ def test_a_flood_of_unknown_tokens_holds_up_no_known_user(users: Users, peers: P
     assert refused.headers["retry-after"] == "1"
     assert "find_records" in served
     assert [one.result(30).status for one in running] == [401, 401]
+
+
+def test_a_few_refusals_leave_at_once() -> None:
+    pace = Pace()
+
+    assert [pace.delay(1_000.0) for _ in range(50)] == [0.0] * 50
+
+
+def test_refusals_of_a_crowd_leave_one_after_the_other() -> None:
+    pace = Pace()
+    delays = [pace.delay(1_000.0) for _ in range(1_000)]
+
+    assert delays == sorted(delays)
+    assert (delays[150], delays[-1]) == (pytest.approx(2.02), 5.0)
+    assert pace.delay(1_010.0) == 0.0
+
+
+@pytest.mark.parametrize("transport", STREAMING_HTTP)
+def test_only_refusals_of_callers_who_are_not_known_are_held(
+    users: Users, peers: Peers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[None] = []
+
+    async def hold() -> None:
+        held.append(None)
+
+    for module in (asgi, views):
+        monkeypatch.setattr(module, "hold_refusal", hold)
+    known = peers(token_of(users.admin))
+    large = " " * (SMALL_BODY_BYTES + 1)
+
+    def held_after(peer: Peer, body: str) -> int:
+        assert isinstance(peer, ASGIPeer)
+        held.clear()
+        peer.http("POST", body.encode())
+        return len(held)
+
+    assert held_after(known, PING) == held_after(known, "{") == 0
+    assert held_after(peers(None), PING) == held_after(peers(None), large) == 1
+    assert held_after(peers("mcp_unknown"), PING) == held_after(peers(new_token()), PING) == 1
 
 
 @pytest.mark.parametrize("transport", STREAMING_HTTP)
