@@ -5,6 +5,7 @@ Nobody is let in by it: each request is authenticated all the same.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from threading import Lock
@@ -31,6 +32,11 @@ class KnownCallers(OrderedDict[str, Seen]):
         super().__init__()
         self._size = size
         self._seconds = seconds
+        self._begin_in_child()
+        os.register_at_fork(after_in_child=self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        """A lock that a thread of the parent held would stay locked in the child of a fork."""
         self._lock = Lock()
 
     def note(self, digest: str, key: str) -> None:
