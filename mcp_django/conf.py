@@ -90,6 +90,9 @@ class Conf:
 
     # Messages and results.
     MAX_BODY_BYTES: int = 1_000_000
+    #: What the bodies over 16 kB take together that were not answered yet. One caller gets half of it, all callers who
+    #: are not known a quarter.
+    MAX_BODY_MEMORY: int = 64_000_000
     #: The longest answer. Beyond 900 kB it is an error wherever official clients would refuse the message.
     MAX_RESULT_BYTES: int = 900_000
 

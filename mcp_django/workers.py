@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from itertools import chain
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
@@ -36,6 +36,11 @@ logger = logging.getLogger("mcp_django")
 T = TypeVar("T")
 _ENDING = "The server is shutting down. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
+
+#: The key of a caller who is not known begins with this, and the caller's address follows. All addresses together get a
+#: quarter of what there is, so that credentials which nobody has seen hold up nobody.
+ADDRESS = "address:"
+ADDRESSES_PART = 4
 
 
 class _Job:
@@ -80,22 +85,48 @@ def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) ->
         future.set_exception(error)
 
 
+class Tally:
+    """How many there are of each caller, and of all addresses together."""
+
+    def __init__(self) -> None:
+        self._of: Counter[str] = Counter()
+        self.total = 0
+        self.of_addresses = 0
+
+    def __getitem__(self, key: str) -> int:
+        return self._of[key]
+
+    def add(self, key: str, number: int) -> None:
+        """Count ``number`` more, or fewer, of a caller."""
+        self._of[key] += number
+        if not self._of[key]:
+            del self._of[key]
+        self.total += number
+        if key.startswith(ADDRESS):
+            self.of_addresses += number
+
+
 class Workers:
     """The threads of one process, with back-pressure: the queue is bounded, and calls beyond it are refused.
 
-    The calls of one principal use at most half of the threads, so that others always find one.
+    The calls of one principal use at most half of the threads, so that others always find one. Those of callers who are
+    not known share a quarter of the threads and of the queue, of which one address uses at most half.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
         self._share = max(1, threads // 2)
+        self._addresses_share = max(1, threads // ADDRESSES_PART)
+        self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
         self._lock = Lock()
         self._closed = False
         #: By principal: calls that were accepted, calls that may run, and calls that wait for their principal's turn.
-        self._accepted: Counter[str] = Counter()
-        self._running: Counter[str] = Counter()
+        self._accepted = Tally()
+        self._running = Tally()
         self._waiting: dict[str, deque[_Job]] = {}
+        #: Calls of addresses that wait, in the order in which the addresses have their turns.
+        self._waiting_addresses: dict[str, deque[_Job]] = {}
         #: The jobs for the next free threads, and the number of threads at work.
         self._ready: deque[_Job] = deque()
         self._active = 0
@@ -116,19 +147,30 @@ class Workers:
         job = _Job(principal_key, function, args)
         with self._lock:
             self._admit(principal_key)
-            if principal_key and self._running[principal_key] >= self._share:
-                self._waiting.setdefault(principal_key, deque()).append(job)
-            else:
+            if self._may_run(principal_key):
                 self._make_ready(job)
+            else:
+                self._line_of(principal_key).setdefault(principal_key, deque()).append(job)
         return job.future
+
+    def count_as(self, job: _Job, principal_key: str) -> None:
+        """Let a running call of an address count as one of the principal that it turned out to be, if there is room."""
+        with self._lock:
+            if job.principal_key.startswith(ADDRESS) and self._may_run(principal_key):
+                self._leave(job.principal_key)
+                job.principal_key = principal_key
+                self._accepted.add(principal_key, 1)
+                self._running.add(principal_key, 1)
 
     def close(self) -> None:
         """Wait for running calls, refuse waiting ones, and end the threads with their connections."""
         with self._lock:
             self._closed = True
-            left = [*self._ready, *chain.from_iterable(self._waiting.values())]
+            lines = (self._waiting, self._waiting_addresses)
+            left = [*self._ready, *chain.from_iterable(jobs for line in lines for jobs in line.values())]
             self._ready.clear()
-            self._waiting.clear()
+            for line in lines:
+                line.clear()
         for job in left:
             # Cancelling the future would cancel the task that awaits it.
             job.deliver(None, Overloaded(_ENDING))
@@ -139,16 +181,34 @@ class Workers:
         conf = get_conf()
         if self._closed:
             raise Overloaded(_ENDING)
-        if self._accepted.total() >= conf.QUEUE + self._threads:
+        if self._accepted.total >= conf.QUEUE + self._threads:
             raise Overloaded("The server is busy: QUEUE requests are waiting. Try again in a moment.")
+        if principal_key.startswith(ADDRESS):
+            self._admit_address(principal_key, conf.QUEUE // ADDRESSES_PART + self._addresses_share)
         if principal_key and self._accepted[principal_key] >= conf.QUEUE_PER_PRINCIPAL:
             raise Overloaded(
                 "You have QUEUE_PER_PRINCIPAL requests waiting. Wait for their answers before you send more."
             )
-        self._accepted[principal_key] += 1
+        self._accepted.add(principal_key, 1)
+
+    def _admit_address(self, key: str, places: int) -> None:
+        if self._accepted.of_addresses >= places or self._accepted[key] >= max(1, places // 2):
+            raise Overloaded(
+                "The server is busy with callers whose credentials it has not seen lately, and yours are among them. "
+                "Try again in a moment."
+            )
+
+    def _may_run(self, key: str) -> bool:
+        """Whether one more call of the caller may run. A call without a principal always may."""
+        if not key.startswith(ADDRESS):
+            return not key or self._running[key] < self._share
+        return self._running.of_addresses < self._addresses_share and self._running[key] < self._address_share
+
+    def _line_of(self, key: str) -> dict[str, deque[_Job]]:
+        return self._waiting_addresses if key.startswith(ADDRESS) else self._waiting
 
     def _make_ready(self, job: _Job) -> None:
-        self._running[job.principal_key] += 1
+        self._running.add(job.principal_key, 1)
         self._ready.append(job)
         if self._active < self._threads and self._executor is not None:
             self._active += 1
@@ -158,7 +218,9 @@ class Workers:
         """Run ready jobs, in a worker, until there are none."""
         job = self._next(None)
         while job is not None:
+            _here.work = self, job
             result, error = job.run()
+            _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
             following = self._next(job)
@@ -178,20 +240,31 @@ class Workers:
             return None
 
     def _leave(self, principal_key: str) -> None:
-        """Let the next job of the principal run, because one of its jobs has ended."""
-        self._count_down(self._running, principal_key)
-        self._count_down(self._accepted, principal_key)
-        waiting = self._waiting.get(principal_key)
-        if waiting:
-            self._make_ready(waiting.popleft())
-        elif waiting is not None:
-            del self._waiting[principal_key]
+        """Let the next job of the principal run, because one of its jobs has ended; of addresses, that of the next."""
+        self._running.add(principal_key, -1)
+        self._accepted.add(principal_key, -1)
+        line = self._line_of(principal_key)
+        keys = [principal_key] if line is self._waiting else line
+        key = next((key for key in keys if key in line and self._may_run(key)), None)
+        if key is None:
+            return
+        jobs = line.pop(key)
+        self._make_ready(jobs.popleft())
+        if jobs:
+            # At the end: the other addresses have their turns before.
+            line[key] = jobs
 
-    @staticmethod
-    def _count_down(counter: Counter[str], key: str) -> None:
-        counter[key] -= 1
-        if not counter[key]:
-            del counter[key]
+
+#: What the thread works at, in its attribute ``work``.
+_here = local()
+
+
+def count_as(principal_key: str) -> None:
+    """The credentials of the call that runs in this thread were seen to hold: it counts as one of their principal."""
+    work = getattr(_here, "work", None)
+    if work is not None:
+        workers, job = work
+        workers.count_as(job, principal_key)
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:

@@ -17,6 +17,7 @@ from pytest_django.plugin import blocking_manager_key
 from mcp_django import sites
 from mcp_django.access import failures, overrides
 from mcp_django.access.authentication import principals
+from mcp_django.access.known_callers import known_callers
 from mcp_django.push import hub as hubs
 from mcp_django.push import sweep
 from mcp_django.push.hub import Hub
@@ -192,8 +193,8 @@ def serving_loop() -> Iterator[LoopThread]:
 def _forget() -> Iterator[None]:
     """No test sees the memory, threads or connections that another one left."""
     principals.clear()
+    known_callers.clear()
     overrides.forget()
-    failures.known.clear()
     failures.throttled.clear()
     before = set(sites._sites)
     yield
@@ -202,6 +203,7 @@ def _forget() -> Iterator[None]:
     _close_hubs()
     close_workers()
     principals.clear()
+    known_callers.clear()
     overrides.forget()
 
 

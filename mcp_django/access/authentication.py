@@ -25,6 +25,7 @@ from rest_framework.exceptions import APIException, AuthenticationFailed
 from rest_framework.request import Request
 
 from mcp_django.access import failures
+from mcp_django.access.known_callers import KnownCallers, known_callers
 from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
@@ -32,6 +33,7 @@ from mcp_django.exchange.addresses import HasMeta, client_address, is_within
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
+from mcp_django.workers import ADDRESS, count_as
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -40,23 +42,19 @@ if TYPE_CHECKING:
 #: The value of WWW-Authenticate that asks for one of our tokens.
 CHALLENGE = 'Bearer realm="mcp"'
 _UNKNOWN = "The token is unknown, expired or revoked."
-_OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
+OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
 
 
 class TokenAuthentication(BaseAuthentication):
     """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1)."""
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
-        # Django's ``headers`` would copy all headers and keep the copy, for each request and open socket.
-        parts = str(request.META.get("HTTP_AUTHORIZATION", "")).encode("latin-1").split()
+        parts = _words_of(request)
         if not parts or parts[0].lower() != b"bearer":
             return None
         if len(parts) != 2:
             raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
-        # What has not a token's form costs no query.
-        known = is_well_formed(parts[1])
-        fresh = getattr(request, "mcp_fresh", False)
-        principal = principals.find(parts[1], request, fresh=fresh) if known else None
+        principal = principals.find(parts[1], request, fresh=getattr(request, "mcp_fresh", False))
         if principal is None:
             raise AuthenticationFailed(_UNKNOWN)
         return principal.user, principal.auth
@@ -82,7 +80,11 @@ class PrincipalCache:
 
         A token that is bound to addresses is valid only for a request from one of them.
         """
-        return self.find_hash(hashlib.sha256(token).hexdigest(), request, fresh=fresh)
+        digest = hashlib.sha256(token).hexdigest()
+        # What has not the form of a token is in no database.
+        if digest not in known_callers and not is_well_formed(token):
+            return None
+        return self.find_hash(digest, request, fresh=fresh)
 
     def find_hash(self, digest: str, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
         """As ``find``, for a token of which only the stored hash is known."""
@@ -197,7 +199,6 @@ def _used(principal: Principal | None) -> Principal | None:
     """The principal, whose token counts as used now."""
     if principal is not None and principal.token_id is not None:
         principal.auth.touch(principal.auth)
-        failures.note_success(principal.auth.hash)
     return principal
 
 
@@ -222,20 +223,88 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
 
     ``fresh`` reads the database even if the cache has an answer: under WSGI, and before anything that may write.
     """
-    credentials = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
-    is_ours = get_conf().AUTHENTICATION_CLASSES == _OUR_CLASSES
-    with failures.limited(request, credentials, is_well_formed if is_ours else bool):
+    digest = _digest_of(request)
+    if failures.throttled and known_key(digest) is None:
+        failures.check(request)
+    try:
         principal = _authenticate(request, fresh=fresh)
-    if credentials and not is_ours:
-        failures.note_success(failures.digest_of(credentials))
+    except Unauthenticated as error:
+        known_callers.forget(digest)
+        if error.has_failed and digest and _may_hold(request):
+            failures.note(request)
+        raise
+    seen = known_callers.get(digest)
+    if digest and (seen is None or seen.due <= time.monotonic()):
+        note_caller(digest, principal)
     return principal
+
+
+def queue_key(request: MCPRequest) -> str | None:
+    """Names the caller of a request before it is authenticated: a known user, or an address.
+
+    None where ``authenticate`` refuses the credentials for their form, which takes no query and so no thread.
+    """
+    key = known_key(_digest_of(request))
+    return key or (address_key(request) if _may_hold(request) else None)
+
+
+def known_key(digest: str, callers: KnownCallers = known_callers) -> str | None:
+    """The key of the user whose credentials of this hash were seen to hold. None where nobody is known by them."""
+    seen = callers.get(digest)
+    return seen.key if seen is not None and seen.until > time.monotonic() else None
+
+
+def address_key(request: MCPRequest) -> str:
+    """Names a caller who is not known by its address."""
+    return ADDRESS + client_address(request)
+
+
+def key_of(principal: Principal, request: MCPRequest) -> str:
+    """Names an authenticated caller for queues: callers without a user count as their addresses."""
+    return address_key(request) if principal.user.pk is None else principal.key
+
+
+def note_caller(digest: str, principal: Principal) -> None:
+    """These credentials hold: for an hour their requests queue as those of the principal, and this one does at once."""
+    if principal.user.pk is not None:
+        known_callers.note(digest, principal.key)
+        count_as(principal.key)
+
+
+def _words_of(request: Any) -> list[bytes]:
+    """The words of the Authorization header."""
+    # Django's ``headers`` would copy all headers and keep the copy, for each request and open socket.
+    return str(request.META.get("HTTP_AUTHORIZATION") or "").encode("latin-1").split()
+
+
+def _digest_of(request: MCPRequest) -> str:
+    """The hash of the token in the Authorization header, or of the whole header; empty if there is none."""
+    match _words_of(request):
+        case []:
+            return ""
+        case [scheme, token] if scheme.lower() == b"bearer":
+            return hashlib.sha256(token).hexdigest()
+        case words:
+            return hashlib.sha256(b" ".join(words)).hexdigest()
+
+
+def _may_hold(request: MCPRequest) -> bool:
+    """Whether credentials of this form may let in. Only the form of our own tokens is known."""
+    if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
+        return True
+    match _words_of(request):
+        case []:
+            return bool(get_conf().ANONYMOUS_SCOPES) and not request.META.get("HTTP_AUTHORIZATION")
+        case [scheme, token]:
+            return scheme.lower() == b"bearer" and is_well_formed(token)
+    return False
 
 
 def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     """As ``authenticate``, without the limit of failures: an open connection ends with its first one."""
     classes = get_conf().AUTHENTICATION_CLASSES
     # Our own class reads only META, which Django's request has too.
-    wrapped: Any = request if classes == _OUR_CLASSES else Request(request)
+    wrapped: Any = request if classes == OUR_CLASSES else Request(request)
     wrapped.mcp_fresh = fresh
     asked = authenticators(classes)
     for authenticator in asked:
@@ -258,7 +327,7 @@ def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
 
 def authenticate_from_memory(request: MCPRequest) -> Principal | None:
     """The principal of one of our tokens that was read a moment ago, or None where the database must be asked."""
-    if get_conf().AUTHENTICATION_CLASSES != _OUR_CLASSES:
+    if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
         return None
     scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "bearer":
@@ -314,7 +383,7 @@ def _renewed(principal: Principal, found: Principal) -> Principal:
 
 def authenticate_login(request: MCPRequest) -> Principal | None:
     """The principal of the login session whose cookie the request carries. The caller has checked its Origin."""
-    key = parse_cookie(request.META.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME)
+    key = _session_key(request)
     if not key or not key.isprintable():
         return None  # A quoted cookie may hold null characters, which PostgreSQL refuses with an error.
     probe = request.copy()
@@ -322,7 +391,22 @@ def authenticate_login(request: MCPRequest) -> Principal | None:
     user = get_user(probe)
     if not user.is_authenticated:
         return None
-    return replace(_principal(user, None, request), source=Source.LOGIN)
+    principal = replace(_principal(user, None, request), source=Source.LOGIN)
+    note_caller(_digest_of_login(request), principal)
+    return principal
+
+
+def login_key(request: MCPRequest) -> str:
+    """As ``queue_key``, for a request with the cookie of a login session."""
+    return known_key(_digest_of_login(request)) or address_key(request)
+
+
+def _digest_of_login(request: MCPRequest) -> str:
+    return hashlib.sha256(_session_key(request).encode()).hexdigest()
+
+
+def _session_key(request: MCPRequest) -> str:
+    return parse_cookie(request.META.get("HTTP_COOKIE", "")).get(settings.SESSION_COOKIE_NAME) or ""
 
 
 def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:

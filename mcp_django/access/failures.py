@@ -5,12 +5,9 @@ Credentials that let their user in a while ago are not refused, so that nobody i
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from threading import Lock
 
 from mcp_django.access.budgets import Limit, network_of, when_again
@@ -19,75 +16,56 @@ from mcp_django.exchange import rates
 from mcp_django.exchange.addresses import client_address
 from mcp_django.exchange.rates import FAILURES, failure_rates
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.protocol.errors import FailuresThrottled, Throttled, Unauthenticated
+from mcp_django.protocol.errors import FailuresThrottled, Throttled
 
 logger = logging.getLogger("mcp_django")
 
-_KNOWN_SECONDS = 3_600
 
+class ThrottledNetworks(OrderedDict[str, tuple[int, str]]):
+    """The networks that have used up their failures, each until a second of ``rates.now``, with the limit.
 
-class Remembered:
-    """Texts that this process remembers by a name until a second of ``rates.now``; at most so many, the latest."""
+    As far as this process knows; at most so many, the latest.
+    """
 
     def __init__(self, size: int = 10_000) -> None:
+        super().__init__()
         self._size = size
-        self._entries: OrderedDict[str, tuple[int, str]] = OrderedDict()
+        self._begin_in_child()
+        os.register_at_fork(after_in_child=self._begin_in_child)
+
+    def _begin_in_child(self) -> None:
+        """A lock that a thread of the parent held would stay locked in the child of a fork."""
         self._lock = Lock()
 
-    def add(self, name: str, end: int, text: str = "") -> None:
+    def add(self, network: str, end: int, limit: str) -> None:
         with self._lock:
-            self._entries[name] = (end, text)
-            self._entries.move_to_end(name)
-            while len(self._entries) > self._size:
-                self._entries.popitem(last=False)
+            self[network] = (end, limit)
+            self.move_to_end(network)
+            while len(self) > self._size:
+                self.popitem(last=False)
 
-    def discard(self, name: str) -> None:
-        with self._lock:
-            self._entries.pop(name, None)
-
-    def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
-
-    def find(self, name: str) -> tuple[int, str] | None:
-        """Until when the name is remembered, and its text."""
-        entry = self._entries.get(name)
+    def find(self, network: str) -> tuple[int, str] | None:
+        """Until when the network is throttled, and by which limit."""
+        entry = self.get(network)
         return entry if entry is not None and entry[0] > rates.now() else None
 
-    def __bool__(self) -> bool:
-        return bool(self._entries)
+
+throttled = ThrottledNetworks()
 
 
-#: The hashes of credentials that let somebody in within the last hour. They let nobody in by themselves.
-known = Remembered()
-#: The addresses that have used up their failures, each with the limit, as far as this process knows.
-throttled = Remembered()
+def check(request: MCPRequest) -> None:
+    """Raises FailuresThrottled if the caller's address has used up its failures. Asks nothing.
 
-
-def _begin_in_child() -> None:
-    """A lock that a thread of the parent held would stay locked in the child of a fork."""
-    global known, throttled
-    known, throttled = Remembered(), Remembered()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
-
-
-def note_success(digest: str) -> None:
-    """Remember that the credentials with this hash let somebody in."""
-    known.add(digest, rates.now() + _KNOWN_SECONDS)
-
-
-def check_failures(address: str) -> None:
-    """Raises FailuresThrottled if the address has used up its failures, as far as this process knows. Asks nothing."""
-    found = throttled.find(network_of(address)) if throttled else None
+    Nobody need call it while ``throttled`` is empty.
+    """
+    found = throttled.find(network_of(client_address(request)))
     if found is not None:
         raise _error(*found)
 
 
-def note_failure(address: str) -> None:
+def note(request: MCPRequest) -> None:
     """Count a failed authentication. Raises FailuresThrottled if it is one too many."""
-    network = network_of(address)
+    network = network_of(client_address(request))
     budget = [Limit(FAILURES, "address", f"address:{network}", rate) for rate in failure_rates() if network]
     if not budget:
         return
@@ -100,29 +78,6 @@ def note_failure(address: str) -> None:
     except Exception:
         # The credentials are refused all the same.
         logger.exception("A failed authentication could not be counted")
-
-
-@contextmanager
-def limited(request: MCPRequest, credentials: str, costs: Callable[[str], bool] = bool) -> Iterator[None]:
-    """Authenticate within the block. Credentials that are not known are refused while their address is throttled.
-
-    Raises FailuresThrottled, and what the block raises. A failure counts if the credentials ``costs`` a query.
-    """
-    if throttled and known.find(digest_of(credentials)) is None:
-        check_failures(client_address(request))
-    try:
-        yield
-    except Unauthenticated as error:
-        if error.has_failed:
-            known.discard(digest_of(credentials))
-            if costs(credentials):
-                note_failure(client_address(request))
-        raise
-
-
-def digest_of(credentials: str) -> str:
-    """The hash under which credentials are known. For an access token it is the hash that is stored."""
-    return hashlib.sha256(credentials.encode("latin-1", "replace")).hexdigest()
 
 
 def _error(end: int, limit: str) -> FailuresThrottled:

@@ -15,7 +15,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from mcp_django.access.authentication import CHALLENGE, principals
+from mcp_django.access import failures
+from mcp_django.access.authentication import CHALLENGE, address_key, known_key, principals
+from mcp_django.access.known_callers import KnownCallers
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import Ticket, digest
@@ -26,6 +28,10 @@ SECONDS = 30
 _MAX_OPEN = 100
 _PARAMETER = "ticket"
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
+
+#: Whose the tickets are that this process has issued. They have a list of their own, or else a caller who asks for
+#: many tickets would displace the tokens of others.
+_issued = KnownCallers(seconds=SECONDS)
 
 
 def issue(principal: Principal) -> str:
@@ -40,17 +46,33 @@ def issue(principal: Principal) -> str:
     Ticket.objects.create(hash=digest(plain), line=principal.line, expires_at=now + timedelta(seconds=SECONDS))
     surplus = Ticket.objects.filter(line=principal.line).order_by("-expires_at", "-pk").values_list("pk", flat=True)
     Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
+    _issued.note(digest(plain), principal.key)
     return plain
 
 
-def redeem(plain: str, request: MCPRequest | None = None) -> Principal:
+def queue_key(plain: str, request: MCPRequest) -> str:
+    """Names for queues who comes with a ticket: its user, if this process has issued it, or else an address."""
+    return known_key(digest(plain), _issued) or address_key(request)
+
+
+def burn(plain: str) -> None:
+    """Make a ticket worthless that came with a request which is refused: somebody else may have read its URL."""
+    Ticket.objects.filter(hash=digest(plain)).delete()
+
+
+def redeem(plain: str, request: MCPRequest) -> Principal:
     """The principal that a ticket stands for: the token that asked for it, or the one that succeeded that token.
 
     A second use raises Unauthenticated, in whatever process.
     """
-    line = _claim(plain) if _FORM.fullmatch(plain) else None
+    has_form = _FORM.fullmatch(plain) is not None
+    if failures.throttled and known_key(digest(plain), _issued) is None:
+        failures.check(request)
+    line = _claim(plain) if has_form else None
     found = None if line is None else principals.find_line(line, request)
     if found is None:
+        if has_form:
+            failures.note(request)
         raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
     return replace(found, source=Source.TICKET)
 

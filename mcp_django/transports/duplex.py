@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from mcp_django.access.authentication import key_of
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
@@ -59,6 +60,8 @@ class DuplexConnection:
         self.transport = transport
         self.site = site
         self.principal = principal
+        #: Names the caller for queues.
+        self.queue_key = key_of(principal, request)
         self.request = request
         self.write = write
         self.close = close

@@ -96,7 +96,7 @@ class DuplexRequest(InFlight):
             principal = authenticate_again_from_memory(connection.principal, connection.request) if quick else None
             if principal is not None:
                 return self._respond(opening, principal)
-            run = get_workers().submit(self._respond, opening, None, principal_key=connection.principal.key)
+            run = get_workers().submit(self._respond, opening, None, principal_key=connection.queue_key)
         except MCPError as error:
             return connection.refuse(message, error, era)
         return await self._run(run, era)
@@ -108,7 +108,7 @@ class DuplexRequest(InFlight):
         if self.given_up.is_set():
             return None
         # The client has done what it was asked for, and is not sent away now because the workers are busy.
-        run = run_patiently(respond_again, pending, given, principal_key=self.connection.principal.key)
+        run = run_patiently(respond_again, pending, given, principal_key=self.connection.queue_key)
         return await self._run(run, pending.exchange.era)
 
     def _opening(self) -> Opening:

@@ -145,4 +145,4 @@ def test_flooding_with_texts_that_are_no_tokens_costs_no_query(
 
 def test_a_ticket_of_another_form_costs_no_query(users: Users, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(0), pytest.raises(Unauthenticated):
-        tickets.redeem("x" * 42)
+        tickets.redeem("x" * 42, request_from(HOME, ""))

@@ -13,6 +13,7 @@ from mcp_django.access import tickets
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken, Session, Ticket, digest
 from mcp_django.models.tokens import NEVER
 from mcp_django.protocol.errors import Unauthenticated
@@ -209,7 +210,7 @@ def test_a_ticket_is_redeemed_by_the_successor_of_its_token(users: Users) -> Non
     ticket = tickets.issue(principal)
     successor, _ = token.roll()
 
-    assert tickets.redeem(ticket).token_id == successor.pk
+    assert tickets.redeem(ticket, from_settings()).token_id == successor.pk
 
 
 def test_a_ticket_of_a_revoked_line_lets_nobody_in(users: Users) -> None:
@@ -221,7 +222,7 @@ def test_a_ticket_of_a_revoked_line_lets_nobody_in(users: Users) -> None:
     token_of(users.admin)
 
     with pytest.raises(Unauthenticated):
-        tickets.redeem(ticket)
+        tickets.redeem(ticket, from_settings())
 
 
 def test_clearing_tokens_deletes_no_ticket_and_no_session(users: Users) -> None:

@@ -12,11 +12,12 @@ from django.test.utils import CaptureQueriesContext
 
 from mcp_django.access import failures, throttles, tickets
 from mcp_django.access.authentication import authenticate, authenticate_again, principals
+from mcp_django.access.known_callers import known_callers
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.models import AccessToken, Throttle
+from mcp_django.models import AccessToken, Throttle, digest
 from mcp_django.protocol.errors import FailuresThrottled, Throttled, Unauthenticated
-from mcp_django.transports.websocket.admission import admit, denial
+from mcp_django.transports.websocket.admission import denial
 from tests.access.throttling import TILL_END, Clock, limits
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peers, SocketPeer
@@ -87,7 +88,7 @@ def test_a_token_that_was_known_an_hour_ago_is_not_known(users: Users, clock: Cl
     assert attempt(token) == "in"
     clock.now += TILL_END
     principals.clear()
-    failures.known.discard(failures.digest_of(token))
+    known_callers.clear()
     assert attempt(token) == "throttled"
 
 
@@ -102,7 +103,7 @@ def test_a_token_that_is_revoked_is_known_no_longer(users: Users, clock: Clock) 
 
 def test_being_known_lets_nobody_in(db: None, clock: Clock) -> None:
     token = bad_token()
-    failures.note_success(failures.digest_of(token))
+    known_callers.note(digest(token), "user:1")
 
     assert attempt(token) == "refused"
 
@@ -214,7 +215,7 @@ def test_an_address_that_is_not_known_to_be_throttled_costs_nothing_more(users: 
 
 
 def test_the_memory_of_addresses_is_bounded(db: None, clock: Clock) -> None:
-    remembered = failures.Remembered(size=3)
+    remembered = failures.ThrottledNetworks(size=3)
     for number in range(5):
         remembered.add(str(number), clock.now + 1, "1/min")
 
@@ -259,7 +260,7 @@ def test_a_thousand_sockets_with_bad_tokens(users: Users, peers: Peers, clock: C
 def test_guessing_tickets(users: Users, clock: Clock) -> None:
     def guess(ticket: str) -> type[BaseException] | None:
         try:
-            admit(request_with("", QUERY_STRING=f"ticket={ticket}", HTTP_HOST="localhost"))
+            tickets.redeem(ticket, request_with("", HTTP_HOST="localhost"))
         except (Unauthenticated, Throttled) as error:
             return type(error)
         return None
@@ -270,6 +271,8 @@ def test_guessing_tickets(users: Users, clock: Clock) -> None:
         ticket = tickets.issue(Principal(users.ops, frozenset({"read"}), token, token.pk))
 
         assert found == [Unauthenticated] * 3 + [FailuresThrottled] * 2
+        # Another process does not know that the ticket was issued.
+        tickets._issued.clear()
         assert guess(ticket) is FailuresThrottled
         clock.now += TILL_END
         assert guess(ticket) is None

@@ -16,10 +16,12 @@ from django.utils import timezone
 
 from mcp_django.access import tickets
 from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import from_settings
 from mcp_django.models import AccessToken, Ticket, digest
 from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.routing import get_asgi_application
 from tests.conftest import HTTP
+from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
@@ -255,6 +257,23 @@ def test_a_page_of_another_origin_cannot_use_a_ticket(users: Users, open_socket:
     assert refusal(socket)[0] == 403
 
 
+@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Authorization": "Bearer mcp_unknown"}])
+def test_a_ticket_of_a_refused_request_is_burnt(users: Users, open_socket: Any, headers: dict[str, str]) -> None:
+    ticket = ticket_of(users.admin)
+    assert not open_socket(f"ticket={ticket}", **headers).accepted
+
+    assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
+    assert not Ticket.objects.exists()
+
+
+def test_a_ticket_queues_as_its_user(users: Users, open_socket: Any) -> None:
+    ticket = ticket_of(users.admin)
+    request = request_of(users.admin)
+
+    assert tickets.queue_key(ticket, request) == f"user:{users.admin.pk}"
+    assert tickets.queue_key("guessed", request).startswith("address:")
+
+
 def test_a_page_of_an_allowed_origin_may_use_a_ticket_whoever_is_logged_in(
     users: Users, open_socket: Any, settings: Any
 ) -> None:
@@ -348,9 +367,9 @@ def test_one_token_cannot_fill_the_table(users: Users) -> None:
     given = [tickets.issue(principal) for _ in range(103)]
 
     assert Ticket.objects.count() == 100
-    assert tickets.redeem(given[-1]).user == users.admin
+    assert tickets.redeem(given[-1], from_settings()).user == users.admin
     with pytest.raises(Unauthenticated):
-        tickets.redeem(given[0])
+        tickets.redeem(given[0], from_settings())
 
 
 def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, users: Users) -> None:
@@ -360,7 +379,7 @@ def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, user
     def redeem() -> Source | None:
         start.wait(30)
         try:
-            return tickets.redeem(ticket).source
+            return tickets.redeem(ticket, from_settings()).source
         except Unauthenticated:
             return None
         finally:

@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from mcp_django.compat.servers import (
     bears_end_by_system,
+    end_handshake,
     ends_of_hypercorn,
     is_twisted,
     signal_handler,
@@ -185,3 +186,17 @@ def test_twisted_reactor_is_none_where_daphne_does_not_serve() -> None:
 
     assert done.stdout.strip() == "None"
     assert twisted_reactor() is None or "daphne.server" in sys.modules
+
+
+def test_end_handshake_sets_what_uvicorn_looks_at() -> None:
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    protocol = object.__new__(WebSocketsSansIOProtocol)
+    protocol.handshake_complete = False
+
+    end_handshake(protocol.send)
+    end_handshake(print)
+
+    assert protocol.handshake_complete
+    # Where the protocol looks at it before it logs the error.
+    assert "handshake_complete" in WebSocketsSansIOProtocol.run_asgi.__code__.co_names

@@ -166,7 +166,7 @@ def test_a_listen_is_told_at_once_in_a_stream_that_no_proxy_holds_back(served: S
     assert answer.status_code == 200
     assert answer.headers["Content-Type"] == "text/event-stream"
     assert answer.headers["X-Accel-Buffering"] == "no"
-    assert answer.headers["Cache-Control"] == "no-cache, no-transform"
+    assert answer.headers["Cache-Control"] == "no-store, no-transform"
     assert answer.headers["Content-Encoding"] == "identity"
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     schemas.check(told, MODERN, "subscriptions/listen")

@@ -1,7 +1,8 @@
 """Breaks what a deployment stands on, while two servers tell hundreds of subscribers of committed changes.
 
 After each fault everybody was told of every committed change that they may see, of none that was rolled back and of
-none that they may not see; and nothing is left over. Exits with 1 where that is not so.
+none that they may not see; and nothing is left over. A known user waits neither for a user with many tokens nor for
+unknown tokens. Exits with 1 where that is not so.
 """
 
 from __future__ import annotations
@@ -11,19 +12,25 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from tests.faults.churn import NAME as CHURN
 from tests.faults.churn import churn
+from tests.faults.fairness import NAME as FAIRNESS
+from tests.faults.fairness import fairness
 from tests.faults.faults import FAULTS
 from tests.faults.services import postgresql_programs, redis_program
-from tests.faults.stage import POSTGRESQL, REDIS, Outcome, Size, set_up
+from tests.faults.stage import POSTGRESQL, REDIS, Outcome, Size, Stage, set_up
 
 COMPLETE = Size(subscribers=200, seconds=10, pause=20, pairs=3, users=3, watched=12, churn=10_000)
 
+#: What is tried beside the faults, and over which buses: how fair a server is does not depend on its bus.
+OTHERS: dict[str, Callable[[Stage, str], Awaitable[Outcome]]] = {CHURN: churn, FAIRNESS: fairness}
+TRIALS = {CHURN: (REDIS, POSTGRESQL), FAIRNESS: (REDIS,)}
+
 
 def main() -> int:
-    names = [*(fault.name for fault in FAULTS), CHURN]
+    names = [*(fault.name for fault in FAULTS), *TRIALS]
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--only", help=f"some of {','.join(names)}")
     parser.add_argument("--subscribers", type=int, default=COMPLETE.subscribers, help="of each of the two servers")
@@ -47,7 +54,15 @@ def main() -> int:
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     buses = options.bus or (REDIS, POSTGRESQL)
     trials = [(fault.name, bus) for bus in buses for fault in FAULTS if fault.name in wanted and bus in fault.buses]
-    outcomes = asyncio.run(attempt_all(size, [*trials, *((CHURN, bus) for bus in buses if CHURN in wanted)]))
+    outcomes = asyncio.run(
+        attempt_all(
+            size,
+            [
+                *trials,
+                *((name, bus) for name, among in TRIALS.items() for bus in among if name in wanted and bus in buses),
+            ],
+        )
+    )
     print(table(outcomes))
     return 1 if any(outcome.violations for outcome in outcomes) else 0
 
@@ -64,7 +79,7 @@ async def attempt_all(size: Size, trials: Sequence[tuple[str, str]]) -> list[Out
     async with set_up(size, say) as stage:
         for name, bus in trials:
             say(f"--- {name}, over {bus}")
-            outcomes.append(await (churn(stage, bus) if name == CHURN else stage.attempt(faults[name], bus)))
+            outcomes.append(await (OTHERS[name](stage, bus) if name in OTHERS else stage.attempt(faults[name], bus)))
     return outcomes
 
 

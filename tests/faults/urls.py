@@ -43,7 +43,7 @@ async def held(request: HttpRequest) -> JsonResponse:
         "expected": 0 if hub is None else len(hub.waiters._expected),
         "stored_streams": 0 if hub is None else len(hub.waiters.stored_streams),
         "running": len(RUNNING),
-        "taken": 0 if pool is None else pool._accepted.total(),
+        "taken": 0 if pool is None else pool._accepted.total,
         "resyncs": _counted["resyncs"],
     }
     return JsonResponse(found)

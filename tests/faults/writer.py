@@ -66,6 +66,13 @@ def users(each: int) -> dict[str, list[str]]:
     return tokens
 
 
+def tokens(number: int) -> list[str]:
+    """So many new tokens of one user, who sees every flight."""
+    user, _ = User.objects.get_or_create(username="greedy", defaults={"is_staff": True})
+    user.user_permissions.set(Permission.objects.filter(codename__in=["view_plane", "view_flight"]))
+    return [AccessToken.objects.create_token(user=user, scopes=["read"])[1] for _ in range(number)]
+
+
 def rows(pairs: int) -> Rows:
     """New rows, with nothing left of those before."""
     for model in (Flight, Plane, Session):
@@ -268,6 +275,8 @@ def main() -> None:
         match line["do"]:
             case "users":
                 say(done=users(line["each"]))
+            case "tokens":
+                say(done=tokens(line["number"]))
             case "rows":
                 say(done=rows(line["pairs"]).to_json())
             case "move":

@@ -62,7 +62,7 @@ def take(loop: LoopThread) -> Footprint:
         members=0 if hub is None else len(hub._members),
         watched=0 if hub is None else sum(map(len, hub._index.values())),
         running=len(RUNNING),
-        taken=0 if pool is None else pool._accepted.total(),
+        taken=0 if pool is None else pool._accepted.total,
         waiting=0 if pool is None else len(pool._waiting),
     )
 

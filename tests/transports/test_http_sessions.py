@@ -173,13 +173,15 @@ def test_a_stream_is_not_cached_buffered_or_compressed(admin: ASGIPeer) -> None:
 
     headers = {name: stream.headers.get(name) for name in (
         "content-type", "cache-control", "x-accel-buffering", "content-encoding", "content-length",
+        "x-content-type-options",
     )}  # fmt: skip
     assert headers == {
         "content-type": "text/event-stream",
-        "cache-control": "no-cache, no-transform",
+        "cache-control": "no-store, no-transform",
         "x-accel-buffering": "no",
         "content-encoding": "identity",
         "content-length": None,
+        "x-content-type-options": "nosniff",
     }
 
 

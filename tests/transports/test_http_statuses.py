@@ -127,6 +127,34 @@ def test_a_listen_needs_a_client_that_takes_a_stream(admin: HTTPPeer) -> None:
     assert_refused(admin.post(message, headers), 406, "NOT_ACCEPTABLE")
 
 
+# Headers of every answer.
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_no_answer_is_stored_or_taken_for_another_type(admin: HTTPPeer, peers: Peers) -> None:
+    nobody = peers(None)
+    assert isinstance(nobody, HTTPPeer)
+    elsewhere = peers(admin.token)
+    assert isinstance(elsewhere, HTTPPeer)
+    elsewhere.path = "/mcp/ticket"
+    answers = {
+        "a result": admin.post(PING),
+        "no message": admin.http("POST", b"{"),
+        "a notification": admin.post({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        "nobody": nobody.post(PING),
+        "another method": admin.http("PUT"),
+        "a preflight": admin.http("OPTIONS"),
+        "another origin": admin.post(PING, {"Origin": "https://evil.example"}),
+        "too long": admin.http("POST", b" " * 1_000_001),
+        "a ticket": elsewhere.http("POST"),
+    }
+
+    assert {name: answer.headers.get("cache-control") for name, answer in answers.items()} == dict.fromkeys(
+        answers, "no-store"
+    )
+    assert {answer.headers.get("x-content-type-options") for answer in answers.values()} == {"nosniff"}
+
+
 # Methods and paths.
 
 

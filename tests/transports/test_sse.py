@@ -84,7 +84,7 @@ def test_the_first_event_says_where_to_post(peer: SSEPeer) -> None:
     stream = peer.open()
 
     assert stream.headers["content-type"] == "text/event-stream"
-    assert stream.headers["cache-control"] == "no-cache, no-transform"
+    assert stream.headers["cache-control"] == "no-store, no-transform"
     path, _, key = stream.endpoint.partition("?session_id=")
     assert path == "/sse/messages"
     assert len(key) == 43

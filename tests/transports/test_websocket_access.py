@@ -81,7 +81,11 @@ def test_credentials_that_do_not_hold_open_no_socket(users: Any, peers: Peers, h
 def test_nobody_opens_no_socket(users: Any, peers: Peers) -> None:
     message = "Credentials are needed: send Authorization: Bearer <token>."
 
-    assert refusal(connect(peers)) == (401, 'Bearer realm="mcp"', error(-32600, "UNAUTHENTICATED", message))
+    socket = connect(peers)
+
+    assert refusal(socket) == (401, 'Bearer realm="mcp"', error(-32600, "UNAUTHENTICATED", message))
+    headers = dict(socket.refused[0]["headers"])
+    assert (headers[b"cache-control"], headers[b"x-content-type-options"]) == (b"no-store", b"nosniff")
 
 
 def test_a_token_in_a_subprotocol_opens_no_socket(users: Any, peers: Peers) -> None:

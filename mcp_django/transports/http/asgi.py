@@ -6,14 +6,24 @@ import asyncio
 from http import HTTPStatus
 
 from mcp_django.conf import get_conf
+from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import from_scope
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
+from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, ClientLeft, LargeBody
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.messages import SSE_HEADERS, EventStream, HTTPError, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.messages import (
+    ANSWER_HEADERS,
+    SSE_HEADERS,
+    EventStream,
+    HTTPError,
+    HTTPRequest,
+    HTTPResponse,
+)
 from mcp_django.transports.http.routes import Route
+from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import Wire
@@ -21,6 +31,7 @@ from mcp_django.types import Receive, Scope, Send
 
 #: How long an answer may take before the client is watched, in case it leaves.
 _WATCH_AFTER_SECONDS = 0.05
+_END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 class HTTPApplication:
@@ -37,19 +48,56 @@ class HTTPApplication:
             # From the first request on, this process learns at once which tokens another one revokes.
             close_hub_at_shutdown(get_hub())
             self._loop = loop
+        for_hooks = from_scope(scope)
+        request = HTTPRequest(scope["method"], Headers(for_hooks.META, scope["headers"]), None, for_hooks)
         try:
             # Before the caller is known: a client that sends a byte now and then is not waited for.
             async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
-                body, gone = await _read_body(scope, receive)
+                chunks, ended = await _read_small(scope, receive)
         except TimeoutError:
             await _send(send, _too_slow())
+        except ClientLeft:
             return
-        if gone:
-            return
-        for_hooks = from_scope(scope)
-        request = HTTPRequest(scope["method"], Headers(for_hooks.META, scope["headers"]), body, for_hooks)
+        else:
+            body = b"".join(chunks)
+            if ended and len(body) <= SMALL_BODY_BYTES:
+                request.body = body if len(body) <= get_conf().MAX_BODY_BYTES else None
+                await self._answer(request, None, receive, send)
+            else:
+                await self._answer_large(request, body, ended, receive, send)
+
+    async def _answer_large(
+        self, request: HTTPRequest, begun: bytes, ended: bool, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request whose body is over 16 kB, if its caller may send one."""
+        with LargeBody(self._site, request, receive, begun, ended=ended) as body:
+            try:
+                refused = await body.refusal()
+                if refused is None:
+                    async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
+                        request.body, refused = await body.read()
+            except TimeoutError:
+                await _send(send, _too_slow())
+            except ClientLeft:
+                return
+            else:
+                if refused is None:
+                    await self._answer(request, body.principal, receive, send)
+                    return
+                if body.is_turned_away:
+                    await hold_refusal()
+                # The whole answer, but not its end: a server closes a connection that it need not read any more.
+                await _send(send, refused, ends=False)
+                await body.drain()
+                await send(_END)
+
+    async def _answer(self, request: HTTPRequest, principal: Principal | None, receive: Receive, send: Send) -> None:
         with _Leaving(receive) as leaving:
-            answer = await self.route.view(self._site, request, push=True).respond_on_loop()
+            view = self.route.view(self._site, request, push=True)
+            view.principal = principal
+            answer = await view.respond_on_loop()
+            if view.is_turned_away:
+                await hold_refusal()
             if answer.stream is None:
                 leaving.ignore()
                 await _send(send, answer)
@@ -136,7 +184,7 @@ async def _write(wire: Wire, stream: EventStream) -> None:
                 await wire.send({"type": "http.response.body", "body": chunk, "more_body": True})
         finally:
             await events.aclose()
-        await wire.send({"type": "http.response.body", "body": b"", "more_body": False})
+        await wire.send(_END)
 
 
 def _too_slow() -> HTTPResponse:
@@ -147,25 +195,24 @@ def _too_slow() -> HTTPResponse:
     return HTTPResponse.json(body, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
 
 
-async def _read_body(scope: Scope, receive: Receive) -> tuple[bytes | None, bool]:
-    """The body, None if it is longer than allowed; and whether the client has gone away."""
-    limit = get_conf().MAX_BODY_BYTES
+async def _read_small(scope: Scope, receive: Receive) -> tuple[list[bytes], bool]:
+    """The first chunks of the body, up to 16 kB or a little more, and whether they are all. Raises ClientLeft.
+
+    Where the header says that there are more, none is read.
+    """
     for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value[:20]) > limit:
-            return None, False
+        if name == b"content-length" and value.isdigit() and int(value[:20]) > SMALL_BODY_BYTES:
+            return [], False
     chunks: list[bytes] = []
-    size = 0
-    while True:
+    size, ended = 0, False
+    while not ended and size <= SMALL_BODY_BYTES:
         message = await receive()
         if message["type"] == "http.disconnect":
-            return None, True
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            return None, False
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return b"".join(chunks), False
+            raise ClientLeft
+        chunks.append(message.get("body", b""))
+        size += len(chunks[-1])
+        ended = not message.get("more_body", False)
+    return chunks, ended
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -178,7 +225,7 @@ async def _start(send: Send, status: int, headers: dict[str, str]) -> None:
     await send({"type": "http.response.start", "status": int(status), "headers": encoded})
 
 
-async def _send(send: Send, answer: HTTPResponse) -> None:
+async def _send(send: Send, answer: HTTPResponse, *, ends: bool = True) -> None:
     length = {} if answer.status == HTTPStatus.NO_CONTENT else {"Content-Length": str(len(answer.body))}
-    await _start(send, answer.status, {**answer.headers, **length})
-    await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+    await _start(send, answer.status, {**ANSWER_HEADERS, **answer.headers, **length})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": not ends})

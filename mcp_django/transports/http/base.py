@@ -13,18 +13,18 @@ from http import HTTPStatus
 from typing import ClassVar
 
 from mcp_django.access import origins
-from mcp_django.access.authentication import authenticate
+from mcp_django.access.authentication import authenticate, queue_key
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError, Overloaded, Throttled, Unauthenticated
+from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import wanted_params
-from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse
-from mcp_django.workers import get_workers
+from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse, headers_of
+from mcp_django.workers import ADDRESS, get_workers
 
 logger = logging.getLogger("mcp_django")
 
@@ -53,10 +53,11 @@ class View(ABC):
         self.request = self.http.for_hooks
         #: The caller, where it is known before the request is dispatched.
         self.principal: Principal | None = None
-        # The last word alone: the scheme may be spelled in many ways, and each would count as another caller.
-        words = str(self.request.META.get("HTTP_AUTHORIZATION", "")).split()
-        #: Names the caller before it is authenticated, to bound how many requests of one caller may wait.
-        self.principal_key = words[-1] if words else "anonymous"
+        #: Names the caller before it is authenticated, to bound how many requests of one caller may wait. None where
+        #: the credentials are refused for their form: that needs no worker.
+        self.principal_key = queue_key(self.request) if self.push else ""
+        #: Whether it was refused as a request of a caller who is not known.
+        self.is_turned_away = False
 
     # The way of a request.
 
@@ -70,6 +71,8 @@ class View(ABC):
 
     async def respond_on_loop(self) -> HTTPResponse:
         """The response to a request of an event loop, from a worker."""
+        if self.principal_key is None:
+            return self.respond()
         try:
             return await get_workers().run(self.respond, principal_key=self.principal_key)
         except Overloaded as error:
@@ -126,17 +129,18 @@ class View(ABC):
         """The response that an error is turned into."""
         caller = self.principal or getattr(getattr(self.request, "mcp", None), "principal", None)
         trail.refuse(self.site, self.request, caller, error, "http")
-        headers = dict(error.headers) if isinstance(error, HTTPError) else {}
-        if isinstance(error, Unauthenticated):
-            headers["WWW-Authenticate"] = error.challenge
-        if isinstance(error, Throttled):
-            headers["Retry-After"] = str(error.retry_after)
+        self.is_turned_away = not self._is_known and isinstance(error, Unauthenticated | LimitExceeded)
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # No message of that id is waited for: the status alone can tell of the error.
             status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Overloaded) else HTTPStatus.BAD_REQUEST
         body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
-        return self.finalize(HTTPResponse.json(body, status, headers))
+        return self.finalize(HTTPResponse.json(body, status, headers_of(error, status)))
+
+    @property
+    def _is_known(self) -> bool:
+        """Whether the caller was known before it was authenticated."""
+        return self.principal_key is not None and not self.principal_key.startswith(ADDRESS)
 
     def not_allowed(self, message: str, *methods: str) -> HTTPError:
         """The error for a wrong method; the allowed ones are those of the URL, unless others are named."""

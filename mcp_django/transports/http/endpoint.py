@@ -27,6 +27,7 @@ from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
 from mcp_django.transports.http.base import View
+from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
 from mcp_django.transports.http.messages import JSON_TYPE, SSE_HEADERS, SSE_TYPE, HTTPError, HTTPResponse, event
 from mcp_django.transports.http.streaming import StreamingCall
 from mcp_django.transports.http.streams import ListenerStream
@@ -34,9 +35,6 @@ from mcp_django.transports.in_flight import InFlight, Opening
 from mcp_django.types import JSON
 
 logger = logging.getLogger("mcp_django")
-
-#: Bodies up to this are parsed on the event loop, larger ones in a worker.
-_SMALL_BODY_BYTES = 16_384
 
 
 @dataclass(eq=False)
@@ -61,8 +59,8 @@ class EndpointView(View, InFlight):
         #: Whether the client was asked something before this run of the handler.
         self._was_asked = False
         body = self.http.body
-        # A large body is parsed only for a caller who is let in.
-        if self.http.method == "POST" and body is not None and len(body) <= _SMALL_BODY_BYTES:
+        # A larger body is parsed in a worker, and only for a caller who is let in.
+        if self.http.method == "POST" and body is not None and len(body) <= SMALL_BODY_BYTES:
             self._read(body)
         super().__post_init__()
 
@@ -124,6 +122,8 @@ class EndpointView(View, InFlight):
 
     def _needs_worker(self) -> bool:
         """Whether the response may need the database, or takes long enough to hold up an event loop."""
+        if self.principal_key is None:
+            return False
         if not self._is_quick:
             return True
         self.principal = authenticate_from_memory(self.request)
@@ -224,7 +224,7 @@ class EndpointView(View, InFlight):
     def _post(self, principal: Principal) -> HTTPResponse:
         """The answer to a body. Raises MCPError, whose answer carries ``request_id``."""
         body = self.json_body()
-        if len(body) > _SMALL_BODY_BYTES:
+        if len(body) > SMALL_BODY_BYTES:
             self._read(body)
         is_listen = isinstance(self._message, jsonrpc.Request) and self._message.method == "subscriptions/listen"
         if not self._headers.accepts(SSE_TYPE if is_listen else JSON_TYPE):

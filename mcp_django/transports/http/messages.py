@@ -7,18 +7,23 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.protocol.errors import InvalidRequest
+from mcp_django.protocol.errors import InvalidRequest, Throttled, Unauthenticated
 from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.http.headers import Headers
 
 JSON_TYPE = "application/json"
 SSE_TYPE = "text/event-stream"
 
+#: Headers of every response: it is for its caller alone, and it is what its type says.
+ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+
 #: Response headers of an event stream: no proxy may hold it back or compress it.
 SSE_HEADERS = {
+    **ANSWER_HEADERS,
     "Content-Type": SSE_TYPE,
-    "Cache-Control": "no-cache, no-transform",
+    "Cache-Control": "no-store, no-transform",
     "Content-Encoding": "identity",
     "X-Accel-Buffering": "no",
 }
@@ -36,6 +41,22 @@ class HTTPError(InvalidRequest):
         self.http_status = status
         self.reason = _REASONS.get(status, status.name)
         self.headers = headers or {}
+
+
+#: After how many seconds a client may try again whom the server has no room for.
+_RETRY_AFTER = "1"
+
+
+def headers_of(error: MCPError, status: int) -> dict[str, str]:
+    """The headers that belong to an error which is answered with this status."""
+    headers = dict(error.headers) if isinstance(error, HTTPError) else {}
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = error.challenge
+    if isinstance(error, Throttled):
+        headers["Retry-After"] = str(error.retry_after)
+    elif status == HTTPStatus.SERVICE_UNAVAILABLE:
+        headers["Retry-After"] = _RETRY_AFTER
+    return headers
 
 
 @dataclass(slots=True)

@@ -210,6 +210,12 @@ class MessageView(View):
     reads_token_again = False
     _request_id: jsonrpc.RequestId | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.principal_key is not None:
+            # In a line of its own: a message may cancel one of the calls that it would wait for otherwise.
+            self.principal_key += " posts"
+
     @property
     def request_id(self) -> jsonrpc.RequestId | None:
         return self._request_id

@@ -10,6 +10,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from mcp_django.access.authentication import key_of
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
@@ -66,7 +67,8 @@ class StreamingCall:
 
     async def respond(self) -> HTTPResponse:
         """The response, as soon as it is there or something goes before it. Raises Overloaded."""
-        working = self._start(lambda: get_workers().submit(self._view.respond, principal_key=self._view.principal_key))
+        key = self._view.principal_key or ""
+        working = self._start(lambda: get_workers().submit(self._view.respond, principal_key=key))
         try:
             await self._news
         except asyncio.CancelledError:
@@ -191,7 +193,8 @@ class StreamingCall:
 
     async def _respond_again(self, pending: PendingQuestions, given: dict[str, JSON]) -> HTTPResponse:
         # The client has done what it was asked for, and is not sent away now because the workers are busy.
-        run = run_patiently(self._view.respond_again, pending, given, principal_key=self._view.principal_key)
+        key = key_of(self.principal, self.request)
+        run = run_patiently(self._view.respond_again, pending, given, principal_key=key)
         return await self._pass_on(self._start(lambda: asyncio.ensure_future(run)))
 
     async def _pass_on(self, working: asyncio.Future[HTTPResponse]) -> HTTPResponse:

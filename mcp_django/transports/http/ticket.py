@@ -14,4 +14,4 @@ class TicketView(View):
 
     def handle(self, principal: Principal) -> HTTPResponse:
         issued = {"ticket": tickets.issue(principal), "expires_in": tickets.SECONDS}
-        return HTTPResponse.json(encode(issued), headers={"Cache-Control": "no-store"})
+        return HTTPResponse.json(encode(issued))

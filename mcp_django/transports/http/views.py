@@ -23,8 +23,9 @@ from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.messages import SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.messages import ANSWER_HEADERS, SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, Route
+from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import SEND, Wire
@@ -81,7 +82,10 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
             await _close_connections()
         # From the first request on, this process learns at once which tokens another one revokes.
         close_hub_at_shutdown(get_hub())
-        answer = await route.view(site, _request(request), push=True).respond_on_loop()
+        ours = route.view(site, _request(request), push=True)
+        answer = await ours.respond_on_loop()
+        if ours.is_turned_away:
+            await hold_refusal()
         if answer.stream is None:
             return _response(answer)
         wire = Wire(getattr(request, "scope", {}).get(SEND))
@@ -161,6 +165,6 @@ def _response(answer: HTTPResponse) -> HttpResponse:
     response = HttpResponse(answer.body, status=answer.status)
     if not answer.body:
         del response["Content-Type"]
-    for name, value in answer.headers.items():
+    for name, value in {**ANSWER_HEADERS, **answer.headers}.items():
         response[name] = value
     return response

@@ -9,17 +9,19 @@ from collections import Counter
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access import failures, origins, tickets
-from mcp_django.access.authentication import authenticate, authenticate_login
+from mcp_django.access import origins, tickets
+from mcp_django.access.authentication import authenticate, authenticate_login, login_key, queue_key
 from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_scope
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InvalidRequest, Overloaded, Throttled, Unauthenticated
+from mcp_django.protocol.errors import InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY
+from mcp_django.transports.http.messages import ANSWER_HEADERS, JSON_TYPE, headers_of
 from mcp_django.types import JSON, Scope
+from mcp_django.workers import get_workers
 
 SUBPROTOCOL = "mcp"
 
@@ -64,21 +66,44 @@ def request_of(scope: Scope) -> MCPRequest:
     return request
 
 
-def admit(request: MCPRequest) -> Principal:
-    """The principal of the upgrade request; in a worker. Raises MCPError."""
+async def admit(request: MCPRequest) -> Principal:
+    """The principal of the upgrade request. Raises MCPError."""
     ticket = tickets.take(request)
     if ticket is not None:
-        origins.check(request)
-        if request.META.get("HTTP_AUTHORIZATION"):
-            raise _bad_request("Send a ticket or the header Authorization, not both.")
-        with failures.limited(request, ticket):
-            return tickets.redeem(ticket, request)
-    if request.META.get("HTTP_AUTHORIZATION") or not request.META.get("HTTP_COOKIE"):
+        key: str | None = tickets.queue_key(ticket, request)
+    else:
+        key = login_key(request) if _is_by_cookie(request) else queue_key(request)
+    if key is None:
+        return _principal_of(request, ticket)
+    return await get_workers().run(_principal_of, request, ticket, principal_key=key)
+
+
+def _principal_of(request: MCPRequest, ticket: str | None) -> Principal:
+    """The principal; in a worker, unless the credentials are refused for their form. Raises MCPError."""
+    if ticket is not None:
+        return _redeem(request, ticket)
+    if not _is_by_cookie(request):
         origins.check(request)
         return authenticate(request, fresh=True)
     # A browser sends the cookie whatever page asks it to, so the page must be one of ours.
     origins.check(request, required=True)
     return authenticate_login(request) or authenticate(request, fresh=True)
+
+
+def _is_by_cookie(request: MCPRequest) -> bool:
+    return bool(request.META.get("HTTP_COOKIE")) and not request.META.get("HTTP_AUTHORIZATION")
+
+
+def _redeem(request: MCPRequest, ticket: str) -> Principal:
+    """The principal of a ticket, which is used up even if its request is refused. Raises MCPError."""
+    try:
+        origins.check(request)
+        if request.META.get("HTTP_AUTHORIZATION"):
+            raise _bad_request("Send a ticket or the header Authorization, not both.")
+    except MCPError:
+        tickets.burn(ticket)
+        raise
+    return tickets.redeem(ticket, request)
 
 
 def subprotocol_of(scope: Scope) -> str | None:
@@ -93,15 +118,13 @@ def denial(scope: Scope, error: MCPError) -> list[dict[str, Any]]:
     """The messages that refuse the upgrade: an HTTP answer where the server can give it, else the 403 of a close."""
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         return [{"type": "websocket.close"}]
+    status = int(error.http_status or HTTPStatus.FORBIDDEN)
     body = jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY))
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if isinstance(error, Unauthenticated):
-        headers.append((b"www-authenticate", error.challenge.encode("latin-1")))
-    if isinstance(error, Throttled):
-        headers.append((b"retry-after", str(error.retry_after).encode()))
+    named = {"Content-Type": JSON_TYPE, "Content-Length": str(len(body)), **ANSWER_HEADERS, **headers_of(error, status)}
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()]
     start: JSON = {
         "type": "websocket.http.response.start",
-        "status": int(error.http_status or HTTPStatus.FORBIDDEN),
+        "status": status,
         "headers": headers,
     }
     return [start, {"type": "websocket.http.response.body", "body": body}]

@@ -10,6 +10,7 @@ from functools import partial
 
 from channels.consumer import AsyncConsumer
 
+from mcp_django.compat.servers import end_handshake
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
@@ -19,12 +20,12 @@ from mcp_django.push.hub import get_hub
 from mcp_django.server import trail
 from mcp_django.sites import MCPSite, site
 from mcp_django.transports.duplex import DuplexConnection
+from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import get_watchdog
 from mcp_django.transports.servers.wire import Wire
 from mcp_django.transports.websocket import admission
 from mcp_django.types import Message, Receive, Scope, Send
-from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
 
@@ -67,15 +68,15 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         await receive()  # websocket.connect
         self.request = admission.request_of(scope)
         try:
-            self.principal = await get_workers().run(admission.admit, self.request)
+            self.principal = await admission.admit(self.request)
             subprotocol = admission.subprotocol_of(scope)
             admission.check_number(self.principal)
         except MCPError as error:
-            await self._deny(error)
+            await self._deny(error, send)
             return
         except Exception:
             logger.exception("A socket could not be opened")
-            await self._deny(InternalError())
+            await self._deny(InternalError(), send)
             return
         # Admission has read parts of the request that are not needed again.
         self.request = self.request.copy()
@@ -86,10 +87,13 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
         finally:
             admission.leave(self.principal)
 
-    async def _deny(self, error: MCPError) -> None:
+    async def _deny(self, error: MCPError, send: Send) -> None:
         trail.refuse(self.site, self.request, getattr(self, "principal", None), error, "websocket")
+        # A known caller may wait a little too: it was refused for something else than a crowd.
+        await hold_refusal()
         for message in admission.denial(self.scope, error):
             await self._wire.send(message)
+        end_handshake(send)
 
     async def _serve(self, receive: Receive) -> None:
         hub = get_hub()
