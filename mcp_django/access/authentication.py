@@ -182,8 +182,12 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     """
     credentials = str(request.META.get("HTTP_AUTHORIZATION", "")).partition(" ")[2].strip()
     is_ours = get_conf().AUTHENTICATION_CLASSES == _OUR_CLASSES
-    with failures.limited(request, credentials, is_well_formed if is_ours else bool):
+    failures.refuse_throttled(request, credentials)
+    try:
         principal = _authenticate(request, fresh=fresh)
+    except Unauthenticated as error:
+        failures.count_failure(request, credentials, error, costs=not is_ours or is_well_formed(credentials))
+        raise
     if credentials and not is_ours:
         failures.note_success(failures.digest_of(credentials))
     return principal

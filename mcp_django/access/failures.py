@@ -9,8 +9,6 @@ import hashlib
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from threading import Lock
 
 from mcp_django.access.budgets import Limit, network_of, when_again
@@ -102,22 +100,21 @@ def note_failure(address: str) -> None:
         logger.exception("A failed authentication could not be counted")
 
 
-@contextmanager
-def limited(request: MCPRequest, credentials: str, costs: Callable[[str], bool] = bool) -> Iterator[None]:
-    """Authenticate within the block. Credentials that are not known are refused while their address is throttled.
-
-    Raises FailuresThrottled, and what the block raises. A failure counts if the credentials ``costs`` a query.
-    """
+def refuse_throttled(request: MCPRequest, credentials: str) -> None:
+    """Raises FailuresThrottled for credentials that are not known, while their address is throttled. Asks nothing."""
     if throttled and known.find(digest_of(credentials)) is None:
         check_failures(client_address(request))
-    try:
-        yield
-    except Unauthenticated as error:
-        if error.has_failed:
-            known.discard(digest_of(credentials))
-            if costs(credentials):
-                note_failure(client_address(request))
-        raise
+
+
+def count_failure(request: MCPRequest, credentials: str, error: Unauthenticated, *, costs: bool = True) -> None:
+    """Count an error if it says that the credentials were wrong and a query was needed to tell (``costs``). They are known no longer.
+
+    Raises FailuresThrottled if it is one too many.
+    """
+    if error.has_failed:
+        known.discard(digest_of(credentials))
+        if costs:
+            note_failure(client_address(request))
 
 
 def digest_of(credentials: str) -> str:

@@ -72,14 +72,23 @@ def admit(request: MCPRequest) -> Principal:
         origins.check(request)
         if request.META.get("HTTP_AUTHORIZATION"):
             raise _bad_request("Send a ticket or the header Authorization, not both.")
-        with failures.limited(request, ticket):
-            return tickets.redeem(ticket)
+        return _redeem(request, ticket)
     if request.META.get("HTTP_AUTHORIZATION") or not request.META.get("HTTP_COOKIE"):
         origins.check(request)
         return authenticate(request, fresh=True)
     # A browser sends the cookie whatever page asks it to, so the page must be one of ours.
     origins.check(request, required=True)
     return authenticate_login(request) or authenticate(request, fresh=True)
+
+
+def _redeem(request: MCPRequest, ticket: str) -> Principal:
+    """The principal of a ticket. Guessing tickets is a failure as guessing tokens is. Raises MCPError."""
+    failures.refuse_throttled(request, ticket)
+    try:
+        return tickets.redeem(ticket)
+    except Unauthenticated as error:
+        failures.count_failure(request, ticket, error)
+        raise
 
 
 def subprotocol_of(scope: Scope) -> str | None:
