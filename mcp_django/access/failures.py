@@ -107,7 +107,7 @@ def refuse_throttled(request: MCPRequest, credentials: str) -> None:
 
 
 def count_failure(request: MCPRequest, credentials: str, error: Unauthenticated, *, costs: bool = True) -> None:
-    """Count an error if it says that the credentials were wrong and a query was needed to tell (``costs``). They are known no longer.
+    """Forget credentials that were wrong, and count them if it took a query to tell (``costs``).
 
     Raises FailuresThrottled if it is one too many.
     """
