@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from django.core.cache import caches
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.every_database
 
 END = START + TILL_END
 PROCESSES = 8
+#: Calls of each thread that charges the same counts: so many that PostgreSQL stores the rows in ever other orders.
+CALLS = 400
 LOCMEM = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
 DATABASE = {"default": LOCMEM}
 
@@ -294,6 +298,32 @@ def run_processes(**asked: Any) -> list[Any]:
     for process, (_, errors) in zip(started, ended, strict=True):
         assert process.returncode == 0, errors
     return [json.loads(output) for output, _ in ended]
+
+
+@pytest.mark.slow
+def test_calls_that_charge_the_same_counts_never_wait_for_each_other(
+    transactional_db: None, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a second attempt, a deadlock is an error."""
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite has one lock for all rows")
+    keys = [f"key{number}" for number in range(4)]
+    counted_by = DatabaseCounters()
+    counted_by.add([charge(key, 0) for key in keys])
+    monkeypatch.setattr(module, "_ATTEMPTS", 1)
+
+    def work(number: int) -> list[Charge | None]:
+        choose = random.Random(number)
+        try:
+            return [counted_by.take([charge(key, 1, 10_000) for key in choose.sample(keys, 4)]) for _ in range(CALLS)]
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(PROCESSES) as threads:
+        found = list(threads.map(work, range(PROCESSES)))
+
+    assert found == [[None] * CALLS] * PROCESSES
+    assert list(Throttle.objects.values_list("count", flat=True)) == [CALLS * PROCESSES] * 4
 
 
 @pytest.mark.slow
