@@ -29,7 +29,7 @@ from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializer_values import write_value
-from mcp_django.resources.sources import Lead, follow
+from mcp_django.resources.sources import Lead, follow, why_refused, why_source_refused
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -62,6 +62,8 @@ class RecordSerializer:
         self.notes: list[str] = []
         #: Of the fields that are left, where they lead to.
         self.leads: dict[Field, Lead] = {}
+        #: ``Serializer.field`` → why nobody is shown what it reads.
+        self.refused: dict[str, str] = {}
         self._visible: dict[tuple[str, Any], bool] = {}
         context = {"request": _drf_request(rights), "view": None, "format": None}
         self.serializer: AnySerializer = cls(instance, context=context)
@@ -90,6 +92,8 @@ class RecordSerializer:
             if lead is None or _is_hidden(field, lead, rights) or not self._may_show(field, lead, rights):
                 taken.add(name)
                 del serializer.fields[name]
+                if why := why_source_refused(rights, [*_source(field), *_slugs(field)]):
+                    self.refused[f"{type(serializer).__name__}.{name}"] = why
             else:
                 self.leads[field] = lead
                 self._guard(field, lead, rights)
@@ -109,7 +113,7 @@ class RecordSerializer:
             self._restrict(inner, inner_rights)
             return True
         if isinstance(inner, relations.SlugRelatedField):
-            return follow(lead.rights, inner.slug_field.split("__")) is not None
+            return follow(lead.rights, _slugs(inner)) is not None
         if isinstance(inner, relations.HyperlinkedRelatedField) and not is_own(inner, "get_url"):
             found = follow(lead.rights, [inner.lookup_field])
             return inner.lookup_field == "pk" or (found is not None and found.known)
@@ -152,6 +156,8 @@ class RecordSerializer:
             if value is None:
                 # Missing or hidden: it reads the same.
                 return None if field.default is drf.empty else field.get_default()
+            if why_refused(type(value), name):
+                return None
             lead = None
             if isinstance(value, models.Model):
                 rights = rights or self.rights.rights.of_model(type(value))
@@ -173,7 +179,7 @@ class RecordSerializer:
         return value
 
     def _slug(self, field: Any, rights: ModelRights | None, instance: Any) -> Any:
-        return self._read(field, rights, instance, field.slug_field.split("__"))
+        return self._read(field, rights, instance, _slugs(field))
 
     def _shown(self, value: Any, rights: ModelRights | None, field: Field) -> Any:
         """The value, with no row in it that the principal may not see, and no more rows than MAX_RELATED."""
@@ -273,6 +279,12 @@ def _source(field: Field) -> Sequence[str]:
     if isinstance(field, drf.ModelField):
         return [field.model_field.name]
     return [] if field.source == "*" else field.source_attrs
+
+
+def _slugs(field: Field) -> Sequence[str]:
+    """The attributes that a field reads of the row, or of each row, that it leads to."""
+    inner = innermost(field)
+    return inner.slug_field.split("__") if isinstance(inner, relations.SlugRelatedField) else []
 
 
 def _wants_key(field: Field) -> bool:
