@@ -143,12 +143,11 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
 def _models(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
     """The models whose rows a path reads. A foreign key by itself is a value of its own row."""
     for step in steps(model, path):
-        if isinstance(step.by, Relation):
-            between = step.by.between
-            if between is not None and not between._meta.auto_created:
-                yield between
-        elif not step.rest or step.rest in step.by.kind.lookups:
+        if not step.reads_rows:
             return
+        between = step.by.between if isinstance(step.by, Relation) else None
+        if between is not None and not between._meta.auto_created:
+            yield between
         yield step.rights.model
 
 

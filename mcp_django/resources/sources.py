@@ -80,7 +80,7 @@ def _model_of(rights: ModelRights | None) -> type[models.Model] | None:
 
 
 @lru_cache(maxsize=4_096)
-def _is_of_django(cls: type[Any], name: str) -> bool:
+def _is_of_django(cls: Any, name: str) -> bool:
     """Whether Django defines the attribute: of a model each that is no field, of another class a method."""
     is_model = issubclass(cls, models.Model)
     if is_model and _field_behind(cls, name) is not None:
