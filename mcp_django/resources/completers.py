@@ -157,7 +157,7 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:
-        if len(found) > MAX_VALUES:
+        if len(found) > MAX_VALUES and not model.model_mcp.checks_objects:
             complete = False
             break
         keys, all_seen = _visible(model, column, condition)
@@ -167,20 +167,21 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
 
 
 def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str], bool]:
-    """The first keys of visible rows that meet the condition, in their order, and whether these are all."""
+    """The first keys of visible rows that meet the condition, in their order, and whether these are all.
+
+    Where the permission is checked for each row, the number of statements does not depend on which are visible.
+    """
     wanted = MAX_VALUES + 1
     queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
     found: list[str] = []
-    for look in range(_MAX_LOOKS):
+    for look in range(_MAX_LOOKS if model.model_mcp.checks_objects else 1):
         batch = fetch(queryset[look * wanted : (look + 1) * wanted])
         seen = {str(key) for key, _ in batch}
         if model.model_mcp.checks_objects:
-            seen = rows.visible_keys(model, [key for key, _ in batch])
+            seen = rows.visible_keys(model, [key for key, _ in batch], most=wanted - len(found))
         found += [str(values.write(column, value)) for key, value in batch if str(key) in seen]
         if len(batch) < wanted:
             return found, True
-        if len(found) >= wanted:
-            break
     return found, False
 
 

@@ -6,6 +6,7 @@ The note is about the rule and not about the rows: it is the same whether or not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+
 from mcp_django.resources import paths
 from mcp_django.resources.aggregates import AggregateQuery
 from mcp_django.resources.policy import ModelRights

@@ -146,7 +146,8 @@ def test_a_table_is_one_block_of_json_where_nothing_else_is_asked() -> None:
 
 @pytest.mark.parametrize("text", [
     "=cmd|' /C calc'!A0", "=1+1", "+1+1", "+49 30 1234", "-1+1", "-cmd", "-P1DT02H", "-1,5", "@SUM(A1)", "\t=1+1",
-    "\r=1+1", "\n=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "-", "-\u0661", '=HYPERLINK("http://x";"y")', "=1,=2",
+    "\r=1+1", "\n=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "-", "-\u0661", '=HYPERLINK("http://x";"y")',
+    "=1,=2",
 ])  # fmt: skip
 def test_running_a_formula_in_the_spreadsheet_that_opens_an_export(text: str) -> None:
     """CWE-1236: the apostrophe is the first character of the cell as a spreadsheet reads it."""
