@@ -67,6 +67,8 @@ class ModelMCP:
     description: str = ""
     #: The smallest group of rows that aggregate_records shows. None: MIN_GROUP_ROWS.
     min_group_rows: int | None = None
+    #: False: rows are shown in groups alone, and never one by one. Without ``min_group_rows``, groups have 5 or more.
+    rows: bool = True
     #: Whether subscribers are notified of changed rows. Watching turns fast deletes of this model into row deletes.
     watch: bool = True
     #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.

@@ -14,7 +14,7 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
-from mcp_django.resources import cursors, keyset, paths
+from mcp_django.resources import cursors, keyset, paths, ways
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.filters import filter_conditions
@@ -88,7 +88,8 @@ class _AggregatePlan:
     def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> None:
         if rights.model_mcp.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
-            message = f"the permission is checked for each row of {rights.label}: use find_records and count its rows."
+            instead = ": use find_records and count its rows" if ways.is_open(rights, "collection") else ""
+            message = f"the permission is checked for each row of {rights.label}{instead}."
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
         self._mistakes = Mistakes()

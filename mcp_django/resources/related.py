@@ -13,6 +13,7 @@ from django.db.models.functions import RowNumber
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import fetch
 from mcp_django.protocol.errors import TooSlow
+from mcp_django.resources import ways
 from mcp_django.resources.columns import MAX_RELATED, Output, RelatedRows
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import names_of, values_of
@@ -123,7 +124,8 @@ def _bounded(
 ) -> list[list[list[Any]]]:
     """The cells with no more rows than one may hold."""
     relation = output.relation
-    others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
+    can_ask = relation.related.is_listed and ways.is_open(relation.related, "collection")
+    others = f" Ask {relation.related.label} itself for the others." if can_ask else ""
     short = [cell[:MAX_RELATED] for cell in cells]
     if any(len(cell) > MAX_RELATED for cell in cells):
         notes.append(f"{output.name} lists at most {MAX_RELATED} rows.{others}")

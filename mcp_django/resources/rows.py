@@ -18,7 +18,7 @@ from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.resources import cursors, keyset, related, selection, unreadable
+from mcp_django.resources import cursors, keyset, related, selection, unreadable, ways
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedRows
 from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
@@ -160,8 +160,8 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
     if cut:
-        what = f"Values of {', '.join(cut)} ending in …"
-        notes.append(f"{what} were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
+        whole = "; get_record gives them whole" if ways.is_open(rights, "record") else ""
+        notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters{whole}.")
     if kept < len(rows):
         notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
     if query.limit > most:

@@ -44,6 +44,8 @@ _MAX_LOOKS = 10
 _COLLECTIONS = (list, tuple, set, frozenset)
 #: Other values that hold rows are iterators and raw queries, among others.
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
+#: Fields that read other values of a row than its key.
+_OF_ROWS = (serializers.Serializer, relations.SlugRelatedField, relations.HyperlinkedRelatedField)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
 
@@ -104,11 +106,13 @@ class RecordSerializer:
     def _may_show(self, field: Field, lead: Lead, rights: ModelRights | None) -> bool:
         """Whether the principal may see what the field makes of where it leads to; restricts nested serializers."""
         inner = innermost(field)
+        if lead.is_key and isinstance(inner, _OF_ROWS):
+            return False
         if isinstance(inner, serializers.Serializer):
             inner_rights, model = lead.rights, getattr(getattr(inner, "Meta", None), "model", None)
             if inner_rights is None and model is not None:
                 inner_rights = self.rights.rights.of_model(model)
-                if inner_rights is None:
+                if inner_rights is None or not inner_rights.has_rows:
                     return False
             self._restrict(inner, inner_rights)
             return True
@@ -167,7 +171,9 @@ class RecordSerializer:
             attribute = name
             if lead is not None and name == names[-1] and _wants_key(field) and _is_by_key(lead.column):
                 # The key is enough, so that its row need not be read.
-                attribute, lead = lead.column.attname, Lead(column=lead.column, is_key=True)
+                lead = Lead(column=lead.column, is_key=True)
+            if lead is not None and lead.is_key and lead.column is not None:
+                attribute = lead.column.attname
             row, value = value, drf.get_attribute(value, [attribute])
             if lead is not None and lead.relation is not None:
                 value = _linked(lead.relation, row, value)
@@ -198,7 +204,7 @@ class RecordSerializer:
         return value
 
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
-        if rights is None:
+        if rights is None or not rights.has_rows:
             return []
         looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
         if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
@@ -219,7 +225,7 @@ class RecordSerializer:
 
     def _may_see(self, instance: models.Model, rights: ModelRights | None) -> bool:
         rights = rights or self.rights.rights.of_model(type(instance))
-        if rights is None or instance.pk is None:
+        if rights is None or instance.pk is None or not rights.has_rows:
             return False
         if not rights.scoped:
             return True

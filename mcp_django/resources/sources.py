@@ -46,6 +46,8 @@ def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
     for name in names:
         if why_refused(_model_of(lead.rights), name):
             return None
+        if lead.is_key:
+            return None  # The row behind the key is not shown.
         if lead.many:
             return None  # An attribute of many rows, as ``flights.count``, would reveal hidden rows.
         found = Lead(known=False, nullable=True) if lead.rights is None else _step(lead.rights, name)
@@ -66,7 +68,7 @@ def why_source_refused(rights: ModelRights | None, names: Sequence[str]) -> str:
     return ""
 
 
-def why_refused(cls: type[Any] | None, name: str) -> str:
+def why_refused(cls: Any, name: str) -> str:
     """Why no serializer may read the attribute of an object of a class, which may be unknown; else empty."""
     if name.startswith("_"):
         return "is private: it begins with an underscore"
@@ -118,7 +120,12 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
     if not isinstance(field, models.ForeignKey) or name != field.name:
         is_key = isinstance(field, models.ForeignKey)
         return Lead(column=column, is_key=is_key, nullable=column.nullable)
-    return None if column.related is None else Lead(column.related, column, nullable=column.nullable)
+    if column.related is None:
+        return None
+    if not column.related.has_rows:
+        # Its key is a value of this row, and the other row is not shown.
+        return Lead(column=column, is_key=True, nullable=column.nullable)
+    return Lead(column.related, column, nullable=column.nullable)
 
 
 def _field_behind(model: type[models.Model], name: str) -> Any:

@@ -18,6 +18,7 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
+from mcp_django.resources.policy import Rights
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result
@@ -59,6 +60,7 @@ class AvailableTool:
 def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
     exchange.site.find_actions(exchange.request)
     found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [one for one in found if one is not None]
@@ -83,7 +85,9 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     fresh = tool.scope == ACTIONS
     if fresh and has_scope(exchange.principal, ACTIONS):
         renew_principal(exchange)
-    found = _available(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
+    rows = overrides.tools.of(exchange, fresh=fresh)
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
+    found = _available(tool, rows, exchange)
     return None if found is None else found.tool
 
 
