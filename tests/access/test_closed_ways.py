@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
 
 from demo_project.flights.models import Airline, Flight
-from mcp_django import inventory, site
+from mcp_django import ModelMCP, inventory, site
 from mcp_django.access import overrides
 from mcp_django.models import Tool
 from mcp_django.push.live_answers import Viewer
@@ -173,13 +174,15 @@ def completed(peer: DirectPeer, template: str, name: str, typed: str = "") -> An
     return answer["result"]["completion"]["values"] if "result" in answer else None
 
 
-def template(peer: DirectPeer, beginning: str) -> str:
+def template(peer: DirectPeer, parameter: str) -> str:
+    """The template of queries of flights whose first parameter is this one, or of rows."""
     found = peer.result(MODERN, "resources/templates/list")["resourceTemplates"]
-    return next(one["uriTemplate"] for one in found if one["uriTemplate"].startswith(beginning))
+    of_flights = [one["uriTemplate"] for one in found if one["uriTemplate"].startswith("db://flights/flight{?")]
+    return next(uri for uri in of_flights if ("{?group_by" in uri) == bool(parameter))
 
 
 def test_listing_keys_by_completion_with_find_records_closed(root: DirectPeer) -> None:
-    groups, query = (template(root, f"db://flights/flight{{?{name}") for name in ("group_by", "carrier"))
+    groups, query = template(root, "group_by"), template(root, "")
     assert completed(root, groups, "origin", "J") == ["JFK"]
     off("find_records")
 
@@ -198,7 +201,10 @@ def test_completing_a_template_that_is_closed(root: DirectPeer, tool: str, uri: 
     off(tool)
 
     params = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": ""}}
-    assert "Unknown" not in json.dumps(root.request(MODERN, "completion/complete", params)["error"]["message"])
+    closed = root.request(MODERN, "completion/complete", params)["error"]
+    params["ref"]["uri"] = "db://flights/nothing/{id}"
+    absent = root.request(MODERN, "completion/complete", params)["error"]
+    assert closed["message"] == absent["message"]
 
 
 def test_listing_rows_by_the_suggestions_for_unknown_keys(root: DirectPeer) -> None:
@@ -226,6 +232,12 @@ def test_finding_rows_by_the_filter_of_an_action(root: DirectPeer) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared, tool: str) -> None:
+    class EachAirline(ModelMCP):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            return obj is None or obj.pk == "UA"
+
+    declared.model(Airline, EachAirline)
+    Flight.objects.update(notes="x" * 5_000)
     switch_on(EXPORT, "flights_flight_mark_cancelled")
     off(tool)
 
@@ -234,14 +246,19 @@ def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared, tool:
         root.result(MODERN, "server/discover"),
         root.result(MODERN, "resources/list"),
         root.result(MODERN, "resources/templates/list"),
-        *(root.call("describe_models", **more) for more in ({}, {"model": "flights.flight"})),
-        root.call("find_records", model="flights.flight", fields=["notes"]),
-        root.call("aggregate_records", model="flights.flight", group_by=["origin"]),
-        root.call("get_record", model="flights.flight", id="1"),
     ]
+    calls: list[tuple[str, Any]] = [
+        ("describe_models", {}),
+        ("describe_models", {"model": "flights.flight"}),
+        ("find_records", {"model": "flights.flight", "fields": ["notes"], "limit": 2}),
+        ("find_records", {"model": "flights.airport", "fields": ["departures"], "filter": {"faa": "IAH"}}),
+        ("aggregate_records", {"model": "flights.flight", "group_by": ["origin"]}),
+        ("aggregate_records", {"model": "flights.airline"}),
+        ("get_record", {"model": "flights.flight", "id": "1"}),
+    ]
+    texts += [root.call(name, **arguments) for name, arguments in calls if name != tool]
 
-    written = [text for text in map(json.dumps, texts) if "Unknown tool" not in text and "error" not in text]
-    assert [text for text in written if tool in text] == []
+    assert [text for text in map(json.dumps, texts) if tool in text] == []
 
 
 def test_the_inventory_of_what_is_declared_asks_no_database() -> None:
