@@ -123,13 +123,17 @@ def _bounded(
     output: RelatedRows, cells: Sequence[list[list[Any]]], budget: int, notes: list[str]
 ) -> list[list[list[Any]]]:
     """The cells with no more rows than one may hold."""
-    relation = output.relation
-    can_ask = relation.related.is_listed and ways.is_open(relation.related, "collection")
-    others = f" Ask {relation.related.label} itself for the others." if can_ask else ""
     short = [cell[:MAX_RELATED] for cell in cells]
     if any(len(cell) > MAX_RELATED for cell in cells):
-        notes.append(f"{output.name} lists at most {MAX_RELATED} rows.{others}")
+        notes.append(f"{output.name} lists at most {MAX_RELATED} rows.{_others(output)}")
     kept = [cell[: within_bytes(cell, budget)] for cell in short]
     if kept != short:
-        notes.append(f"{output.name} lists rows of at most {budget} bytes.{others}")
+        notes.append(f"{output.name} lists rows of at most {budget} bytes.{_others(output)}")
     return kept
+
+
+def _others(output: RelatedRows) -> str:
+    """How to get the related rows that are left out, if that is possible."""
+    related = output.relation.related
+    can_ask = related.is_listed and ways.is_open(related, "collection")
+    return f" Ask {related.label} itself for the others." if can_ask else ""
