@@ -36,7 +36,7 @@ from mcp_django.resources.field_kinds import look_up
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import ModelRights, Rights
-from mcp_django.resources.schema import record_fields
+from mcp_django.resources.schema import record_fields, refused_sources
 from mcp_django.secrets import is_of_app, why_hidden
 from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog as tools
@@ -73,11 +73,12 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
 
     - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
-      "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that gives them, or "all"; ``fields``: name →
-      ``{"type", "relation"?}``; ``relations``: name → label of the model to whose rows it leads; ``search``: the fields
-      that a search looks in, or the admin's own search, in words; ``serializer``: ``{"class", "fields"}`` of the class
-      that shapes a record, or null; ``by_object``: hooks that may show more of a record; ``hidden``: name
-      of a field that is not exposed → why;
+      "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that gives them, "all", or "groups of 5
+      alone"; ``fields``: name → ``{"type", "relation"?}``; ``relations``: name → label of the model to whose rows it
+      leads; ``search``: the fields that a search looks in, or the admin's own search, in words; ``serializer``:
+      ``{"class", "fields"}`` of the class that shapes a record, or null; ``by_object``: hooks that may show more of a
+      record; ``hidden``: name of a field that is not exposed, or ``Serializer.name`` of one that reads what no
+      serializer may → why;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -191,14 +192,14 @@ def _model(rights: ModelRights) -> JSON:
     return {
         "uri": uris.collection_uri(rights.model),
         "declared_by": type(model_mcp.declared_by).__name__,
-        "rows": row_hook(model_mcp) or "all",
+        "rows": (row_hook(model_mcp) or "all") if rights.has_rows else f"groups of {rights.smallest_group} alone",
         "fields": fields,
         "relations": {name: relation.related.label for name, relation in rights.relations.items()},
         "computed": sorted(rights.computed),
         "search": _search(rights),
         "serializer": _serializer(rights),
         "by_object": list(model_mcp.object_hooks),
-        "hidden": {name: why for name, _, why in _hidden_fields(rights)},
+        "hidden": {**{name: why for name, _, why in _hidden_fields(rights)}, **refused_sources(rights)},
     }
 
 

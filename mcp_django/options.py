@@ -69,6 +69,8 @@ class ModelMCP:
     min_group_rows: int | None = None
     #: The fields whose values in filters stand in the audit trail, which has no values otherwise.
     audit_fields: Sequence[str] = ()
+    #: False: rows are shown in groups alone, and never one by one. Without ``min_group_rows``, groups have 5 or more.
+    rows: bool = True
     #: Whether subscribers are notified of changed rows. Watching turns fast deletes of this model into row deletes.
     watch: bool = True
     #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.

@@ -18,7 +18,7 @@ def _words(text: str) -> frozenset[str]:
 
 #: Words in the name of a field whose value gives access to something.
 _SECRET_WORDS = _words(
-    """bearer cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt mnemonic nonce otp pass passcode
+    """bearer ccv cookie credential credentials csrf cvc cvv dsn hash hmac iban jwt mnemonic nonce otp pass passcode
     passphrase passwords pem pin psk pwd salt secret secrets seed signature ssn token tokens totp webhook"""
 )
 _SECRET_ENDINGS = ("password", "passwd", "pwhash", "secret", "token", "tokens")
@@ -33,15 +33,20 @@ _COMPANIONS = {
     "card": _words("credit debit"),
     # "time" is the end of "one_time_code".
     "code": _words(
-        "access activation auth backup confirmation invite login pin recovery reset security time verification"
+        "access activation auth backup confirmation device invite login pin recovery reset security time verification"
     ),
     "id": _words("national session tax"),
+    "insurance": _words("national"),
+    "licence": _words("driver drivers driving"),
+    "license": _words("driver drivers driving"),
     "link": _words("activation invitation invite login magic reset"),
-    "number": _words("account card passport security"),
+    "number": _words("account card passport routing security"),
     "no": _words("account card passport"),
+    "phrase": _words("backup recovery seed"),
+    "security": _words("social"),
     "sk": _words("stripe"),
     "string": _words("connection"),
-    "url": _words("activation invitation invite magic reset"),
+    "url": _words("activation database invitation invite magic presigned reset signed"),
 }
 _COMPANIONS |= {f"{word}s": companions for word, companions in _COMPANIONS.items()}
 

@@ -16,6 +16,7 @@ from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
 
@@ -57,8 +58,16 @@ class Overrides:
 
         Without push, this process gets no events from other processes, so it always reads the database.
         """
-        site, seconds = exchange.site, get_conf().TOKEN_CACHE_SECONDS
-        fresh = fresh or not seconds or not exchange.connection.push
+        return self.of_site(exchange.site, fresh=fresh or not exchange.connection.push)
+
+    def of_request(self, site: MCPSite, request: MCPRequest) -> Mapping[str, Override]:
+        """The same for a request, which has no exchange before a push: there this process gets events."""
+        connection = getattr(request.mcp, "connection", None)
+        return self.of_site(site, fresh=connection is not None and not connection.push)
+
+    def of_site(self, site: MCPSite, *, fresh: bool) -> Mapping[str, Override]:
+        seconds = get_conf().TOKEN_CACHE_SECONDS
+        fresh = fresh or not seconds
         kept = self._read.get(site.name)
         if kept is None or fresh or kept[0] <= time.monotonic():
             generation = self._generation

@@ -54,14 +54,20 @@ def decide(
     """
     if not has_scope(request, scope):
         return Decision.NO_SCOPE
-    if override is not None:
-        if not override.enabled:
-            return Decision.SWITCHED_OFF
-        if override.restricted and not _is_member(request, override.groups):
-            return Decision.NO_GROUP
+    if override is not None and (decision := decide_by_override(request, override)) is not ALLOWED:
+        return decision
     if hook is None or call_hook(partial(hook, request), False, *name):
         return ALLOWED
     return Decision.NO_PERMISSION
+
+
+def decide_by_override(request: MCPRequest, override: Override) -> Decision:
+    """Decide by what an administrator decided alone: scope and hook are asked elsewhere."""
+    if not override.enabled:
+        return Decision.SWITCHED_OFF
+    if override.restricted and not _is_member(request, override.groups):
+        return Decision.NO_GROUP
+    return ALLOWED
 
 
 def has_scope(request: MCPRequest, scope: str) -> bool:

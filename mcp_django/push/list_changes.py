@@ -61,6 +61,9 @@ _UNKNOWN = b""
 _FAILED = b"failed"
 
 
+#: Kinds of controls → the lists that they may have changed. A query tool that is off closes resources of models too.
+_LISTS_BY_KIND = {ControlKind(name): {name} for name in LISTS} | {ControlKind.TOOLS: {"tools", "resources"}}
+
 #: The kinds of controls after which lists, and what this process remembers of principals, may be out of date.
 _KINDS = frozenset({ControlKind.ACCESS, *map(ControlKind, LISTS)})
 
@@ -172,7 +175,8 @@ class ListWatch:
         if EVERYBODY in controls:
             self._ask(self._audiences.values(), LISTS)
             return
-        if named := [name for name in LISTS if Control(ControlKind(name)) in controls]:
+        named = {name for kind, lists in _LISTS_BY_KIND.items() if Control(kind) in controls for name in lists}
+        if named:
             self._ask(self._audiences.values(), named)
         for key in controls.keys_of(ControlKind.ACCESS):
             self._ask(self._of_principal.get(f"user:{key}", ()), LISTS)

@@ -19,7 +19,7 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.push.keys import keys_of, once
-from mcp_django.resources import queries, rows, uris
+from mcp_django.resources import queries, rows, uris, ways
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights, Rights
 
@@ -73,11 +73,15 @@ class Viewer:
 
     def sees(self, target: uris.Target) -> bool:
         """Whether this principal may make the query, and every model that it looks at is watched."""
-        return self.rights.of_label(target.label) is not None and not self.errors(target)
+        return self.model(target) is not None and not self.errors(target)
+
+    def model(self, target: uris.Target) -> ModelRights | None:
+        """The rights on the model of a query, if the principal may make it."""
+        return ways.reach(self.rights, target)
 
     def errors(self, target: uris.Target) -> list[FieldError]:
         """The errors of the query by its parameters. It makes no database query."""
-        model = self.rights.of_label(target.label)
+        model = self.model(target)
         if model is None:
             return []
         try:
@@ -93,7 +97,7 @@ class Viewer:
 
     def answer(self, target: uris.Target) -> LiveAnswer | None:
         """The present answer; None if the principal may not see the model. Raises InvalidQuery and TooSlow."""
-        model = self.rights.of_label(target.label)
+        model = self.model(target)
         if model is None:
             return None
         begun, asked = time.monotonic(), _Words()

@@ -25,7 +25,7 @@ def after(
     Raises InvalidQuery and TooSlow.
     """
     begun = time.monotonic()
-    model = viewer.rights.of_label(target.label)
+    model = viewer.model(target)
     if model is None:
         return None, False
     own = label_of(model.model)

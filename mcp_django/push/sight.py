@@ -9,7 +9,7 @@ from mcp_django.events.changes import ModelChange
 from mcp_django.options import shows_every_row
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
-from mcp_django.resources import catalog, rows
+from mcp_django.resources import catalog, rows, ways
 from mcp_django.resources.policy import ModelRights, Rights
 
 _KEYS_PER_QUERY = 1_000
@@ -32,8 +32,9 @@ class Sight:
         self._touched: dict[tuple[str, str], set[str]] = {}
         self._collections: dict[str, frozenset[str] | None] = {}
 
-    def model(self, label: str) -> ModelRights | None:
-        return self._rights.of_label(label)
+    def model(self, subscription: Subscription) -> ModelRights | None:
+        """The rights on the model of a subscription, if the principal may read that now."""
+        return model_of(subscription, self._rights)
 
     def declared(self, uri: str) -> bool:
         """Whether a resource of the project's own is there for the principal."""
@@ -67,6 +68,14 @@ class Sight:
         if place not in others:
             others[place] = _visible(model, keys, alias)
         return others[place]
+
+
+def model_of(subscription: Subscription, rights: Rights) -> ModelRights | None:
+    if subscription.target is None:
+        return None
+    if subscription.is_part:
+        return rights.of_label(subscription.target.label)
+    return ways.reach(rights, subscription.target)
 
 
 def _visible(model: ModelRights, keys: Collection[str], alias: str) -> set[str]:

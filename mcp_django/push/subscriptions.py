@@ -11,7 +11,7 @@ from mcp_django.exceptions import FieldError, field_error
 from mcp_django.push.keys import keys_of, once
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.push.receivers import spelled_key
-from mcp_django.resources import catalog, files, rows, uris
+from mcp_django.resources import catalog, files, rows, uris, ways
 from mcp_django.resources.policy import ModelRights, Rights
 
 if TYPE_CHECKING:
@@ -62,6 +62,11 @@ class Subscription:
         return {self.concrete, *(part.concrete for part in self.parts)}
 
     @property
+    def is_part(self) -> bool:
+        """Whether it is one of the ``parts`` of another subscription: nothing of its rows is read."""
+        return self.target is not None and not self.uri.startswith(uris.SCHEME)
+
+    @property
     def is_live(self) -> bool:
         """Whether the client is notified when the answer changes, and not when rows do."""
         return self.target is not None and self.target.is_query
@@ -70,7 +75,7 @@ class Subscription:
         """Whether the request's principal may see the resource. The rows that are visible are remembered."""
         if self.target is None:
             return self._look_at_declared(site, request)
-        rights = Rights.of(site, request).of_label(self.target.label)
+        rights = ways.reach(Rights.of(site, request), self.target)
         if rights is None:
             return False
         if self.target.is_of_record:
@@ -94,8 +99,14 @@ class Subscription:
             self.errors = [field_error("uri", _NOT_WATCHED, self.uri)]
             return False
         for part in self.parts:
-            part.look(site, request)
+            part.look_as_part(site, request)
         return True
+
+    def look_as_part(self, site: MCPSite, request: MCPRequest) -> None:
+        """Remember the visible rows of a model whose changes are those of a declared resource."""
+        rights = None if self.target is None else Rights.of(site, request).of_label(self.target.label)
+        if rights is not None:
+            self._look_at_rows(rights)
 
     def _look_at_answer(self, viewer: Viewer, target: uris.Target) -> bool:
         self.errors = viewer.errors(target)

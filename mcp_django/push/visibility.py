@@ -19,7 +19,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.push.listeners import Listener
 from mcp_django.push.prefetch import Prefetch, current_request
-from mcp_django.push.sight import Sight
+from mcp_django.push.sight import Sight, model_of
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.resources.policy import ModelRights, Rights
 
@@ -178,7 +178,7 @@ def _was_visible(subscription: Subscription, rights: Rights, label: str, change:
             label == subscription.concrete
             or any(_was_visible(part, rights, label, change) for part in subscription.parts if part.concrete == label)
         )
-    if rights.of_label(subscription.target.label) is None:
+    if model_of(subscription, rights) is None:
         return False
     if subscription.target.is_of_record:
         return subscription.visible
@@ -196,7 +196,7 @@ def _is_concerned(subscription: Subscription, sight: Sight, place: tuple[str, st
         return (label == subscription.concrete or any(changed)) and sight.declared(subscription.uri)
     if target.kind == "schema":
         return False
-    model = sight.model(target.label)
+    model = sight.model(subscription)
     if target.is_of_record:
         return _record_is_concerned(subscription, sight, model, alias)
     return model is not None and _collection_is_concerned(subscription, sight, model, alias, change)

@@ -14,7 +14,7 @@ from django.db.models.expressions import OrderBy
 
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
-from mcp_django.resources import cursors, keyset
+from mcp_django.resources import cursors, keyset, paths, ways
 from mcp_django.resources.columns import MAX_RELATIONS
 from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.filters import filter_conditions
@@ -66,6 +66,12 @@ class AggregateQuery:
             "order_by": [path for name in self.order_by for path in (paths_of(name) if ":" in name else [name])],
         }
 
+    def all_paths(self, rights: ModelRights) -> list[str]:
+        """Its paths, with those of its valid filters and of its search."""
+        named = [path for found in self.paths.values() for path in found]
+        met = [path for asked in (self.filter, *self.conditions.values()) for path in paths.of_filter(asked)]
+        return [*named, *met, *paths.of_search(rights, self.search)]
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -82,15 +88,18 @@ class _AggregatePlan:
     def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> None:
         if rights.model_mcp.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
-            message = f"the permission is checked for each row of {rights.label}: use find_records and count its rows."
+            instead = ": use find_records and count its rows" if ways.is_open(rights, "collection") else ""
+            message = f"the permission is checked for each row of {rights.label}{instead}."
             raise InvalidQuery.one("model", message, rights.label)
         self.rights = rights
-        self.smallest = smallest_group(rights)
         self._mistakes = Mistakes()
         self.matching = Q()
         self.conditions: Mapping[str, Q] = dict.fromkeys(query.conditions, Q())
         with self._mistakes:
             self.matching, self.conditions = _conditions(rights, query, doubts)
+        self.smallest = rights.smallest_group
+        if not self._mistakes.errors:
+            self.smallest = paths.smallest_group(rights, query.all_paths(rights))
         self.groups: dict[str, GroupColumn] = {}
         for place, name in enumerate(dict.fromkeys(query.group_by)):
             with self._mistakes:
@@ -222,11 +231,6 @@ class _AggregatePlan:
         followed = {tuple(step.name for step in column.via) for column in columns if column.via}
         if len(followed) > MAX_RELATIONS:
             raise InvalidQuery.one("measures", f"follow more than {MAX_RELATIONS} relations.")
-
-
-def smallest_group(rights: ModelRights) -> int:
-    """The smallest number of rows that a group must have to be shown."""
-    return rights.smallest_group
 
 
 def _conditions(rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> tuple[Q, Mapping[str, Q]]:

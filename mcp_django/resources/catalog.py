@@ -9,6 +9,7 @@ from django.conf import settings
 from django.utils import translation
 from django.utils.text import capfirst
 
+from mcp_django.access import overrides
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
@@ -16,7 +17,7 @@ from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
-from mcp_django.resources import annotating, files, function, queries, rows, splitting, uris
+from mcp_django.resources import annotating, files, function, queries, rows, splitting, uris, ways
 from mcp_django.resources import templates as model_templates
 from mcp_django.resources.audited import note_filter
 from mcp_django.resources.errors import InvalidQuery
@@ -35,29 +36,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 
-def resources(exchange: Exchange, *, dated: bool = True) -> list[JSON]:
+def resources(exchange: Exchange, *, dated: bool = True, fresh: bool = False) -> list[JSON]:
     """Collections of the models that the principal may view, and the resources that the project declares.
 
-    ``dated`` whether they carry the time of their last change, for which the rows are read.
+    ``dated`` whether they carry the time of their last change, for which the rows are read. ``fresh`` reads anew what
+    administrators decided.
     """
-    rights = Rights.of(exchange.site, exchange.request)
+    rights = _rights(exchange, fresh=fresh)
     with translation.override(settings.LANGUAGE_CODE):
-        collections = [_describe_collection(model, dated=dated) for model in rights.models()]
+        collections = [_describe_collection(model, dated=dated) for model in ways.models(rights, "collection")]
     declared = available(exchange.site, exchange.request)
     functions = [item for item in declared if isinstance(item, FunctionResource)]
     return distinct_titles([*collections, *(item.describe(exchange.request, dated=dated) for item in functions)])
 
 
-def templates(exchange: Exchange) -> list[JSON]:
-    """Templates of each model, one for the schemas of all, and those that the project declares."""
-    models = Rights.of(exchange.site, exchange.request).models()
+def templates(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
+    """Templates of each model, one for the schemas of all, and those that the project declares. ``fresh``: as above."""
+    rights = _rights(exchange, fresh=fresh)
+    models = rights.models()
     with translation.override(settings.LANGUAGE_CODE):
         described = [
             {**template, **_if_any(annotations=annotating.of_model(model))}
             for model in models
             for template in model_templates.of_model(model)
         ]
-    if models:
+    if ways.models(rights, "schema"):
         described.append(
             {
                 "uriTemplate": model_templates.SCHEMA,
@@ -70,6 +73,13 @@ def templates(exchange: Exchange) -> list[JSON]:
     declared = available(exchange.site, exchange.request)
     functions = [template.describe() for template in declared if isinstance(template, FunctionTemplate)]
     return distinct_titles([*described, *functions])
+
+
+def _rights(exchange: Exchange, *, fresh: bool) -> Rights:
+    """The rights of the exchange's principal, with what administrators have decided by now."""
+    rights = Rights.of(exchange.site, exchange.request)
+    rights.decided_by(overrides.tools.of(exchange, fresh=fresh))
+    return rights
 
 
 def read(exchange: Exchange, uri: str) -> JSON | None:
@@ -117,7 +127,7 @@ def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
 
 
 def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | None:
-    model = Rights.of(exchange.site, exchange.request).of_label(target.label)
+    model = ways.reach(Rights.of(exchange.site, exchange.request), target)
     if model is None:
         return None
     usage = exchange.usage
@@ -153,8 +163,7 @@ def _query_contents(model: ModelRights, target: uris.Target) -> JSON:
         if len(following) <= uris.MAX_URI:
             values["next"] = following
         else:
-            tool = "aggregate_records" if target.kind == "aggregate" else "find_records"
-            notes.append(f"There are more rows. Their URI would be too long: ask {tool} for them.")
+            notes.append(f"There are more rows. Their URI would be too long: ask {ways.TOOLS[target.kind]} for them.")
     if notes:
         values["notes"] = notes
     return values

@@ -16,7 +16,7 @@ from django.db.models import Q
 from mcp_django.compat.connections import has_uuid_type, integer_range
 from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
 from mcp_django.db.bounds import fetch
-from mcp_django.resources import catalog, groups, measures, rows, templates, uris, values
+from mcp_django.resources import catalog, groups, measures, rows, templates, uris, values, ways
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.function_templates import FunctionTemplate
@@ -41,7 +41,7 @@ _MAX_LOOKS = 5
 def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
     """A completer for each variable of a listed resource or template; None if there is no such resource or template."""
     rights = Rights.of(exchange.site, exchange.request)
-    if uri == templates.SCHEMA and rights.models():
+    if uri == templates.SCHEMA and ways.models(rights, "schema"):
         return {"app_label": partial(_app_labels, rights), "model": partial(_model_names, rights)}
     if (found := templates.parse(rights, uri)) is not None:
         model = found.model
@@ -55,7 +55,7 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
             for name, column in templates.aggregate_parameters(model).items()
         })  # fmt: skip
     if "{" not in uri and (target := uris.parse(uri)) is not None:
-        return None if rights.of_label(target.label) is None else {}
+        return None if ways.reach(rights, target) is None else {}
     declared = next((item for item in catalog.available(exchange.site, exchange.request) if item.uri == uri), None)
     if isinstance(declared, FunctionTemplate):
         return {name: _of_variable(exchange, declared, name) for name in declared.variables}
@@ -149,6 +149,8 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     Each condition is one that an index on the key answers: integers are asked for as ranges, since those that begin
     with 21 are 21, 210 to 219, 2100 to 2199 and so on.
     """
+    if not ways.is_open(model, "collection"):
+        return NOTHING
     column = column or model.primary_key
     conditions = list(_beginnings(model, column, typed))
     if search and typed.strip() and model.can_search:
@@ -157,7 +159,7 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:
-        if len(found) > MAX_VALUES:
+        if len(found) > MAX_VALUES and not model.model_mcp.checks_objects:
             complete = False
             break
         keys, all_seen = _visible(model, column, condition)
@@ -167,20 +169,21 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
 
 
 def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str], bool]:
-    """The first keys of visible rows that meet the condition, in their order, and whether these are all."""
+    """The first keys of visible rows that meet the condition, in their order, and whether these are all.
+
+    Where the permission is checked for each row, the number of statements does not depend on which are visible.
+    """
     wanted = MAX_VALUES + 1
     queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
     found: list[str] = []
-    for look in range(_MAX_LOOKS):
+    for look in range(_MAX_LOOKS if model.model_mcp.checks_objects else 1):
         batch = fetch(queryset[look * wanted : (look + 1) * wanted])
         seen = {str(key) for key, _ in batch}
         if model.model_mcp.checks_objects:
-            seen = rows.visible_keys(model, [key for key, _ in batch])
+            seen = rows.visible_keys(model, [key for key, _ in batch], most=wanted - len(found))
         found += [str(values.write(column, value)) for key, value in batch if str(key) in seen]
         if len(batch) < wanted:
             return found, True
-        if len(found) >= wanted:
-            break
     return found, False
 
 

@@ -88,8 +88,7 @@ def unknown_path(
     ``meant_path``.
     """
     head, rest = split_path(path)
-    column, relation = rights.columns.get(head), rights.relations.get(head)
-    related = relation.related if relation is not None else column.related if column is not None else None
+    relation, related = rights.relations.get(head), rights.beyond(head)
     if not rest or related is None:
         meant = meant_path(path, is_known or (lambda other: rights.column(other) is not None), parts)
         return unknown_name(what, path, allowed, meant)

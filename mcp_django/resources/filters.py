@@ -119,10 +119,11 @@ class _Position:
         """The model that a relation leads to, and a function that makes a condition on its rows one on this model."""
         if self.granted is not None and not any(path == name or path.startswith(f"{name}__") for path in self.granted):
             return None
-        relation, column = self.rights.relations.get(name), self.rights.columns.get(name)
-        if relation is not None:
-            return relation.related, relation.exists
-        return (column.related, column.points_to) if column is not None and column.related is not None else None
+        related = self.rights.beyond(name)
+        if related is None:
+            return None
+        relation = self.rights.relations.get(name)
+        return related, self.rights.columns[name].points_to if relation is None else relation.exists
 
     def single_column(self, path: str) -> Column | None:
         """The column of a path of which a row has one value: through foreign keys alone."""

@@ -18,7 +18,7 @@ from django.db.models.functions import Cast, Concat, Substr
 
 from mcp_django.admin_form import generic_keys
 from mcp_django.compat.connections import has_uuid_type
-from mcp_django.resources import uris
+from mcp_django.resources import uris, ways
 from mcp_django.resources.columns import Column, Computed, Relation
 from mcp_django.resources.kinds import CONTENT_TYPE, INTEGER, TEXT, UUID
 
@@ -57,7 +57,7 @@ def _uri(rights: ModelRights, field: Any, instance: models.Model) -> str | None:
     try:
         model = ContentType.objects.get_for_id(kind_id).model_class()
         related = None if model is None else rights.rights.of_model(model)
-        if model is None or related is None:
+        if model is None or related is None or not ways.is_open(related, "record"):
             return None
         # As the other model writes it: the key may be kept here as text, of a UUID for example.
         key = model._meta.pk.to_python(key)
@@ -131,7 +131,9 @@ def relations(rights: ModelRights) -> dict[str, Relation]:
         if not isinstance(field, models.ForeignObject) or not hasattr(field, "object_id_field_name"):
             continue
         related = rights.rights.of_model(field.related_model)
-        if related is None or related.model_mcp.checks_objects or field.name in rights.excluded:
+        if related is None or related.model_mcp.checks_objects or not related.has_rows:
+            continue
+        if field.name in rights.excluded:
             continue
         relation = None if rights.model_mcp.hides(field) else _relation(rights, related, field, field.name)
         if relation is not None:

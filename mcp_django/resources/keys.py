@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.db.models.functions import Left
 
 from mcp_django.protocol.errors import TooSlow
+from mcp_django.resources import ways
 from mcp_django.resources.columns import Column
 from mcp_django.resources.kinds import TEXT
 from mcp_django.resources.unreadable import UNREADABLE
@@ -54,12 +55,14 @@ class Keys:
     @property
     def are_private(self) -> bool:
         """Whether no answer may depend on a single row."""
-        return self.rights.smallest_group > 1
+        return self.rights.smallest_group > 1  # So it is of a model without rows.
 
     @property
     def _suggests(self) -> bool:
         """Whether rows may be suggested: where each is checked, hidden ones would be among those that are read."""
-        return not (self.are_private or self.column.masked or self.rights.model_mcp.checks_objects)
+        if self.are_private or self.column.masked or self.rights.model_mcp.checks_objects:
+            return False
+        return ways.is_open(self.rights, "collection")
 
     def without_row(self, values: Sequence[Any]) -> list[Any]:
         """Those of the values that are the key of no visible row. Raises TooSlow."""

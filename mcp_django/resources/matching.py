@@ -27,12 +27,13 @@ def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[
     if not rights.model_mcp.checks_objects:
         keys = fetch(queryset.values_list("pk", flat=True)[: most + 1])
         return keys if len(keys) <= most else None
-    # Only visible rows are counted: a limit on the rows that are looked at would tell how many are hidden.
+    # Only visible rows are counted: a limit on the rows that are looked at would tell how many are hidden. So would
+    # statements that end where enough of them are visible.
     following = queryset
-    while batch := fetch(following.values_list("pk", flat=True)[:_AT_ONCE]):
-        visible = visible_keys(rights, batch)
+    while True:
+        batch = fetch(following.values_list("pk", flat=True)[:_AT_ONCE])
+        visible = visible_keys(rights, batch, most=most + 1 - len(keys))
         keys += [key for key in batch if str(key) in visible]
-        if len(keys) > most:
-            return None
+        if len(batch) < _AT_ONCE:
+            return keys if len(keys) <= most else None
         following = queryset.filter(pk__gt=batch[-1])
-    return keys

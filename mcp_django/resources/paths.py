@@ -1,10 +1,10 @@
-"""Where a path leads, as ``carrier__flights__number``: the models on its way."""
+"""Where the paths of a query lead, as ``carrier__flights__number``: the models on their way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_django.resources.columns import Column, Relation
 from mcp_django.resources.kinds import split_path
@@ -23,6 +23,18 @@ class Step:
     #: What follows it: a path from there, or a lookup.
     rest: str
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether rows of that model are read. A foreign key by itself is a value of its own row."""
+        return isinstance(self.by, Relation) or bool(self.rest and self.rest not in self.by.kind.lookups)
+
+    @property
+    def models(self) -> Iterator[ModelRights]:
+        """The model that it leads to, and the one between of a many-to-many field."""
+        if isinstance(self.by, Relation) and self.by.links is not None:
+            yield self.by.links
+        yield self.rights
+
 
 def steps(rights: ModelRights, path: str) -> Iterator[Step]:
     """The steps of a path, which may have a lookup at its end, and a minus before it."""
@@ -35,3 +47,32 @@ def steps(rights: ModelRights, path: str) -> Iterator[Step]:
             return
         yield Step(by, by.related, rest)
         rights = by.related
+
+
+def of_filter(conditions: Any, prefix: str = "") -> Iterator[str]:
+    """The paths that a valid filter names."""
+    for name, value in conditions.items():
+        if name in ("any", "all"):
+            for item in value:
+                yield from of_filter(item, prefix)
+        elif name == "not":
+            yield from of_filter(value, prefix)
+        else:
+            yield f"{prefix}{name}"
+            if isinstance(value, dict):
+                yield from of_filter(value, f"{prefix}{name}__")
+
+
+def of_search(rights: ModelRights, search: str) -> list[str]:
+    """The paths that a search looks in."""
+    return [field.name for field in rights.searchable] if search else []
+
+
+def smallest_group(rights: ModelRights, paths: Iterable[str]) -> int:
+    """The smallest number of rows that a group of the model must have to be shown.
+
+    It is the largest of what the model asks for and what the models ask for whose rows the paths read: groups of
+    flights by the height of their airport show single airports.
+    """
+    read = (step for path in paths for step in steps(rights, path) if step.reads_rows)
+    return max([rights.smallest_group, *(model.smallest_group for step in read for model in step.models)])

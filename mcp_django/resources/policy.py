@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 
-from mcp_django.access.permissions import ALLOWED, decide
+from mcp_django.access import overrides
+from mcp_django.access.permissions import ALLOWED, decide, decide_by_override
 from mcp_django.compat import queries
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.exchange import scopes
@@ -31,12 +32,16 @@ from mcp_django.secrets import is_secret_name
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
+    from mcp_django.access.overrides import Override
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.inlines import InlineMCP
     from mcp_django.options import ModelMCP
     from mcp_django.sites import MCPSite
 
 T = TypeVar("T")
+
+#: The smallest group of a model without rows, where nothing else is said.
+_SMALLEST_WITHOUT_ROWS = 5
 
 
 class _EveryName:
@@ -108,6 +113,11 @@ class ModelRights:
         """Whether the field is readable. Does not use ``columns``, which may depend on the result."""
         return field.primary_key or (field.name in self.shown and self._column(field.name) is not None)
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether rows may be shown one by one, and not only in groups."""
+        return self.model_mcp.rows
+
     def _related(self, model: Any) -> ModelRights | None:
         """The rights on a related model; None if the permission is checked for each row, which no condition can do."""
         related = self.rights.of_model(model)
@@ -122,12 +132,12 @@ class ModelRights:
             return found
         for field in opts.many_to_many:
             related = self._related(field.related_model)
-            if related is not None and self.shows_relation(field):
+            if related is not None and related.has_rows and self.shows_relation(field):
                 found[field.name] = Relation(field.name, related, field, forward=True, links=self._links(field))
         for reverse in opts.related_objects:
             related = None if reverse.name in self.excluded else self._related(reverse.related_model)
             # This side shows only what the other side shows.
-            if related is not None and related.shows_relation(reverse.field):
+            if related is not None and related.has_rows and related.shows_relation(reverse.field):
                 links = self._links(reverse.field) if reverse.field.many_to_many else None
                 found[reverse.name] = Relation(reverse.name, related, reverse.field, links=links)
         found |= generic.relations(self)
@@ -162,8 +172,10 @@ class ModelRights:
         if self.rights.label_of(through) not in self.rights.site.models:
             return True
         links = self._links(field)
-        return links is not None and all(
-            name in links.columns for name in (field.m2m_field_name(), field.m2m_reverse_field_name())
+        return (
+            links is not None
+            and links.has_rows
+            and all(name in links.columns for name in (field.m2m_field_name(), field.m2m_reverse_field_name()))
         )
 
     def shows_relation(self, field: Any) -> bool:
@@ -198,17 +210,27 @@ class ModelRights:
         column = self.primary_key if head == "pk" else self.columns.get(head)
         if column is None or not rest:
             return column
-        inner = column.related.column(rest, depth - 1) if column.related is not None and depth > 0 else None
+        related = self.beyond(column.name)
+        inner = related.column(rest, depth - 1) if related is not None and depth > 0 else None
         return None if inner is None else replace(inner, name=path, via=(column, *inner.via))
 
     def knows(self, path: str) -> bool:
         """Whether a path leads to a column or a relation, through relations of either kind."""
         head, rest = split_path(path)
-        column, relation = self.columns.get(head), self.relations.get(head)
+        relation = self.relations.get(head)
         if not rest:
-            return column is not None or relation is not None or head == "pk"
-        related = relation.related if relation is not None else column.related if column is not None else None
+            return head in self.columns or relation is not None or head == "pk"
+        related = self.beyond(head)
         return related is not None and (related.knows(rest) or (relation is not None and rest == "count"))
+
+    def beyond(self, name: str) -> ModelRights | None:
+        """The model that a foreign key or a relation leads to, if paths may go on there.
+
+        They do not go to a model without rows. What a foreign key itself holds is a value of its own row.
+        """
+        # No relation has the name of a column. Most paths are columns, and relations take their time to find.
+        by = self.columns.get(name) or self.relations.get(name)
+        return by.related if by is not None and by.related is not None and by.related.has_rows else None
 
     @cached_property
     def serializer_class(self) -> Any:
@@ -338,8 +360,12 @@ class ModelRights:
     def smallest_group(self) -> int:
         """The smallest number of rows that a group must have to be shown. Where the hook fails, no group is shown."""
         shows_none: int | None = sys.maxsize
-        own = self.ask_hook("get_min_group_rows", shows_none)
-        return get_conf().MIN_GROUP_ROWS if own is None else own
+        own: int | None = self.ask_hook("get_min_group_rows", shows_none)
+        smallest = get_conf().MIN_GROUP_ROWS if own is None else own
+        if self.has_rows:
+            return smallest
+        # A group of one row is the row.
+        return max(smallest, _SMALLEST_WITHOUT_ROWS if own is None else 2)
 
     @cached_property
     def scoped(self) -> bool:
@@ -373,6 +399,9 @@ class Rights:
         self.request = request
         #: Whether rows are read from the database that they are written to, unless the project names another one.
         self.from_primary = from_primary
+        #: What administrators decided about tools, if it was read already.
+        self.overrides: Mapping[str, Override] | None = None
+        self._usable: dict[str, bool] = {}
         self._models: dict[str, ModelRights | None] = {}
         self._inlines: dict[InlineMCP, ModelRights | None] = {}
 
@@ -411,6 +440,20 @@ class Rights:
         """The models that the principal may view, in the order of their labels."""
         found = (self.of_label(label) for label in sorted(self.site.models))
         return [rights for rights in found if rights is not None]
+
+    def decided_by(self, decided: Mapping[str, Override]) -> None:
+        """Let these overrides of tools hold, by name."""
+        self.overrides = decided
+        self._usable.clear()
+
+    def may_use(self, tool: str) -> bool:
+        """Whether administrators let the principal use a query tool. What that means is said in ``ways``."""
+        if tool not in self._usable:
+            if self.overrides is None:
+                self.overrides = overrides.tools.of_request(self.site, self.request)
+            decision = decide_by_override(self.request, self.overrides.get(tool, overrides.ON))
+            self._usable[tool] = decision is ALLOWED
+        return self._usable[tool]
 
     def _look_up(self, label: str) -> ModelRights | None:
         model_mcp = self.site.models.get(label)

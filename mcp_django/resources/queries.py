@@ -68,7 +68,7 @@ def rule_notes(model: ModelRights, target: uris.Target) -> list[str]:
 
 def record_query(query: Parameters) -> rows.RecordQuery:
     """The query of a collection's URI, of which all conditions must hold. Raises InvalidQuery."""
-    values = _values(query)
+    values = _values(query, "find_records")
     total = values.pop("total", "false")
     if total not in ("true", "false"):
         message = "must be true or false. A field of that name is compared by total__exact."
@@ -86,7 +86,7 @@ def record_query(query: Parameters) -> rows.RecordQuery:
 
 def aggregate_query(query: Parameters) -> aggregates.AggregateQuery:
     """The same of an aggregate, within the limits of aggregate_records. Raises InvalidQuery."""
-    values = _values(query)
+    values = _values(query, "aggregate_records")
     for name, instead in _NOT_OF_GROUPS.items():
         if name in values:
             message = f"{instead} A field of that name is compared by {name}__exact."
@@ -143,24 +143,23 @@ def followed(model: ModelRights, target: uris.Target) -> Mapping[str, list[type[
 def _models(model: ModelRights, path: str) -> Iterator[type[models.Model]]:
     """The models whose rows a path reads. A foreign key by itself is a value of its own row."""
     for step in steps(model, path):
-        if isinstance(step.by, Relation):
-            between = step.by.between
-            if between is not None and not between._meta.auto_created:
-                yield between
-        elif not step.rest or step.rest in step.by.kind.lookups:
+        if not step.reads_rows:
             return
+        between = step.by.between if isinstance(step.by, Relation) else None
+        if between is not None and not between._meta.auto_created:
+            yield between
         yield step.rights.model
 
 
-def _values(query: Parameters) -> dict[str, str]:
-    """The parameters by name. None may occur twice."""
+def _values(query: Parameters, tool: str) -> dict[str, str]:
+    """The parameters by name. None may occur twice. ``tool``: the one that takes what no URI can hold."""
     values: dict[str, str] = {}
     for name, value in query:
         if name in values:
             raise InvalidQuery.one(name, "occurs twice in the query; for several values there is __in.", value)
         values[name] = value
     if grouped := sorted(templates.ONLY_IN_FILTERS & values.keys()):
-        message = "cannot be written in a URI: find_records takes it in its filter."
+        message = f"cannot be written in a URI: {tool} takes it in its filter."
         raise InvalidQuery.one(grouped[0], message, values[grouped[0]])
     return values
 

@@ -13,6 +13,7 @@ from django.db.models.functions import RowNumber
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import fetch
 from mcp_django.protocol.errors import TooSlow
+from mcp_django.resources import ways
 from mcp_django.resources.columns import MAX_RELATED, Output, RelatedRows
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.selection import names_of, values_of
@@ -122,12 +123,17 @@ def _bounded(
     output: RelatedRows, cells: Sequence[list[list[Any]]], budget: int, notes: list[str]
 ) -> list[list[list[Any]]]:
     """The cells with no more rows than one may hold."""
-    relation = output.relation
-    others = f" Ask {relation.related.label} itself for the others." if relation.related.is_listed else ""
     short = [cell[:MAX_RELATED] for cell in cells]
     if any(len(cell) > MAX_RELATED for cell in cells):
-        notes.append(f"{output.name} lists at most {MAX_RELATED} rows.{others}")
+        notes.append(f"{output.name} lists at most {MAX_RELATED} rows.{_others(output)}")
     kept = [cell[: within_bytes(cell, budget)] for cell in short]
     if kept != short:
-        notes.append(f"{output.name} lists rows of at most {budget} bytes.{others}")
+        notes.append(f"{output.name} lists rows of at most {budget} bytes.{_others(output)}")
     return kept
+
+
+def _others(output: RelatedRows) -> str:
+    """How to get the related rows that are left out, if that is possible."""
+    related = output.relation.related
+    can_ask = related.is_listed and ways.is_open(related, "collection")
+    return f" Ask {related.label} itself for the others." if can_ask else ""

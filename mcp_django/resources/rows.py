@@ -7,16 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import models
+from django.db.models import Value
 
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.resources import cursors, keyset, related, selection, unreadable
+from mcp_django.resources import cursors, keyset, related, selection, unreadable, ways
 from mcp_django.resources.columns import Column, Computed, Output, RelatedCount, RelatedRows
 from mcp_django.resources.errors import Mistakes
 from mcp_django.resources.filters import filter_condition
@@ -36,8 +38,8 @@ DEFAULT_ROWS = 20
 _MAX_WHOLE_TEXTS = 100
 #: Rows that ``total`` counts at most: counting more may take seconds.
 MAX_TOTAL = 100_000
-#: The number of batches of rows that are checked for one page, where the permission is checked for each row.
-_MAX_LOOKS = 10
+#: Rows that are looked at for one page where the permission is checked for each row: batches, and rows of each.
+_MAX_LOOKS, _LOOKED_AT_ONCE = 2, 500
 #: Rows of a page there, since each check is code of the project's and may ask the database.
 _MAX_CHECKED_ROWS = 100
 
@@ -149,7 +151,7 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     most = _most_rows(rights)
     limit = min(query.limit or DEFAULT_ROWS, most)
-    if limit > _MAX_WHOLE_TEXTS:
+    if limit > _MAX_WHOLE_TEXTS or rights.model_mcp.checks_objects:
         plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
     found, more = _fetch_visible(rights, plan, limit)
     if query.search and not (found or more or watched or query.cursor):
@@ -158,8 +160,8 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
     rows, cut = write_rows(rights, plan.outputs, raw, conf.MAX_TEXT, notes)
     kept = within_bytes(rows)
     if cut:
-        what = f"Values of {', '.join(cut)} ending in …"
-        notes.append(f"{what} were cut at {conf.MAX_TEXT} characters; get_record gives them whole.")
+        whole = "; get_record gives them whole" if ways.is_open(rights, "record") else ""
+        notes.append(f"Values of {', '.join(cut)} ending in … were cut at {conf.MAX_TEXT} characters{whole}.")
     if kept < len(rows):
         notes.append(f"The page was cut at {kept} rows, since more would exceed {conf.page_bytes // 3} bytes.")
     if query.limit > most:
@@ -255,24 +257,22 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
     """At most ``limit`` rows that the principal may see, and whether there are more to look at.
 
-    Where the permission depends on the row, rows are looked at until there are enough, or too many were looked at.
+    Where the permission depends on the row, all rows are looked at up to a limit, also if there are enough before: the
+    number of statements would otherwise reveal how many of the rows are hidden.
     """
     if not rights.model_mcp.checks_objects:
         found = _fetch(plan, plan.after, limit + 1)
         return found[:limit], len(found) > limit
     kept: list[Sequence[Any]] = []
-    after, size = plan.after, limit + 1
+    after = plan.after
     for _ in range(_MAX_LOOKS):
-        batch = _fetch(plan, after, size)
+        batch = _fetch(plan, after, _LOOKED_AT_ONCE)
         keys = [row[0] for row in batch]
-        visible = visible_keys(rights, keys)
+        visible = visible_keys(rights, keys, most=limit + 1 - len(kept))
         kept += [row for row, key in zip(batch, keys, strict=True) if str(key) in visible]
-        if len(kept) > limit:
-            return kept[:limit], True
-        if len(batch) < size:
-            return kept, False
-        # A short page is searched as far as a long one, since the place where the search ends would reveal hidden rows.
-        after, size = plan.place_of(batch[-1]), _most_rows(rights) + 1
+        if len(batch) < _LOOKED_AT_ONCE:
+            return kept[:limit], len(kept) > limit
+        after = plan.place_of(batch[-1])
         if UNREADABLE in after:
             break
     return kept[:limit], True
@@ -385,24 +385,36 @@ def _cut_note(cut: Sequence[str], limit: int) -> list[str]:
     return [f"{what} were cut at {limit} characters: no message may carry more."] if cut else []
 
 
-def visible_keys(rights: ModelRights, keys: Sequence[Any], *, using: str | None = None) -> set[str]:
-    """Those of the keys that are the principal's to see, as text. ``using``: the database to ask."""
+def visible_keys(
+    rights: ModelRights, keys: Sequence[Any], *, using: str | None = None, most: int | None = None
+) -> set[str]:
+    """Those of the keys that are the principal's to see, as text. ``using``: the database to ask.
+
+    Where the permission is checked for each row, the database is asked without keys too, so that rows that are all
+    hidden take the statements of no rows; and the project is not asked of more rows than the first ``most`` visible.
+    """
     values = []
     for key in keys:
         try:
             values.append(rights.primary_key.kind.read(rights.primary_key.field, key))
         except ValidationError:
             continue
-    queryset = rights.rows().filter(pk__in=values)
-    if using is not None:
-        queryset = queryset.using(using)
     if rights.model_mcp.checks_objects:
-        request, may_view = rights.rights.request, rights.model_mcp.has_view_permission
-        name = f"{rights.model_mcp}.has_view_permission"
-        return {
-            str(obj.pk) for obj in fetch_instances(queryset) if call_hook(partial(may_view, request, obj), False, name)
-        }
+        found = _with_using(rights.rows().filter(pk__in=values or [Value(None)]), using)
+        return _permitted(rights, values, fetch_instances(found), most)
+    queryset = _with_using(rights.rows().filter(pk__in=values), using)
     return {str(key) for key in fetch(queryset.values_list("pk", flat=True))}
+
+
+def _with_using(queryset: models.QuerySet[Any], using: str | None) -> models.QuerySet[Any]:
+    return queryset if using is None else queryset.using(using)
+
+
+def _permitted(rights: ModelRights, keys: Sequence[Any], found: Sequence[models.Model], most: int | None) -> set[str]:
+    """The keys of the first rows, in the order of the keys, that the project's hook permits."""
+    places = {key: place for place, key in enumerate(keys)}
+    in_order = sorted(found, key=lambda row: places.get(row.pk, len(places)))
+    return set(islice((str(row.pk) for row in in_order if _may_view(rights, row)), most))
 
 
 def _may_view(rights: ModelRights, row: models.Model) -> bool:

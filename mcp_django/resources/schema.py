@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.conf import settings
 from django.utils import timezone, translation
 from django.utils.functional import Promise
@@ -113,13 +115,27 @@ def choices_of(column: Column) -> dict[str, str]:
 
 def record_fields(rights: ModelRights) -> list[str]:
     """Names of the fields of a record that a serializer writes. If the serializer fails, which is logged: none."""
-    cls = rights.serializer_class
-    if cls is None:
+    if rights.serializer_class is None:
         return []
     nothing: JSON = {}
-    name = getattr(cls, "__name__", repr(cls))
-    schema = call_hook(lambda: record_schema(rights), nothing, f"{rights.model_mcp}: {name}")
+    schema = call_hook(lambda: record_schema(rights), nothing, _serializer_name(rights))
     return list(schema.get("properties", ()))
+
+
+def _serializer_name(rights: ModelRights) -> str:
+    """The model and its serializer, as the log names them."""
+    cls = rights.serializer_class
+    return f"{rights.model_mcp}: {getattr(cls, '__name__', repr(cls))}"
+
+
+def refused_sources(rights: ModelRights) -> Mapping[str, str]:
+    """The fields of a record's serializer that read what no serializer may, each with the reason. None if it fails."""
+    if rights.serializer_class is None:
+        return {}
+    from mcp_django.resources.serializers import RecordSerializer  # As in ``rows``: few need it.
+
+    nothing: Mapping[str, str] = {}
+    return call_hook(lambda: RecordSerializer(rights).refused, nothing, _serializer_name(rights))
 
 
 def record_schema(rights: ModelRights) -> JSON:

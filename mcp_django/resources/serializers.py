@@ -29,7 +29,7 @@ from mcp_django.resources.columns import MAX_RELATED, Column, Relation
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.serializer_values import write_value
-from mcp_django.resources.sources import Lead, follow
+from mcp_django.resources.sources import Lead, follow, why_refused, why_source_refused
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
@@ -44,6 +44,8 @@ _MAX_LOOKS = 10
 _COLLECTIONS = (list, tuple, set, frozenset)
 #: Other values that hold rows are iterators and raw queries, among others.
 _KNOWN = (*_COLLECTIONS, str, bytes, Mapping, QuerySet)
+#: Fields that read other values of a row than its key.
+_OF_ROWS = (serializers.Serializer, relations.SlugRelatedField, relations.HyperlinkedRelatedField)
 #: Fields that go through whatever they are given.
 _LISTS = (serializers.ListSerializer, relations.ManyRelatedField, drf.ListField)
 
@@ -62,6 +64,8 @@ class RecordSerializer:
         self.notes: list[str] = []
         #: Of the fields that are left, where they lead to.
         self.leads: dict[Field, Lead] = {}
+        #: ``Serializer.field`` → why nobody is shown what it reads.
+        self.refused: dict[str, str] = {}
         self._visible: dict[tuple[str, Any], bool] = {}
         context = {"request": _drf_request(rights), "view": None, "format": None}
         self.serializer: AnySerializer = cls(instance, context=context)
@@ -90,6 +94,8 @@ class RecordSerializer:
             if lead is None or _is_hidden(field, lead, rights) or not self._may_show(field, lead, rights):
                 taken.add(name)
                 del serializer.fields[name]
+                if why := why_source_refused(rights, [*_source(field), *_slugs(field)]):
+                    self.refused[f"{type(serializer).__name__}.{name}"] = why
             else:
                 self.leads[field] = lead
                 self._guard(field, lead, rights)
@@ -100,16 +106,18 @@ class RecordSerializer:
     def _may_show(self, field: Field, lead: Lead, rights: ModelRights | None) -> bool:
         """Whether the principal may see what the field makes of where it leads to; restricts nested serializers."""
         inner = innermost(field)
+        if lead.is_key and isinstance(inner, _OF_ROWS):
+            return False
         if isinstance(inner, serializers.Serializer):
             inner_rights, model = lead.rights, getattr(getattr(inner, "Meta", None), "model", None)
             if inner_rights is None and model is not None:
                 inner_rights = self.rights.rights.of_model(model)
-                if inner_rights is None:
+                if inner_rights is None or not inner_rights.has_rows:
                     return False
             self._restrict(inner, inner_rights)
             return True
         if isinstance(inner, relations.SlugRelatedField):
-            return follow(lead.rights, inner.slug_field.split("__")) is not None
+            return follow(lead.rights, _slugs(inner)) is not None
         if isinstance(inner, relations.HyperlinkedRelatedField) and not is_own(inner, "get_url"):
             found = follow(lead.rights, [inner.lookup_field])
             return inner.lookup_field == "pk" or (found is not None and found.known)
@@ -152,6 +160,8 @@ class RecordSerializer:
             if value is None:
                 # Missing or hidden: it reads the same.
                 return None if field.default is drf.empty else field.get_default()
+            if why_refused(type(value), name):
+                return None
             lead = None
             if isinstance(value, models.Model):
                 rights = rights or self.rights.rights.of_model(type(value))
@@ -161,7 +171,9 @@ class RecordSerializer:
             attribute = name
             if lead is not None and name == names[-1] and _wants_key(field) and _is_by_key(lead.column):
                 # The key is enough, so that its row need not be read.
-                attribute, lead = lead.column.attname, Lead(column=lead.column, is_key=True)
+                lead = Lead(column=lead.column, is_key=True)
+            if lead is not None and lead.is_key and lead.column is not None:
+                attribute = lead.column.attname
             row, value = value, drf.get_attribute(value, [attribute])
             if lead is not None and lead.relation is not None:
                 value = _linked(lead.relation, row, value)
@@ -173,7 +185,7 @@ class RecordSerializer:
         return value
 
     def _slug(self, field: Any, rights: ModelRights | None, instance: Any) -> Any:
-        return self._read(field, rights, instance, field.slug_field.split("__"))
+        return self._read(field, rights, instance, _slugs(field))
 
     def _shown(self, value: Any, rights: ModelRights | None, field: Field) -> Any:
         """The value, with no row in it that the principal may not see, and no more rows than MAX_RELATED."""
@@ -192,7 +204,7 @@ class RecordSerializer:
         return value
 
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
-        if rights is None:
+        if rights is None or not rights.has_rows:
             return []
         looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
         if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
@@ -213,7 +225,7 @@ class RecordSerializer:
 
     def _may_see(self, instance: models.Model, rights: ModelRights | None) -> bool:
         rights = rights or self.rights.rights.of_model(type(instance))
-        if rights is None or instance.pk is None:
+        if rights is None or instance.pk is None or not rights.has_rows:
             return False
         if not rights.scoped:
             return True
@@ -273,6 +285,12 @@ def _source(field: Field) -> Sequence[str]:
     if isinstance(field, drf.ModelField):
         return [field.model_field.name]
     return [] if field.source == "*" else field.source_attrs
+
+
+def _slugs(field: Field) -> Sequence[str]:
+    """The attributes that a field reads of the row, or of each row, that it leads to."""
+    inner = innermost(field)
+    return inner.slug_field.split("__") if isinstance(inner, relations.SlugRelatedField) else []
 
 
 def _wants_key(field: Field) -> bool:

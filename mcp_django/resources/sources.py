@@ -1,11 +1,16 @@
-"""Where the ``source`` of a serializer's field leads, step by step through the rights."""
+"""Where the ``source`` of a serializer's field leads, step by step through the rights.
+
+What Django itself defines of a row (``delete``, ``get_session_auth_hash``), and names that begin with an underscore
+(``__dict__``, ``_state``), are no part of a record: behind them stands the whole row, or what changes it.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.core.exceptions import FieldDoesNotExist
@@ -39,6 +44,10 @@ def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
     """Where attributes lead from a row; None if the principal may not read one of them."""
     lead = Lead(rights, known=rights is not None)
     for name in names:
+        if why_refused(_model_of(lead.rights), name):
+            return None
+        if lead.is_key:
+            return None  # The row behind the key is not shown.
         if lead.many:
             return None  # An attribute of many rows, as ``flights.count``, would reveal hidden rows.
         found = Lead(known=False, nullable=True) if lead.rights is None else _step(lead.rights, name)
@@ -46,6 +55,54 @@ def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
             return None
         lead = dataclasses.replace(found, nullable=lead.nullable or found.nullable)
     return lead
+
+
+def why_source_refused(rights: ModelRights | None, names: Sequence[str]) -> str:
+    """Why no serializer may read these attributes, whoever asks, in words for administrators; else empty."""
+    for place, name in enumerate(names):
+        lead = follow(rights, names[:place])
+        if lead is None:
+            return ""
+        if why := why_refused(_model_of(lead.rights), name):
+            return f"its source {'.'.join(names)} reads {name}, which {why}"
+    return ""
+
+
+def why_refused(cls: Any, name: str) -> str:
+    """Why no serializer may read the attribute of an object of a class, which may be unknown; else empty."""
+    if name.startswith("_"):
+        return "is private: it begins with an underscore"
+    if cls is None or not _is_of_django(cls, name):
+        return ""
+    return "Django itself defines: it is no field of the row"
+
+
+def _model_of(rights: ModelRights | None) -> type[models.Model] | None:
+    return None if rights is None else rights.model
+
+
+@lru_cache(maxsize=4_096)
+def _is_of_django(cls: Any, name: str) -> bool:
+    """Whether Django defines the attribute: of a model each that is no field, of another class a method."""
+    is_model = issubclass(cls, models.Model)
+    if is_model and _field_behind(cls, name) is not None:
+        return False
+    for home in cls.__mro__:
+        if name in vars(home):
+            found = vars(home)[name]
+            return (is_model or callable(found)) and "django" in (_package(home), _package(_function_of(found)))
+    return False
+
+
+def _function_of(found: Any) -> Any:
+    """What a property, a cached property or a partial method calls."""
+    return getattr(found, "fget", None) or getattr(found, "func", None) or found
+
+
+def _package(found: Any) -> str:
+    """The package that defines a class or a function; of any other value empty, unless it is a descriptor."""
+    is_code = hasattr(type(found), "__get__") or isinstance(found, type)
+    return str(getattr(found, "__module__", "")).partition(".")[0] if is_code else ""
 
 
 def _step(rights: ModelRights, name: str) -> Lead | None:
@@ -63,7 +120,12 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
     if not isinstance(field, models.ForeignKey) or name != field.name:
         is_key = isinstance(field, models.ForeignKey)
         return Lead(column=column, is_key=is_key, nullable=column.nullable)
-    return None if column.related is None else Lead(column.related, column, nullable=column.nullable)
+    if column.related is None:
+        return None
+    if not column.related.has_rows:
+        # Its key is a value of this row, and the other row is not shown.
+        return Lead(column=column, is_key=True, nullable=column.nullable)
+    return Lead(column.related, column, nullable=column.nullable)
 
 
 def _field_behind(model: type[models.Model], name: str) -> Any:

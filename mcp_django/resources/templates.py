@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from django.utils.text import capfirst
 
-from mcp_django.resources import uris
+from mcp_django.resources import uris, ways
 from mcp_django.resources.columns import Column
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
@@ -39,10 +39,13 @@ class Template:
 
 
 def of_model(model: ModelRights) -> list[JSON]:
-    """The templates of a model, as resources/templates/list has them."""
-    if model.model_mcp.checks_objects:
-        return [_record(model), _query(model)]
-    return [_record(model), _query(model), _aggregate(model)]
+    """The templates of a model that the principal may use, as resources/templates/list has them."""
+    described: Mapping[ways.Way, Callable[[ModelRights], JSON]] = {
+        "record": _record,
+        "collection": _query,
+        **({} if model.model_mcp.checks_objects else {"aggregate": _aggregate}),
+    }
+    return [describe(model) for way, describe in described.items() if ways.is_open(model, way)]
 
 
 def aggregate_parameters(model: ModelRights) -> dict[str, Column | None]:
@@ -75,7 +78,9 @@ def parse(rights: Rights, template: str) -> Template | None:
     if model is None:
         return None
     is_aggregate = not uris.GROUPING.isdisjoint((match["names"] or "").split(","))
-    return Template(model, key, is_aggregate) if key in ("", model.primary_key.name) else None
+    way: ways.Way = "record" if key else "aggregate" if is_aggregate else "collection"
+    is_known = key in ("", model.primary_key.name) and ways.is_open(model, way)
+    return Template(model, key, is_aggregate) if is_known else None
 
 
 def _record(model: ModelRights) -> JSON:

@@ -12,12 +12,12 @@ from mcp_django.types import JSON
 
 def list_resources(exchange: Exchange) -> JSON:
     renew_principal(exchange)
-    return page(exchange, "resources", catalog.resources(exchange), lambda resource: str(resource["uri"]))
+    return page(exchange, "resources", catalog.resources(exchange, fresh=True), lambda resource: str(resource["uri"]))
 
 
 def list_templates(exchange: Exchange) -> JSON:
     renew_principal(exchange)
-    templates = catalog.templates(exchange)
+    templates = catalog.templates(exchange, fresh=True)
     return page(exchange, "resourceTemplates", templates, lambda template: str(template["uriTemplate"]))
 
 

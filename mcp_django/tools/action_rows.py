@@ -13,8 +13,7 @@ from django.db import models, router
 from mcp_django.compat.queries import names_database
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.protocol.jsonrpc import encode
-from mcp_django.resources import rows, rules
-from mcp_django.resources.aggregates import smallest_group
+from mcp_django.resources import paths, rows, rules, ways
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.keys import no_record
@@ -104,10 +103,17 @@ def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
     rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
     if rights is None:
         raise ToolError("You may not do this. Nothing was changed.")
-    if smallest_group(rights) > 1:
-        # How many rows meet a condition would reveal what single rows hold.
+    if not finds_rows(rights):
         raise _refused(f"single rows of {rights.label} are not shown, so none is found by a filter: give ids.")
     return rights
+
+
+def finds_rows(rights: ModelRights) -> bool:
+    """Whether the rows to act on may be found by a filter, which shows some of them.
+
+    Where only groups are shown, the number of rows that meet a condition would reveal what single rows hold.
+    """
+    return rights.smallest_group <= 1 and ways.is_open(rights, "collection")
 
 
 def _matching(rights: ModelRights, conditions: JSON, notes: list[str]) -> list[Any]:
@@ -115,6 +121,8 @@ def _matching(rights: ModelRights, conditions: JSON, notes: list[str]) -> list[A
         keys = matching_keys(rights, conditions, MAX_ACTION_IDS, notes)
     except InvalidQuery as error:
         raise ToolError("Invalid filter. Nothing was changed.", error.errors) from None
+    if paths.smallest_group(rights, paths.of_filter(conditions)) > 1:
+        raise _refused("the filter leads to rows of which none is shown by itself. Leave them out, or give ids.")
     if keys is None:
         raise _refused(f"more than {MAX_ACTION_IDS:,} rows match. Narrow the filter, and act on the rest afterwards.")
     return keys

@@ -28,7 +28,7 @@ from mcp_django.resources import splitting
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import confirmations
 from mcp_django.tools.action_responses import read_messages, read_response
-from mcp_django.tools.action_rows import MAX_ACTION_IDS, ChosenRows, of_filter, of_ids, preview
+from mcp_django.tools.action_rows import MAX_ACTION_IDS, ChosenRows, finds_rows, of_filter, of_ids, preview
 from mcp_django.tools.base import Annotations, BaseTool
 from mcp_django.tools.history import History
 from mcp_django.tools.results import text_block, text_result
@@ -162,10 +162,19 @@ class AdminActionTool(BaseTool):
         return label.rstrip(".")
 
     def get_description(self, request: MCPRequest | None) -> str:
-        return f"{self.get_title()}. Acts on {self.model_mcp.label} rows, by ids or filter."
+        return f"{self.get_title()}. Acts on {self.model_mcp.label} rows, by ids{self._or_filter(request)}."
+
+    def _or_filter(self, request: MCPRequest | None) -> str:
+        return (
+            "" if request is not None and "filter" not in self.get_input_schema(request)["properties"] else " or filter"
+        )
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        return self._schema.schema
+        schema = self._schema.schema
+        rights = Rights.of(self.model_mcp.site, request).of_label(self.model_mcp.label)
+        if rights is not None and finds_rows(rights):
+            return schema
+        return {**schema, "properties": {"ids": schema["properties"]["ids"]}}
 
     @cached_property
     def _schema(self) -> Schema:

@@ -11,6 +11,7 @@ from mcp_django.resources.known_values import settled
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.tools.query import (
     CURSOR,
+    FILTER,
     FORMAT,
     NAMES,
     SEARCH,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class AggregateRecords(QueryTool):
-    name = "aggregate_records"
+    name, way = "aggregate_records", "aggregate"
     title = "Aggregate records"
     description = (
         "Count rows of a model and compute over them, in groups. group_by: fields and paths, as carrier__name; parts "
@@ -69,6 +70,12 @@ class AggregateRecords(QueryTool):
             "format": FORMAT,
         }
         return arguments_schema(properties, "model")
+
+    def get_input_schema(self, request: MCPRequest) -> JSON:
+        schema = super().get_input_schema(request)
+        if not self._rights(request).may_use("find_records"):
+            schema["properties"]["filter"] |= FILTER
+        return schema
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return table_schema()

@@ -19,6 +19,7 @@ from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
+from mcp_django.resources.policy import Rights
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result
@@ -60,6 +61,7 @@ class AvailableTool:
 def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
     _find_actions(exchange)
     found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
     return [one for one in found if one is not None]
@@ -85,7 +87,9 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     with using_tool(exchange.request, name):
         if fresh and has_scope(exchange.request, ACTIONS):
             renew_principal(exchange)
-    decision = _decide(tool, overrides.tools.of(exchange, fresh=fresh), exchange)
+    rows = overrides.tools.of(exchange, fresh=fresh)
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
+    decision = _decide(tool, rows, exchange)
     if decision is ALLOWED and _can_run(tool, exchange):
         return tool
     exchange.usage.refusal = decision.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_django.access.permissions import Decision
 from mcp_django.conf import get_conf
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import rules
+from mcp_django.resources import rules, ways
 from mcp_django.resources.columns import Column
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.indexes import is_indexed
@@ -55,7 +55,7 @@ _WITHHELD = {
 
 
 class DescribeModels(QueryTool):
-    name = "describe_models"
+    name, way = "describe_models", "schema"
     title = "Describe models"
     description = (
         "List the models that you may read, or those of an app; with a model named, its fields: types, choices, "
@@ -82,9 +82,10 @@ class DescribeModels(QueryTool):
         described = describe_model(model)
         if actions := _actions(exchange, model):
             described["actions"] = actions
-        if notes := [*rules.of_model(model), *_withheld_actions(exchange, model)]:
+        if notes := [*_groups_alone(model), *rules.of_model(model), *_withheld_actions(exchange, model)]:
             described["notes"] = notes
-        described["examples"] = _examples(model)
+        if examples := _examples(model):
+            described["examples"] = examples
         return structured_result(described)
 
 
@@ -118,12 +119,29 @@ def _withheld_actions(exchange: Exchange, model: ModelRights) -> list[str]:
     return [] if line is None else [line]
 
 
+def _groups_alone(model: ModelRights) -> list[str]:
+    if model.has_rows:
+        return []
+    return [f"Its rows are shown in groups of {model.smallest_group} and more, and never one by one."]
+
+
 def _acts_on(tool: BaseTool, model: ModelRights) -> bool:
     return isinstance(tool, AdminActionTool) and tool.model_mcp.label == model.label
 
 
 def _examples(model: ModelRights) -> list[JSON]:
-    """Two calls that work as they are written."""
+    """Two calls that work as they are written, of the tools that the principal may use."""
+    found = [_example_of_rows(model)] if ways.is_open(model, "collection") else []
+    if not model.model_mcp.checks_objects:
+        grouped: JSON = {"tool": "aggregate_records", "arguments": {"model": model.label, **_groups(model)}}
+        found += [grouped] if ways.is_open(model, "aggregate") else []
+    elif found:
+        fields = list(model.columns)[:2]
+        found.append({"tool": "find_records", "arguments": {"model": model.label, "fields": fields}})
+    return found
+
+
+def _example_of_rows(model: ModelRights) -> JSON:
     found: JSON = {"model": model.label}
     # A condition on a field with choices shows most.
     columns = sorted(model.filterable.values(), key=lambda column: not column.field.flatchoices)
@@ -134,13 +152,7 @@ def _examples(model: ModelRights) -> list[JSON]:
     if orders:
         found["order_by"] = [f"-{next((name for name in orders if is_indexed(model.model, [name])), orders[0])}"]
     found["limit"] = 5
-    examples: list[JSON] = [{"tool": "find_records", "arguments": found}]
-    if model.model_mcp.checks_objects:
-        fields = list(model.columns)[:2]
-        examples.append({"tool": "find_records", "arguments": {"model": model.label, "fields": fields}})
-    else:
-        examples.append({"tool": "aggregate_records", "arguments": {"model": model.label, **_groups(model)}})
-    return examples
+    return {"tool": "find_records", "arguments": found}
 
 
 def _condition(column: Column) -> JSON | None:

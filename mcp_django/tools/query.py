@@ -13,7 +13,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.json_schema.schema import Schema
-from mcp_django.resources import annotating, cursors, rows, rules, splitting
+from mcp_django.resources import annotating, cursors, rows, rules, splitting, ways
 from mcp_django.resources.audited import note_filter
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, Mistakes
 from mcp_django.resources.keys import no_record
@@ -95,6 +95,8 @@ SYNONYMS: Mapping[str, str] = {
 class QueryTool(BaseTool):
     """A read-only tool over every model that the principal may view."""
 
+    #: How it reads a model.
+    way: ways.Way
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
     description = ""
     #: Whoever may read one model may ask for that one.
@@ -110,13 +112,16 @@ class QueryTool(BaseTool):
 
     def is_available(self, request: MCPRequest) -> bool:
         rights = self._rights(request)
-        return any(rights.of_label(label) is not None for label in self.site.models)
+        found = (rights.of_label(label) for label in self.site.models)
+        return any(model is not None and ways.has(model, self.way) for model in found)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
         # The names are listed for the agent to read. ``_model`` checks the name, and answers an error better.
-        labels = [model.label for model in self._rights(request).models()]
+        rights = self._rights(request)
+        labels = self._labels(rights)
         if len(labels) > MAX_LISTED_MODELS:
-            described = f"One of {len(labels)} models, as app.model: describe_models lists them."
+            where = ": describe_models lists them" if rights.may_use("describe_models") else ""
+            described = f"One of {len(labels)} models, as app.model{where}."
             return self.arguments({"type": "string", "description": described}).schema
         return self.arguments({"type": "string", "enum": labels, "description": "The model."}).schema
 
@@ -172,13 +177,19 @@ class QueryTool(BaseTool):
     def _model(self, rights: Rights, label: str) -> ModelRights:
         found = rights.of_label(label.lower())
         if found is None:
-            labels = [model.label for model in rights.models()]
-            raise InvalidQuery.one("model", unknown_name("model", label, labels), label)
+            raise InvalidQuery.one("model", unknown_name("model", label, self._labels(rights)), label)
+        if not ways.has(found, self.way):
+            instead = ": ask aggregate_records" if ways.is_open(found, "aggregate") else ""
+            raise InvalidQuery.one("model", f"rows of {found.label} are shown in groups alone{instead}.", label)
         return found
+
+    def _labels(self, rights: Rights) -> list[str]:
+        """The models that it can be asked for."""
+        return [model.label for model in rights.models() if ways.has(model, self.way)]
 
 
 class FindRecords(QueryTool):
-    name = "find_records"
+    name, way = "find_records", "collection"
     title = "Find records"
     description = (
         'Find rows of a model. filter is {"field__lookup": value}, all of which must hold, with {"any": [..]}, '
@@ -238,7 +249,7 @@ class FindRecords(QueryTool):
 
 
 class GetRecord(QueryTool):
-    name = "get_record"
+    name, way = "get_record", "record"
     title = "Get a record"
     description = "Read one record of a model by its primary key, with every field that you may read, whole."
 

@@ -15,6 +15,10 @@ from mcp_django.types import JSON
 FORMATS = ("json", "csv")
 
 _QUOTED_IN_CSV = re.compile(r'[",\r\n]|^$')
+#: How a text begins that a spreadsheet runs as a formula, also in full-width letters (OWASP, CSV injection).
+_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
+#: A negative number, which is no formula. Decimals are texts.
+_NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?", re.ASCII)
 
 
 def text_block(text: str) -> JSON:
@@ -51,23 +55,27 @@ def table_result(columns: Sequence[str], rows: Sequence[Sequence[Any]], extra: J
     if format == "json":
         return structured_result({"columns": columns, "rows": rows, **extra})
     value: JSON = {"columns": columns, "row_count": len(rows), "rows_in": "text", **extra}
-    result = structured_result(value, _csv([columns, *rows]))
+    result = structured_result(value, csv_table([columns, *rows]))
     return {**result, "content": [*result["content"], text_block(encode(extra).decode())]} if extra else result
 
 
-def _csv(rows: Sequence[Sequence[Any]]) -> str:
+def csv_table(rows: Sequence[Sequence[Any]]) -> str:
     """CSV (RFC 4180). An empty field is null, ``""`` is an empty text, and lists and objects are JSON.
 
-    Values that a spreadsheet would take for formulas are not changed, since a model reads them.
+    A text that a spreadsheet would run as a formula has an apostrophe in front of it, which makes it a text there.
     """
-    return "".join(",".join(_csv_field(value) for value in row) + "\r\n" for row in rows)
+    return "".join(",".join(map(_csv_field, row)) + "\r\n" for row in rows)
 
 
 def _csv_field(value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    text = value if isinstance(value, str) else encode(value).decode()
+    text = _without_formula(value) if isinstance(value, str) else encode(value).decode()
     return '"' + text.replace('"', '""') + '"' if _QUOTED_IN_CSV.search(text) else text
+
+
+def _without_formula(text: str) -> str:
+    return f"'{text}" if _FORMULA.match(text) and not _NEGATIVE.fullmatch(text) else text
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

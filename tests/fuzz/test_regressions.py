@@ -65,9 +65,9 @@ def test_a_message_that_a_proxy_may_read_as_another_is_refused(admin: Peer, text
 
 
 def test_members_may_have_equal_names_in_different_objects() -> None:
-    text = b'{"id": 1, "params": {"id": 2, "params": {"id": 3, "x": 1, "x": 2}}, "a": "\\u0041", "a": 2}'
+    text = b'{"id": 1, "params": {"id": 2, "params": {"id": 3, "x": [{"x": 1}, {"x": 2}]}}, "a": "\\u0041"}'
 
-    assert jsonrpc.decode(text) == {"id": 1, "params": {"id": 2, "params": {"id": 3, "x": 2}}, "a": 2}
+    assert jsonrpc.decode(text)["params"] == {"id": 2, "params": {"id": 3, "x": [{"x": 1}, {"x": 2}]}}
 
 
 # Null characters, which PostgreSQL takes in no text and in no JSON.

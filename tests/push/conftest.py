@@ -103,7 +103,7 @@ def list_changed(name: str, listen_id: int | str | None = None) -> Message:
 
 def switch_a_tool() -> None:
     """Switch a tool on or off that administrators may use."""
-    tool = Tool.objects.get(name="get_record")
+    tool = Tool.objects.get(name="delay_statistics")
     tool.enabled = not tool.enabled
     tool.save()
 

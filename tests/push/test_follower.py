@@ -60,7 +60,7 @@ def test_a_control_of_another_process_is_told(admin: Peer, hear: Hear) -> None:
     watching = listen(admin, {"toolsListChanged": True})
     watching.next()
 
-    Tool.objects.filter(name="get_record").update(enabled=False)
+    Tool.objects.filter(name="delay_statistics").update(enabled=False)
     hear(1, controls=[{"kind": "tools"}])
 
     assert watching.next() == list_changed("tools", "sub-1")
@@ -81,7 +81,7 @@ def test_after_a_gap_the_tools_may_have_changed_too(admin: Peer, hear: Hear) -> 
     watching.next()
     hear(1, "UA")
 
-    Tool.objects.filter(name="get_record").update(enabled=False)
+    Tool.objects.filter(name="delay_statistics").update(enabled=False)
     hear(3, "AA")
 
     assert watching.next() == list_changed("tools", "sub-1")

@@ -11,6 +11,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 
 from demo_project.flights.models import Flight
+from mcp_django.models import Tool
 from tests.push.conftest import assert_nothing_but, watch
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
@@ -61,6 +62,40 @@ def test_after_the_group_is_lost_the_rows_of_the_group_are_told_no_more(
     # Nothing is left that this user may see, so that another one shows that the hub is through.
     assert_nothing_but(allowed, QUIET, touch)
     watching.assert_nothing_waits()
+
+
+def switch_off(name: str) -> None:
+    tool = Tool.objects.get(name=name)
+    tool.enabled = False
+    tool.save()
+
+
+@EACH_ERA
+def test_a_collection_and_its_queries_are_told_no_more_once_find_records_is_off(
+    viewer: Peer, revision: str, jfk: Flight, touch: Callable[[], None]
+) -> None:
+    watching = watch(viewer, revision, JFK, FLIGHTS, f"{FLIGHTS}?origin=JFK", f"{FLIGHTS}?order_by=id&limit=1")
+
+    switch_off("find_records")
+    jfk.notes = "changed"
+    jfk.save()
+
+    assert watching.uris(1) == [JFK]
+    jfk.notes = "changed again"
+    assert_nothing_but(watching, JFK, jfk.save)
+
+
+@EACH_ERA
+def test_a_record_is_told_once_more_and_no_more_once_get_record_is_off(
+    viewer: Peer, revision: str, jfk: Flight
+) -> None:
+    watching = watch(viewer, revision, JFK, FLIGHTS)
+
+    switch_off("get_record")
+    jfk.save()
+
+    assert watching.uris(2) == [FLIGHTS, JFK]
+    assert_nothing_but(watching, FLIGHTS, jfk.save)
 
 
 def test_a_permission_that_is_given_while_a_stream_is_open_shows_the_rows(

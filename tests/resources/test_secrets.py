@@ -32,7 +32,9 @@ from tests.support.peers import MODERN, Peer
     "credentials", "auth_key", "license_key", "encryption_keys", "hash", "jwt", "signature", "passphrase", "seed",
     "recovery_key", "pwhash", "mfa_key", "privkey", "activation_code", "one_time_code", "magic_link", "reset_url",
     "security_answer", "psk", "mnemonic", "connection_string", "credit_card", "tax_id", "passport_no", "national_id",
-    "MagicLinks", "passport_numbers", "social_security_number",
+    "MagicLinks", "passport_numbers", "social_security_number", "social_security",
+    "ccv", "device_code", "driving_licence", "drivers_license", "recovery_phrase", "signed_url", "DATABASE_URL",
+    "national_insurance_no", "routing_number", "backup_codes", "connectionString", "taxId", "creditcard", "mfaKeys",
 ])  # fmt: skip
 def test_a_name_that_says_secret(name: str) -> None:
     assert is_secret_name(name)
@@ -42,6 +44,7 @@ def test_a_name_that_says_secret(name: str) -> None:
     "name", "sort_key", "primary_key", "key", "foreign_key", "keyboard", "tokenizer", "pinned", "seedling", "hashtag",
     "link", "url", "website_url", "answer", "card", "tax_rate", "passport", "time", "string", "connection", "number",
     "postal_code", "country_code", "order_number", "login",
+    "phrase", "license", "licence", "security", "social", "insurance", "device", "database", "driver", "routing",
     "secretary", "passenger", "compass", "basalt", "spinner", "assassin", "opinion", "description", "notes", "monkey",
 ])  # fmt: skip
 def test_a_name_that_says_nothing(name: str) -> None:

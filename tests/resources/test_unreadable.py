@@ -226,6 +226,7 @@ def test_rows_are_looked_at_up_to_an_unreadable_value_of_their_order(
 
     declared.model(Parcel, OneByOne)
     fail_for_p2(monkeypatch)
+    monkeypatch.setattr("mcp_django.resources.rows._LOOKED_AT_ONCE", 2)
 
     found = page(root, fields=["size"], order_by=["code"], limit=1)
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 
 import mcp_django
 from demo_project.flights.admin import FlightAdmin
-from demo_project.flights.models import Flight
+from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, ModelMCP
 from mcp_django.models import Tool, UsedNonce
 from mcp_django.protocol.errors import TooSlow
@@ -438,6 +438,17 @@ def test_isolating_a_row_below_the_smallest_group(root: DirectPeer, declared: De
     assert len(set(refused)) == 1 and refused[0].startswith("filter: single rows of flights.flight are not shown")
     assert "single rows" in refusal(root.call(EXPORT, filter={"id": 1}))
     assert text_of(root.call(CANCEL, ids=[1])) == "1 flight was marked as cancelled."
+
+
+@pytest.mark.parametrize("conditions", [{"origin__altitude": 10}, {"origin": {"name__startswith": "J"}}])
+def test_isolating_a_row_of_another_model_by_the_rows_that_point_to_it(
+    root: DirectPeer, declared: Declared, conditions: Any
+) -> None:
+    declared.model(Airport, min_group_rows=3, fields="__all__")
+
+    refused = refusal(root.call(CANCEL, filter=conditions))
+
+    assert refused == "filter: the filter leads to rows of which none is shown by itself. Leave them out, or give ids."
 
 
 def test_a_filter_that_is_too_deep(root: DirectPeer) -> None:

@@ -117,7 +117,7 @@ FIELDS = [
     ('say "x"', '"say ""x"""', 'say "x"'),
     ("a\nb", '"a\nb"', "a\nb"),
     ("a\rb", '"a\rb"', "a\rb"),
-    ("=1+1", "=1+1", "=1+1"),
+    ("1=1", "1=1", "1=1"),
     ("é 😀", "é 😀", "é 😀"),
     (True, "true", "true"),
     (-5, "-5", "-5"),
@@ -142,3 +142,32 @@ def test_a_table_is_one_block_of_json_where_nothing_else_is_asked() -> None:
         "structuredContent": {"columns": ["a"], "rows": [[1]], "notes": ["x"]},
         "isError": False,
     }
+
+
+@pytest.mark.parametrize("text", [
+    "=cmd|' /C calc'!A0", "=1+1", "+1+1", "+49 30 1234", "-1+1", "-cmd", "-P1DT02H", "-1,5", "@SUM(A1)", "\t=1+1",
+    "\r=1+1", "\n=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "-", "-\u0661", '=HYPERLINK("http://x";"y")',
+    "=1,=2",
+])  # fmt: skip
+def test_running_a_formula_in_the_spreadsheet_that_opens_an_export(text: str) -> None:
+    """CWE-1236: the apostrophe is the first character of the cell as a spreadsheet reads it."""
+    result = table_result(["text", "next"], [[text, "=2"]], {}, "csv")
+
+    read = list(csv.reader(io.StringIO(text_of(result), newline="")))
+    assert read == [["text", "next"], [f"'{text}", "'=2"]]
+
+
+def test_running_a_formula_from_a_field_of_a_row(root: DirectPeer) -> None:
+    Flight.objects.filter(pk=1).update(notes="=cmd|' /C calc'!A0", departure_delay=-5)
+    asked = {"model": "flights.flight", "filter": {"id": 1}, "fields": ["departure_delay", "notes"]}
+
+    as_csv = root.call("find_records", **asked, format="csv")
+    as_json = root.call("find_records", **asked)
+
+    assert text_of_table(as_csv) == "id,departure_delay,notes\r\n1,-5,'=cmd|' /C calc'!A0\r\n"
+    assert as_json["structuredContent"]["rows"] == [[1, -5, "=cmd|' /C calc'!A0"]]
+
+
+@pytest.mark.parametrize("value", [-5, -0.5, "-5", "-10.10", "-0E-10", "-1E+3", -(2**53), "12", "0.50"])
+def test_a_negative_number_stays_a_number_in_csv(value: Any) -> None:
+    assert text_of_table(table_result(["a"], [[value]], {}, "csv")) == f"a\r\n{value}\r\n"

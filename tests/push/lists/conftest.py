@@ -73,7 +73,7 @@ def assert_told(watching: Watching, names: set[str], revision: str, listen_id: s
 
 
 def describe_a_tool(users: Users) -> None:
-    tool = Tool.objects.get(name="get_record")
+    tool = Tool.objects.get(name="delay_statistics")
     tool.description = "Another description."
     tool.save()
 

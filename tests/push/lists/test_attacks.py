@@ -47,7 +47,7 @@ def test_the_rights_of_others_cannot_be_observed_by_listening(
     for token in AccessToken.objects.filter(user=users.viewer):
         token.revoke()
     User.objects.filter(pk=users.admin.pk).delete()
-    Tool.objects.get(name="get_record").groups.add(Group.objects.get(name="JFK operations"))
+    Tool.objects.get(name="delay_statistics").groups.add(Group.objects.get(name="JFK operations"))
 
     names = ["tools", "resources", "tools", "prompts", "resources"]
     assert told == [list_changed(name, tag) for name in names]
@@ -90,7 +90,7 @@ def test_the_last_toggle_of_a_flood_is_told(viewer: Peer, users: Users, flights:
     # Told as often as it takes to know the end, and no more often.
     while set(viewer.tools()) == known:
         assert watching.next() == list_changed("tools", "sub-1")
-    assert known - set(viewer.tools()) == {"get_record"}
+    assert known - set(viewer.tools()) == {"delay_statistics"}
 
 
 def test_the_many_connections_of_one_principal_do_not_hold_up_others() -> None:

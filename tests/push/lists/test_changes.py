@@ -43,7 +43,16 @@ def listed(peer: Peer, revision: str = MODERN) -> dict[str, Any]:
 
 
 def restrict_a_tool(users: Users) -> None:
-    Tool.objects.get(name="get_record").groups.add(Group.objects.create(name="nobody"))
+    Tool.objects.get(name="delay_statistics").groups.add(Group.objects.create(name="nobody"))
+
+
+def switch_off(name: str) -> Callable[[Users], None]:
+    def change(users: Users) -> None:
+        tool = Tool.objects.get(name=name)
+        tool.enabled = False
+        tool.save()
+
+    return change
 
 
 def entitle_a_prompt(users: Users) -> None:
@@ -91,6 +100,10 @@ MODELS_AND_WHAT_NAMES_THEM = {"tools", "resources"}
     [
         (describe_a_tool, {"tools"}),
         (restrict_a_tool, {"tools"}),
+        (switch_off("find_records"), MODELS_AND_WHAT_NAMES_THEM),
+        (switch_off("get_record"), MODELS_AND_WHAT_NAMES_THEM),
+        (switch_off("aggregate_records"), MODELS_AND_WHAT_NAMES_THEM),
+        (switch_off("describe_models"), MODELS_AND_WHAT_NAMES_THEM),
         (entitle_a_prompt, {"prompts"}),
         (write_a_prompt, {"prompts"}),
         (take_a_permission_from_the_group, MODELS_AND_WHAT_NAMES_THEM),
@@ -151,19 +164,19 @@ def test_what_an_administrator_does_to_many_rows_at_once_is_told(
     viewer: Peer, users: Users, flights: Any, way: str
 ) -> None:
     watching = watch_lists(viewer, MODERN, UA)
-    row = Tool.objects.get(name="get_record")
+    row = Tool.objects.get(name="delay_statistics")
     browser = Client()
     browser.force_login(users.admin)
 
     if way == "the list":
         form = {"form-TOTAL_FORMS": 1, "form-INITIAL_FORMS": 1, "form-0-id": row.pk, "_save": "Save"}
-        answer = browser.post("/admin/mcp_django/tool/?q=get_record", form)
+        answer = browser.post("/admin/mcp_django/tool/?q=delay_statistics", form)
     else:
         answer = browser.post("/admin/mcp_django/tool/", {"action": "disable", "_selected_action": [row.pk]})
 
     assert answer.status_code == 302
     assert_told(watching, {"tools"}, MODERN)
-    assert "get_record" not in viewer.tools()
+    assert "delay_statistics" not in viewer.tools()
 
 
 @ON_ASGI
@@ -212,7 +225,7 @@ def test_who_is_told_of_no_list_costs_nothing(
     "change",
     [
         lambda users: users.viewer.save(),
-        lambda users: Tool.objects.get(name="get_record").save(),
+        lambda users: Tool.objects.get(name="delay_statistics").save(),
         lambda users: Group.objects.create(name="of others").permissions.add(*Permission.objects.all()[:3]),
         lambda users: users.viewer.groups.add(Group.objects.create(name="without permissions")),
         lambda users: Flight.objects.get(pk=1).save(),
@@ -255,7 +268,7 @@ def test_after_a_gap_the_lists_are_compared_and_nothing_is_told_that_did_not_cha
 
     hub().resync()
     wait_for(lambda: len(looks) == 4, "a look at each list")
-    Tool.objects.filter(name="get_record").update(enabled=False)
+    Tool.objects.filter(name="delay_statistics").update(enabled=False)
     hub().resync()
 
     assert watching.next() == list_changed("tools", "sub-1")

@@ -102,3 +102,66 @@ def test_a_smallest_group_that_cannot_be_told_shows_nothing(
 
     assert rows(rights_on(Flight, User.objects.get())) == []
     assert "get_min_group_rows failed" in caplog.text
+
+
+THROUGH = [
+    {"group_by": ["origin__altitude"]},
+    {"group_by": ["origin__name"], "measures": ["avg:distance"]},
+    {"group_by": ["status"], "measures": ["avg:origin__altitude"]},
+    {"group_by": ["status"], "measures": ["avg:diff:origin__altitude-distance"]},
+    {"group_by": ["status"], "having": {"sum:origin__altitude__gt": 0}},
+    {"group_by": ["status"], "order_by": ["-sum:origin__altitude"]},
+    {"group_by": ["status"], "filter": {"origin__altitude": 10}},
+    {"group_by": ["status"], "filter": {"any": [{"origin": {"altitude": 10}}, {"not": {"origin__name": "x"}}]}},
+    {"group_by": ["status"], "conditions": {"low": {"origin__altitude__lt": 99}}, "measures": ["count", "count@low"]},
+    {"group_by": ["status"], "search": "JFK"},
+]
+
+
+@pytest.mark.parametrize("asked", THROUGH)
+def test_asking_for_small_groups_of_a_model_through_another_one(
+    flights: ModelRights, declared: Declared, asked: JSON
+) -> None:
+    """Flights are shown one by one, and airports are not: their values would be read from the groups of flights."""
+    declared.model(Flight, min_group_rows=1, fields="__all__", search_fields=["number", "origin__name"])
+    declared.model(Airport, min_group_rows=100, fields="__all__")
+    rights = rights_on(Flight, User.objects.get())
+
+    table = aggregate(rights, AggregateQuery(**asked))
+
+    assert (table.rows, table.notes) == ([], [WITHHELD.format(100)])
+
+
+@pytest.mark.parametrize("conditions", [
+    {"departures__number": 1001}, {"departures": {"number": 1001}}, {"departures__count__gte": 1},
+    {"departures__isnull": False}, {"not": {"departures__status": "cancelled"}},
+])  # fmt: skip
+def test_isolating_a_row_of_a_model_by_the_rows_that_it_points_to(
+    flights: ModelRights, declared: Declared, conditions: JSON
+) -> None:
+    declared.model(Flight, min_group_rows=100, fields="__all__")
+    declared.model(Airport, min_group_rows=1, fields="__all__")
+
+    table = aggregate(rights_on(Airport, User.objects.get()), AggregateQuery(filter=conditions))
+
+    assert (table.rows, table.notes) == ([], [WITHHELD.format(100)])
+
+
+@pytest.mark.parametrize("asked", [
+    {"measures": ["max:origin__altitude"]}, {"measures": ["median:origin__altitude"]},
+    {"measures": ["max:distance"], "filter": {"origin__altitude": 10}},
+])  # fmt: skip
+def test_reading_a_single_value_through_another_model(flights: ModelRights, declared: Declared, asked: JSON) -> None:
+    declared.model(Airport, min_group_rows=3, fields="__all__")
+
+    refused = error(rights_on(Flight, User.objects.get()), **asked)
+
+    assert "values of single rows, and groups of fewer than 3 rows are hidden here" in refused["message"]
+
+
+def test_a_key_of_a_model_by_itself_is_a_value_of_its_own_row(flights: ModelRights, declared: Declared) -> None:
+    declared.model(Airport, min_group_rows=100, fields="__all__")
+
+    found = rows(rights_on(Flight, User.objects.get()), group_by=["origin"], filter={"origin__in": ["JFK", "EWR"]})
+
+    assert found == [["EWR", 4], ["JFK", 4]]
