@@ -40,6 +40,10 @@ class Conf:
     #: How many proxies stand before the server, each of which adds to X-Forwarded-For the address that it was asked by.
     TRUSTED_PROXIES: int = 0
 
+    # Audit.
+    #: After so many days ``manage.py mcp_audit --clear`` deletes a line of the audit trail. 0 or None: never.
+    AUDIT_DAYS: int | None = 90
+
     # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
     EXPOSE_ADMIN: bool = True

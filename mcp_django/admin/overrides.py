@@ -12,6 +12,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from mcp_django.admin.links import activity_link, shows_activity
 from mcp_django.models import AdminOverride, Tool
 from mcp_django.override_rows import make_tool_rows
 from mcp_django.sites import all_sites
@@ -50,6 +51,14 @@ class OverrideAdmin(OverrideAdminBase):
     def summary(self, row: Any) -> str:
         return Truncator(self.declared_description(row)).chars(90)
 
+    def activity_fields(self, request: HttpRequest) -> list[str]:
+        """The field with the link to the activity, for viewers who may follow it."""
+        return ["activity"] if shows_activity(self.admin_site, request) else []
+
+    @admin.display(description=_("activity"))
+    def activity(self, row: Any) -> str:
+        return activity_link(self.admin_site, _("all activity"), tool=row.name)
+
     @admin.display(description=_("groups"))
     def group_names(self, row: AdminOverride) -> str:
         return ", ".join(group.name for group in row.groups.all()) or "-"
@@ -86,8 +95,11 @@ class ToolAdmin(OverrideAdmin):
     list_filter = ["enabled", "site"]
     search_fields = ["name", "description"]
     fields = ["name", "site", "enabled", "what_it_does", "declared_description", "description", "groups"]
-    readonly_fields = ["name", "site", "what_it_does", "declared_description"]
+    readonly_fields = ["name", "site", "what_it_does", "declared_description", "activity"]
     make_rows = staticmethod(make_tool_rows)
+
+    def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
+        return [*super().get_fields(request, obj), *self.activity_fields(request)]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -72,15 +72,16 @@ class PromptAdmin(OverrideAdmin):
     make_rows = staticmethod(make_prompt_rows)
 
     def get_fields(self, request: HttpRequest, obj: Prompt | None = None) -> list[Any]:
-        words = ["title", "description"]
+        words, activity = ["title", "description"], self.activity_fields(request)
         if obj is None:
             return ["site", "name", "enabled", *words, "text", "groups"]
         if _is_written(obj):
-            return ["name", "site", "enabled", *words, "text", "argument_names", "groups"]
-        return ["name", "site", "enabled", "origin", "argument_names", "declared_description", *words, "groups"]
+            return ["name", "site", "enabled", *words, "text", "argument_names", "groups", *activity]
+        declared = ["origin", "argument_names", "declared_description"]
+        return ["name", "site", "enabled", *declared, *words, "groups", *activity]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Prompt | None = None) -> list[str]:
-        computed = ["origin", "argument_names", "declared_description"]
+        computed = ["origin", "argument_names", "declared_description", "activity"]
         if obj is None:
             return computed
         # The row of a declared prompt is found by its name.

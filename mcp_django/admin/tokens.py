@@ -11,9 +11,11 @@ from django.db import models
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
+from mcp_django.admin.links import activity_link, shows_activity
 from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken
 
@@ -49,7 +51,7 @@ class AccessTokenAdmin(TokenAdmin):
     list_filter = ["revoked_at", "expires_at"]
     search_fields = ["name"]
     list_select_related = ["user"]
-    readonly_fields = ["created_at", "last_used_at", "revoked_at"]
+    readonly_fields = ["created_at", "last_used_at", "revoked_at", "activity"]
     actions = ["revoke"]
 
     @admin.display(description=_("name"), ordering="name")
@@ -59,6 +61,12 @@ class AccessTokenAdmin(TokenAdmin):
     @admin.display(description=_("scopes"))
     def scope_names(self, token: AccessToken) -> str:
         return ", ".join(token.scopes)
+
+    @admin.display(description=_("activity"))
+    def activity(self, token: AccessToken) -> str:
+        of_token = activity_link(self.admin_site, _("with this token"), token=token.pk)
+        of_user = activity_link(self.admin_site, _("of its user"), user=token.user_id)
+        return format_html("{} · {}", of_token, of_user)
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[AccessToken]:
         queryset = super().get_queryset(request)
@@ -74,7 +82,8 @@ class AccessTokenAdmin(TokenAdmin):
     def get_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[Any]:
         owner = ["user"] if request.user.is_superuser or obj is not None else []
         history = ["created_at", "last_used_at", "revoked_at"] if obj is not None else []
-        return [*owner, "name", "scopes", "expires_at", *history]
+        activity = ["activity"] if obj is not None and shows_activity(self.admin_site, request) else []
+        return [*owner, "name", "scopes", "expires_at", *history, *activity]
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> dict[str, Any]:
         # Django passes the location, the list or the form, from 6.1 on.
