@@ -203,20 +203,25 @@ class CallAdmin(CallAdminBase):
         return _local(call).isoformat(sep=" ", timespec="milliseconds")
 
     @admin.display(description=_("user"))
-    def user(self, call: Any) -> str | None:
-        return call.links.get("user")  # type: ignore[no-any-return]
+    def user(self, call: Call) -> str | None:
+        return _linked(call, "user")
 
     @admin.display(description=_("token"))
-    def token(self, call: Any) -> str | None:
-        return call.links.get("token")  # type: ignore[no-any-return]
+    def token(self, call: Call) -> str | None:
+        return _linked(call, "token")
 
     @admin.display(description=_("tool or prompt"))
-    def tool(self, call: Any) -> str | None:
-        return call.links.get("tool")  # type: ignore[no-any-return]
+    def tool(self, call: Call) -> str | None:
+        return _linked(call, "tool")
 
 
 def _local(call: Call) -> Any:
     return timezone.localtime(call.at) if timezone.is_aware(call.at) else call.at
+
+
+def _linked(call: Any, what: str) -> str | None:
+    linked: str | None = call.links.get(what)
+    return linked
 
 
 def _token_label(call: Call) -> str:
