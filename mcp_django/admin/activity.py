@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -215,7 +216,7 @@ class CallAdmin(CallAdminBase):
         return _linked(call, "tool")
 
 
-def _local(call: Call) -> Any:
+def _local(call: Call) -> datetime:
     return timezone.localtime(call.at) if timezone.is_aware(call.at) else call.at
 
 

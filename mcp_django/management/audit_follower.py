@@ -31,11 +31,15 @@ class Follower:
         self._awaited: dict[int, float] = {}
 
     def present(self, calls: Any) -> Iterator[Call]:
-        """The lines that are there, of these, in the order of time."""
+        """The lines that are there, of these, in the order of time; without those that ``new`` will give."""
+        now = self._clock()
         for page in calls.pages():
             for call in page:
+                if call.pk > self._floor and self._waits(call, now):
+                    self._given.pop(call.pk, None)
+                    continue
                 if call.pk > self._floor:
-                    self._given[call.pk] = self._clock()
+                    self._given[call.pk] = now
                 yield call
 
     def new(self) -> Iterator[Call]:

@@ -24,7 +24,9 @@ def as_columns(call: Call) -> str:
     who = call.user_name or call.user_id or call.address
     cost = f"{outcome}, {call.rows} rows, {call.ms:.0f} ms"
     token = call.token_name or ("" if call.token_id is None else str(call.token_id))
-    return _aligned([f"{_local(call.at):%Y-%m-%d %H:%M:%S}", who, token, call.client_name, call.subject, call.model, cost])
+    return _aligned(
+        [f"{_local(call.at):%Y-%m-%d %H:%M:%S}", who, token, call.client_name, call.subject, call.model, cost]
+    )
 
 
 def as_json(call: Call) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 
@@ -21,7 +22,7 @@ class CallQuerySet(models.QuerySet[Any]):
 
     def of_user(self, id_or_name: str) -> CallQuerySet:
         """The calls of a user, who need not exist any longer. An id is tried first, since an index finds it."""
-        if self.model._base_manager.using(self.db).filter(user_id=id_or_name).exists():
+        if _is_user_id(id_or_name) or self.model._base_manager.using(self.db).filter(user_id=id_or_name).exists():
             return self.filter(user_id=id_or_name)
         users = get_user_model()
         # Users may have changed their names since.
@@ -58,6 +59,14 @@ FILTERS: Mapping[str, Callable[[CallQuerySet, str], CallQuerySet]] = {
     "tool": lambda calls, value: calls.filter(name=value),
     "model": lambda calls, value: calls.filter(model=value.lower()),
 }
+
+
+def _is_user_id(text: str) -> bool:
+    users = get_user_model()
+    try:
+        return users._base_manager.filter(pk=text).exists()
+    except (ValueError, ValidationError):
+        return False
 
 
 def _as_written(key: str) -> str:

@@ -45,7 +45,9 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="Print one JSON object a line.")
         ways = parser.add_mutually_exclusive_group()
         ways.add_argument("--follow", action="store_true", help="Go on with the lines that are written, until Ctrl-C.")
-        ways.add_argument("--clear", action="store_true", help='Delete the lines that are older than MCP["AUDIT_DAYS"].')
+        ways.add_argument(
+            "--clear", action="store_true", help='Delete the lines that are older than MCP["AUDIT_DAYS"].'
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
