@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import close_old_connections
 from django.utils import timezone
 
 from mcp_django.conf import get_conf
@@ -81,7 +80,6 @@ class Command(BaseCommand):
         self._print(follower.present(_since(calls, options)), options)
         while True:
             self._wait()
-            close_old_connections()
             self._print(follower.new(), options)
 
     def _wait(self) -> None:
