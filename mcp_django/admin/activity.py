@@ -16,7 +16,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, Streami
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
-from django.utils.html import format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
@@ -58,17 +58,7 @@ class CappedPaginator(CallPaginator):
 class CallAdmin(CallAdminBase):
     """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
 
-    list_display = [
-        "time",
-        "user_label",
-        "token_label",
-        "client_name",
-        "subject",
-        "model",
-        "result",
-        "rows",
-        "duration",
-    ]
+    list_display = ["time", "result", "user_label", "subject", "model", "token_label", "client", "rows", "duration"]
     list_filter = [
         activity_filters.DayFilter,
         activity_filters.OutcomeFilter,
@@ -89,7 +79,7 @@ class CallAdmin(CallAdminBase):
     paginator = CappedPaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
-    readonly_fields = ["exact_time", "user", "token", "tool"]
+    readonly_fields = ["exact_time", "user", "token", "tool", "duration"]
     fieldsets = [
         (None, {"fields": ["exact_time", "kind", "outcome", "reason", "count"]}),
         (_("Caller"), {"fields": [
@@ -98,7 +88,7 @@ class CallAdmin(CallAdminBase):
         (_("Request"), {"fields": [
             "site", "method", "tool", "model", "uri", "arguments", "values", "request_id", "trace_id",
         ]}),
-        (_("Effect and cost"), {"fields": ["keys", "rows", "bytes", "ms", "queries"]}),
+        (_("Effect and cost"), {"fields": ["keys", "rows", "bytes", "duration", "queries"]}),
     ]  # fmt: skip
 
     def has_add_permission(self, request: HttpRequest) -> bool:
@@ -114,7 +104,9 @@ class CallAdmin(CallAdminBase):
 
     @admin.display(description=_("time"), ordering="at")
     def time(self, call: Call) -> str:
-        return f"{_local(call):%Y-%m-%d %H:%M:%S}"
+        # A narrow column breaks between the two, and not within the date.
+        date, time = f"{_local(call):%Y-%m-%d %H:%M:%S}".split()
+        return format_html('<span style="white-space: nowrap">{}</span> {}', date, time)
 
     @admin.display(description=_("user"))
     def user_label(self, call: Call) -> str:
@@ -123,6 +115,10 @@ class CallAdmin(CallAdminBase):
     @admin.display(description=_("token"))
     def token_label(self, call: Call) -> str:
         return _token_label(call)
+
+    @admin.display(description=_("client"))
+    def client(self, call: Call) -> str:
+        return call.client_name
 
     @admin.display(description=_("what"))
     def subject(self, call: Call) -> str:

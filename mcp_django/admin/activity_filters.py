@@ -67,7 +67,13 @@ class DayFilter(ActivityFilter):
     input_type = "date"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
-        return [("today", _("Today")), ("yesterday", _("Yesterday")), ("week", _("Past 7 days"))]
+        named: list[tuple[str, Any]] = [
+            ("today", _("Today")),
+            ("yesterday", _("Yesterday")),
+            ("week", _("Past 7 days")),
+        ]
+        chosen = self.value()
+        return [*named, (chosen, chosen)] if chosen and chosen not in dict(named) else named
 
     def narrow(self, calls: Any, value: str) -> QuerySet[Any]:
         try:
@@ -126,7 +132,16 @@ class ValueFilter(ActivityFilter):
         offered = [value for value, _count in seen.most_common(_OFFERED)]
         if (chosen := self.value()) and chosen not in offered:
             offered.append(chosen)
-        return sorted(((value, str(labels.get(value, value))) for value in offered), key=lambda choice: choice[1])
+        shared = Counter(labels.values())
+        return sorted(
+            ((value, _unambiguous(value, labels.get(value, value), shared)) for value in offered),
+            key=lambda choice: choice[1],
+        )
+
+
+def _unambiguous(value: str, label: str, shared: Counter[str]) -> str:
+    """The label, with the value behind it where several values are called the same."""
+    return f"{label} ({value})" if shared[label] > 1 else label
 
 
 def _newest(request: Any, model_admin: Any) -> list[dict[str, Any]]:

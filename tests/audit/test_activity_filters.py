@@ -143,6 +143,19 @@ def test_the_values_of_the_newest_calls_are_offered_by_name(client: Client) -> N
     assert offered(client, "model") == ["All", "flights.flight"]
 
 
+def test_users_and_tokens_with_the_same_name_are_told_apart(client: Client) -> None:
+    make_call(user_id="3", token_id=5)
+    make_call(user_id="4", token_id=6)
+
+    assert offered(client, "user") == ["All", "ada (3)", "ada (4)"]
+    assert offered(client, "token") == ["All", "laptop (5)", "laptop (6)"]
+
+
+def test_a_chosen_day_is_shown_as_chosen(client: Client) -> None:
+    assert offered(client, "day") == ["All", "Today", "Yesterday", "Past 7 days"]
+    assert offered(client, "day", day="2026-11-22")[4:] == ["2026-11-22"]
+
+
 def test_a_value_that_is_not_among_them_is_typed_and_then_offered(client: Client) -> None:
     for number in range(activity.activity_filters._OFFERED + 5):
         make_call(name=f"tool_{number:02}")

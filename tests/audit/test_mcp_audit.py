@@ -430,7 +430,7 @@ def test_audit_days_says_how_long_lines_are_kept(settings: Any) -> None:
     assert out == "3 lines older than 7 days were deleted.\n"
 
 
-@pytest.mark.parametrize("days", [0, None])
+@pytest.mark.parametrize("days", [0, None, -1])
 def test_lines_may_be_kept_for_ever(settings: Any, days: int | None) -> None:
     settings.MCP = {**settings.MCP, "AUDIT_DAYS": days}
     old_and_new(2, days=9_999)

@@ -103,7 +103,7 @@ class Command(BaseCommand):
         if given:
             raise CommandError(f"--clear deletes all lines that are older than AUDIT_DAYS: leave out {given[0]}.")
         days = get_conf().AUDIT_DAYS
-        if not days:
+        if not days or days < 0:
             self.stdout.write("AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.")
             return
         old = Call.objects.filter(at__lt=timezone.now() - timedelta(days=days))
