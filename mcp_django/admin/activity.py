@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -14,7 +13,6 @@ from django.core.paginator import Paginator
 from django.db import models
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
 from django.urls import URLPattern, path, reverse
-from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
@@ -105,7 +103,7 @@ class CallAdmin(CallAdminBase):
     @admin.display(description=_("time"), ordering="at")
     def time(self, call: Call) -> str:
         # A narrow column breaks between the two, and not within the date.
-        date, time = f"{_local(call):%Y-%m-%d %H:%M:%S}".split()
+        date, time = f"{call.local_at:%Y-%m-%d %H:%M:%S}".split()
         return format_html('<span style="white-space: nowrap">{}</span> {}', date, time)
 
     @admin.display(description=_("user"))
@@ -197,7 +195,7 @@ class CallAdmin(CallAdminBase):
 
     @admin.display(description=_("time"))
     def exact_time(self, call: Call) -> str:
-        return _local(call).isoformat(sep=" ", timespec="milliseconds")
+        return call.local_at.isoformat(sep=" ", timespec="milliseconds")
 
     @admin.display(description=_("user"))
     def user(self, call: Call) -> str | None:
@@ -210,10 +208,6 @@ class CallAdmin(CallAdminBase):
     @admin.display(description=_("tool or prompt"))
     def tool(self, call: Call) -> str | None:
         return _linked(call, "tool")
-
-
-def _local(call: Call) -> datetime:
-    return timezone.localtime(call.at) if timezone.is_aware(call.at) else call.at
 
 
 def _linked(call: Any, what: str) -> str | None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Q, QuerySet
@@ -87,7 +88,7 @@ class DayFilter(ActivityFilter):
 
 def _days(value: str) -> Days:
     """Raises ValueError for what is no day."""
-    today = timezone.localdate()
+    today = timezone.localdate() if settings.USE_TZ else datetime.date.today()
     named = {
         "today": Days(today, today),
         "yesterday": Days(today - _DAY, today - _DAY),

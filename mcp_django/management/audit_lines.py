@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from typing import Any
-
-from django.utils import timezone
 
 from mcp_django.models import Call
 
@@ -25,7 +22,7 @@ def as_columns(call: Call) -> str:
     cost = f"{outcome}, {call.rows} rows, {call.ms:.0f} ms"
     token = call.token_name or ("" if call.token_id is None else str(call.token_id))
     return _aligned(
-        [f"{_local(call.at):%Y-%m-%d %H:%M:%S}", who, token, call.client_name, call.subject, call.model, cost]
+        [f"{call.local_at:%Y-%m-%d %H:%M:%S}", who, token, call.client_name, call.subject, call.model, cost]
     )
 
 
@@ -33,7 +30,7 @@ def as_json(call: Call) -> str:
     """One object with every column. The keys of changed rows, and the names of arguments, are lists."""
     line = {field.attname: getattr(call, field.attname) for field in Call._meta.concrete_fields}
     line |= {
-        "at": _local(call.at).isoformat(),
+        "at": call.local_at.isoformat(),
         "arguments": _decoded(call.arguments),
         "values": _decoded(call.values),
         "keys": call.keys.split(),
@@ -57,7 +54,3 @@ def _decoded(text: str) -> Any:
         return json.loads(text) if text else None
     except ValueError:
         return text
-
-
-def _local(at: datetime.datetime) -> datetime.datetime:
-    return timezone.localtime(at) if timezone.is_aware(at) else at

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
+from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
@@ -95,6 +98,11 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name or self.uri or self.method} by {self.user_name or self.address or 'the server'}"
+
+    @property
+    def local_at(self) -> datetime:
+        """Its time in the time zone that is active. With USE_TZ = False, times are local already."""
+        return timezone.localtime(self.at) if timezone.is_aware(self.at) else self.at
 
     @property
     def subject(self) -> str:

@@ -108,6 +108,13 @@ def test_days_are_counted_back_from_today(
     assert listed(client, day=day) == [calls[back] for back in expected]
 
 
+@pytest.mark.parametrize("day", ["today", "yesterday", "week", "2026-11-22"])
+def test_days_of_a_project_without_time_zones(client: Client, settings: Any, day: str) -> None:
+    settings.USE_TZ = False
+
+    assert listed(client, day=day) == []
+
+
 @pytest.mark.parametrize("parameters", [
     {"day": "tomorrow"}, {"day": "2026-02-30"}, {"day": "0001-01-01"}, {"day": "9999-12-31"}, {"user": "a\0b"},
     {"tool": "\0"},
