@@ -123,13 +123,15 @@ def test_a_client_name_that_a_spreadsheet_would_run(client: Client) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "=1+1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "\0=1", "  =1", "＝1", "＠a",  # noqa: RUF001
+    "=1+1", "+1", "-1+1", "-A1", "@a", "\t=1", "\r=1", "\n=1", "\0=1", "  =1", "＝1", "＠a",  # noqa: RUF001
 ])  # fmt: skip
 def test_a_cell_that_a_spreadsheet_would_run(text: str) -> None:
     assert spreadsheet_safe(text) == f"'{text}"
 
 
-@pytest.mark.parametrize("text", ["", "a=1", "17", " 17 18 ", '["model"]', "db://flights/flight/17", "'=1"])
+@pytest.mark.parametrize(
+    "text", ["", "a=1", "17", "-17", "-1.5E-3", " 17 18 ", '["model"]', "db://flights/flight/17", "'=1"]
+)
 def test_other_cells_are_as_they_are(text: str) -> None:
     assert spreadsheet_safe(text) == text
 
