@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-#: How a text begins that a spreadsheet runs as a formula, also in the wide signs of East Asian scripts. Spaces before it
-#: are skipped (OWASP, CSV injection).
+#: How a text begins that a spreadsheet runs as a formula, also in the wide signs of East Asian scripts (OWASP, CSV
+#: injection). Spaces before it are skipped.
 _FORMULA = re.compile(r" *[=+\-@\t\r\n\0\uff1d\uff0b\uff0d\uff20]")
 #: A negative number is no formula.
 _NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?", re.ASCII)
