@@ -25,7 +25,7 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.access.counters import has_chosen_cache
 from mcp_django.admin_form import is_record_field
-from mcp_django.conf import Conf, get_conf, unknown_keys
+from mcp_django.conf import AUDITS, Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
@@ -100,7 +100,16 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    return [*found, *_check_throttles(), *_check_bounds()]
+    return [*found, *_check_audit(), *_check_throttles(), *_check_bounds()]
+
+
+def _check_audit() -> Iterator[CheckMessage]:
+    conf = get_conf()
+    if conf.AUDIT not in AUDITS:
+        hint = f"Choose one of {', '.join(AUDITS)}."
+        yield Error(f"MCP['AUDIT'] is {conf.AUDIT!r}.", hint=hint, id="mcp_django.E017")
+    if conf.AUDIT_DAYS is not None and conf.AUDIT_DAYS < 0:
+        yield Error("MCP['AUDIT_DAYS'] is negative.", hint="0 or None keeps all lines.", id="mcp_django.E017")
 
 
 def _check_throttles() -> Iterator[CheckMessage]:

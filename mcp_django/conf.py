@@ -17,6 +17,9 @@ from django.core.signals import setting_changed
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: The values of AUDIT.
+AUDITS = ("off", "on", "strict")
+
 #: The longest message of a stream or a socket: official clients end a connection that sends them one of 1 MiB.
 MAX_MESSAGE_BYTES = 900_000
 
@@ -54,6 +57,8 @@ class Conf:
     AUDIT: str = "on"
     #: Requests for completion are written down too.
     AUDIT_COMPLETION: bool = False
+    #: After so many days ``manage.py mcp_audit --clear`` deletes a line of the audit trail. 0 or None: never.
+    AUDIT_DAYS: int | None = 90
 
     # Exposure.
     #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.

@@ -66,7 +66,7 @@ def budget_of(principal: Principal, request: MCPRequest) -> Sequence[Limit]:
         _lower(least, "user", _user(principal, request), declared["user"])
     if principal.token_id is not None:
         for limits in (declared.get("token", {}), parse_limits(own or {})):
-            _lower(least, "token", f"token:{principal.token_id}", limits)
+            _lower(least, "token", f"token:{principal.line}", limits)
     if "address" in declared and (network := network_of(client_address(request))):
         # On stdio and on a Unix socket there is no address: all callers would have the same one.
         _lower(least, "address", f"address:{network}", declared["address"])

@@ -47,6 +47,7 @@ class Migration(migrations.Migration):
                 'verbose_name': 'call',
                 'verbose_name_plural': 'activity',
                 'ordering': ['-at', '-pk'],
+                'default_permissions': ('view',),
                 'indexes': [models.Index(fields=['user_id', 'at'], name='mcp_django_call_user'), models.Index(fields=['at'], name='mcp_django_call_at')],
             },
         ),

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
+from django.utils import timezone
+from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
+
+from mcp_django.models.call_queries import CallQuerySet
 
 #: What a client chose is cut to so many characters.
 MAX_CHOSEN = 64
@@ -77,9 +83,13 @@ class Call(models.Model):
     #: For how many equal refusals, or lines that were not written, the line stands.
     count = models.PositiveIntegerField(_("number"), default=1)
 
+    objects = CallQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("call")
         verbose_name_plural = _("activity")
+        # Nobody adds, changes or deletes lines in the admin, so there are no permissions for it.
+        default_permissions = ("view",)
         ordering = ["-at", "-pk"]
         indexes = [
             models.Index(fields=["user_id", "at"], name="mcp_django_call_user"),
@@ -88,3 +98,20 @@ class Call(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name or self.uri or self.method} by {self.user_name or self.address or 'the server'}"
+
+    @property
+    def local_at(self) -> datetime:
+        """Its time in the time zone that is active. With USE_TZ = False, times are local already."""
+        return timezone.localtime(self.at) if timezone.is_aware(self.at) else self.at
+
+    @property
+    def subject(self) -> str:
+        """What it was about, in a few words."""
+        if self.kind == self.Kind.LOST:
+            return ngettext("%(count)d line not written", "%(count)d lines not written", self.count) % {
+                "count": self.count
+            }
+        subject = self.name or self.uri or self.method or self.model
+        if self.count == 1:
+            return subject
+        return gettext("%(subject)s, %(count)d times") % {"subject": subject, "count": self.count}

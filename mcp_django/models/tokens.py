@@ -158,8 +158,8 @@ class AccessToken(models.Model):
             if not old.is_current() or AccessToken.objects.using(alias).filter(line=old.line, pk__gt=old.pk).exists():
                 raise ValidationError(_("This token has ended or was replaced already. Make a new one."))
             made, plain = AccessToken.objects.create_token(
-                user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, line=old.line,
-                expires_at=expires_at,
+                user=old.user, name=old.name, scopes=old.scopes, addresses=old.addresses, limits=old.limits,
+                line=old.line, expires_at=expires_at,
             )  # fmt: skip
             old._end_after(grace)
         self.revoked_at, self.expires_at = old.revoked_at, old.expires_at

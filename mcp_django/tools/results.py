@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_django.csv_cells import spreadsheet_safe
 from mcp_django.exceptions import FieldError
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -15,10 +16,6 @@ from mcp_django.types import JSON
 FORMATS = ("json", "csv")
 
 _QUOTED_IN_CSV = re.compile(r'[",\r\n]|^$')
-#: How a text begins that a spreadsheet runs as a formula, also in full-width letters (OWASP, CSV injection).
-_FORMULA = re.compile(r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")
-#: A negative number, which is no formula. Decimals are texts.
-_NEGATIVE = re.compile(r"-[0-9]+(\.[0-9]+)?(E[+-]?[0-9]+)?", re.ASCII)
 
 
 def text_block(text: str) -> JSON:
@@ -70,12 +67,8 @@ def csv_table(rows: Sequence[Sequence[Any]]) -> str:
 def _csv_field(value: Any) -> str:
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""
-    text = _without_formula(value) if isinstance(value, str) else encode(value).decode()
+    text = spreadsheet_safe(value) if isinstance(value, str) else encode(value).decode()
     return '"' + text.replace('"', '""') + '"' if _QUOTED_IN_CSV.search(text) else text
-
-
-def _without_formula(text: str) -> str:
-    return f"'{text}" if _FORMULA.match(text) and not _NEGATIVE.fullmatch(text) else text
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

@@ -163,6 +163,7 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
         ),
         "django_tasks_database.dbtaskresult": f"the app django_tasks_database keeps secrets, logs or histories{CURE}",
         "mcp_django.accesstoken": "it holds the keys to the rest",
+        "mcp_django.call": "it holds the keys to the rest",
         "mcp_django.prompt": "it holds the keys to the rest",
         "mcp_django.tool": "it holds the keys to the rest",
         "sessions.session": f"the app sessions keeps secrets, logs or histories{CURE}",

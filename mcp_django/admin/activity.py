@@ -1,0 +1,221 @@
+"""The audit trail in the admin: *Activity*, which everybody may only read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.auth import get_user_model
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db import models
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.functional import cached_property
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.admin import activity_filters
+from mcp_django.admin.activity_csv import csv_response
+from mcp_django.admin.links import activity_link, object_link
+from mcp_django.models import AccessToken, Call, Prompt, Tool
+
+if TYPE_CHECKING:
+    CallAdminBase = admin.ModelAdmin[Call]
+    CallPaginator = Paginator[Call]
+else:
+    CallAdminBase = admin.ModelAdmin
+    CallPaginator = Paginator
+
+#: The list has so many lines. To count further would take longer than the page itself.
+MAX_LISTED = 10_000
+
+
+class CappedPaginator(CallPaginator):
+    """Counts no further than MAX_LISTED."""
+
+    @cached_property
+    def counted(self) -> int:
+        listed: Any = self.object_list
+        return int(listed.order_by()[: MAX_LISTED + 1].count())
+
+    @property
+    def count(self) -> int:
+        return min(self.counted, MAX_LISTED)
+
+    @property
+    def is_capped(self) -> bool:
+        return self.counted > MAX_LISTED
+
+
+@admin.register(Call)
+class CallAdmin(CallAdminBase):
+    """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
+
+    list_display = ["time", "result", "user_label", "subject", "model", "token_label", "client", "rows", "duration"]
+    list_filter = [
+        activity_filters.DayFilter,
+        activity_filters.OutcomeFilter,
+        activity_filters.KindFilter,
+        activity_filters.UserFilter,
+        activity_filters.TokenFilter,
+        activity_filters.ClientFilter,
+        activity_filters.ToolFilter,
+        activity_filters.ModelFilter,
+    ]
+    # Its only use is that there is a field for the search: see get_search_results.
+    search_fields = ["request_id"]
+    search_help_text = _("A changed record as “flights.flight 17”, or a request id, a trace id or an address.")
+    # To order by what has no index would read the whole table.
+    sortable_by = ["time"]
+    ordering = ["-at", "-pk"]
+    actions = None
+    paginator = CappedPaginator
+    show_full_result_count = False
+    show_facets = admin.ShowFacets.NEVER
+    readonly_fields = ["exact_time", "user", "token", "tool", "duration"]
+    fieldsets = [
+        (None, {"fields": ["exact_time", "kind", "outcome", "reason", "count"]}),
+        (_("Caller"), {"fields": [
+            "user", "user_id", "token", "token_id", "client_name", "client_id", "address", "transport", "revision",
+        ]}),
+        (_("Request"), {"fields": [
+            "site", "method", "tool", "model", "uri", "arguments", "values", "request_id", "trace_id",
+        ]}),
+        (_("Effect and cost"), {"fields": ["keys", "rows", "bytes", "duration", "queries"]}),
+    ]  # fmt: skip
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Call | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Call | None = None) -> bool:
+        return False
+
+    # The list.
+
+    @admin.display(description=_("time"), ordering="at")
+    def time(self, call: Call) -> str:
+        # A narrow column breaks between the two, and not within the date.
+        date, time = f"{call.local_at:%Y-%m-%d %H:%M:%S}".split()
+        return format_html('<span style="white-space: nowrap">{}</span> {}', date, time)
+
+    @admin.display(description=_("user"))
+    def user_label(self, call: Call) -> str:
+        return call.user_name or call.user_id or call.address
+
+    @admin.display(description=_("token"))
+    def token_label(self, call: Call) -> str:
+        return _token_label(call)
+
+    @admin.display(description=_("client"))
+    def client(self, call: Call) -> str:
+        return call.client_name
+
+    @admin.display(description=_("what"))
+    def subject(self, call: Call) -> str:
+        return call.subject
+
+    @admin.display(description=_("outcome"))
+    def result(self, call: Call) -> str:
+        outcome = call.get_outcome_display()
+        return f"{outcome}: {call.reason}" if call.reason else outcome
+
+    @admin.display(description=_("ms"))
+    def duration(self, call: Call) -> str:
+        return f"{call.ms:.1f}"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: models.QuerySet[Call], search_term: str
+    ) -> tuple[models.QuerySet[Call], bool]:
+        return activity_filters.search(queryset, search_term), False
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        context = {
+            "title": _("Activity"),
+            "csv_url": f"{self._url('csv')}?{request.GET.urlencode()}",
+            "most_listed": MAX_LISTED,
+            **(extra_context or {}),
+        }
+        return super().changelist_view(request, context)
+
+    # As a file.
+
+    def get_urls(self) -> list[URLPattern]:
+        name = f"{self.opts.app_label}_{self.opts.model_name}_csv"
+        return [path("csv/", self.admin_site.admin_view(self.csv_view), name=name), *super().get_urls()]
+
+    def csv_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
+        """The lines that the list shows with the same filters."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            calls = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{self._url('changelist')}?{urlencode({'e': 1})}")
+        return csv_response(request, calls)
+
+    def _url(self, page: str) -> str:
+        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
+        return reverse(name, current_app=self.admin_site.name)
+
+    # The page of a call.
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Call | None:
+        call = super().get_object(request, object_id, from_field)
+        if call is not None:
+            # Only here are both the call and its viewer known.
+            call.links = self._links(request, call)  # type: ignore[attr-defined]
+        return call
+
+    def _links(self, request: HttpRequest, call: Call) -> dict[str, SafeString | str]:
+        """What the call names, with links to what of it still exists, and to the other calls with the same."""
+        site, kind = self.admin_site, Prompt if call.kind == Call.Kind.PROMPT else Tool
+        row = kind._default_manager.filter(site=call.site, name=call.name).first() if call.name else None
+        named: dict[str, tuple[type[models.Model], Any, str]] = {
+            "user": (get_user_model(), call.user_id, call.user_name or call.user_id),
+            "token": (AccessToken, call.token_id, _token_label(call)),
+            "tool": (kind, "" if row is None else row.pk, call.name),
+        }
+        filters = {"user": call.user_id, "token": call.token_id, "tool": call.name}
+        return {
+            what: format_html_join(" · ", "{}", [
+                (object_link(site, request, model, key, text) or text,),
+                (activity_link(site, _("all activity"), **{what: filters[what]}),),
+            ])
+            for what, (model, key, text) in named.items()
+            if text
+        }  # fmt: skip
+
+    @admin.display(description=_("time"))
+    def exact_time(self, call: Call) -> str:
+        return call.local_at.isoformat(sep=" ", timespec="milliseconds")
+
+    @admin.display(description=_("user"))
+    def user(self, call: Call) -> str | None:
+        return _linked(call, "user")
+
+    @admin.display(description=_("token"))
+    def token(self, call: Call) -> str | None:
+        return _linked(call, "token")
+
+    @admin.display(description=_("tool or prompt"))
+    def tool(self, call: Call) -> str | None:
+        return _linked(call, "tool")
+
+
+def _linked(call: Any, what: str) -> str | None:
+    linked: str | None = call.links.get(what)
+    return linked
+
+
+def _token_label(call: Call) -> str:
+    if call.token_name or call.token_id is None:
+        return call.token_name
+    return gettext("token %(id)d") % {"id": call.token_id}

@@ -1,0 +1,133 @@
+"""``manage.py mcp_audit``: print the audit trail, follow it, or delete its old lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from mcp_django.conf import get_conf
+from mcp_django.db.clearing import clear_in_batches
+from mcp_django.management.audit_follower import Follower
+from mcp_django.management.audit_lines import as_columns, as_json, heading
+from mcp_django.management.moments import MOMENT_HELP, parse_moment
+from mcp_django.models import Call
+from mcp_django.models.call_queries import FILTERS
+
+#: The pause between two looks of ``--follow``.
+_FOLLOW_SECONDS = 1.0
+#: What is printed without ``--since``.
+_SINCE = {False: "1d", True: "1m"}
+_NARROWING = ("user", "token", "tool", "model", "kind", "outcome")
+
+
+class Command(BaseCommand):
+    help = "Print what agents did, the oldest line first. Follow it with --follow; delete old lines with --clear."
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--since", metavar="MOMENT", help=f"{MOMENT_HELP}. Default: 1d; with --follow, 1m.")
+        parser.add_argument("--until", metavar="MOMENT", help="The same. A day is included.")
+        parser.add_argument("--user", metavar="ID|NAME", help="Calls of this user, who need not exist any longer.")
+        parser.add_argument("--token", metavar="ID|NAME", help="Calls with this token.")
+        parser.add_argument("--tool", metavar="NAME", help="Calls of this tool or prompt.")
+        parser.add_argument("--model", metavar="APP.MODEL", help="Calls about this model.")
+        parser.add_argument("--kind", choices=Call.Kind.values)
+        parser.add_argument("--outcome", choices=Call.Outcome.values)
+        parser.add_argument("--json", action="store_true", help="Print one JSON object a line.")
+        ways = parser.add_mutually_exclusive_group()
+        ways.add_argument("--follow", action="store_true", help="Go on with the lines that are written, until Ctrl-C.")
+        ways.add_argument(
+            "--clear", action="store_true", help='Delete the lines that are older than MCP["AUDIT_DAYS"].'
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            if options["clear"]:
+                self._clear(options)
+            elif options["follow"]:
+                self._follow(options)
+            else:
+                self._list(options)
+        except KeyboardInterrupt:
+            # What is printed is whole lines, and what is deleted is whole batches.
+            pass
+        except BrokenPipeError:
+            # The reader, such as head, has seen enough. Python would write what is left over once more at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _list(self, options: dict[str, Any]) -> None:
+        calls = _since(_narrowed(options), options)
+        if options["until"] is not None:
+            calls = calls.filter(at__lt=parse_moment("--until", options["until"], end_of_day=True))
+        self._print_heading(options)
+        if not sum(self._print(page, options) for page in calls.pages()):
+            self.stderr.write("No line of the audit trail matches.")
+
+    def _follow(self, options: dict[str, Any]) -> None:
+        if options["until"] is not None:
+            raise CommandError("--follow goes on until Ctrl-C: leave out --until.")
+        calls = _narrowed(options)
+        follower = Follower(calls)
+        self._print_heading(options)
+        self._print(follower.present(_since(calls, options)), options)
+        while True:
+            self._wait()
+            self._print(follower.new(), options)
+
+    def _wait(self) -> None:
+        time.sleep(_FOLLOW_SECONDS)
+
+    def _print_heading(self, options: dict[str, Any]) -> None:
+        if not options["json"]:
+            self.stdout.write(heading())
+
+    def _print(self, calls: Iterable[Call], options: dict[str, Any]) -> int:
+        line, count = as_json if options["json"] else as_columns, 0
+        for call in calls:
+            self.stdout.write(line(call))
+            count += 1
+        # Who follows sees a line at once, also through a pipe.
+        self.stdout.flush()
+        return count
+
+    def _clear(self, options: dict[str, Any]) -> None:
+        given = [f"--{name}" for name in ("since", "until", *_NARROWING, "json") if options[name]]
+        if given:
+            raise CommandError(f"--clear deletes all lines that are older than AUDIT_DAYS: leave out {given[0]}.")
+        days = get_conf().AUDIT_DAYS
+        if not days or days < 0:
+            self.stdout.write("AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.")
+            return
+        old = Call.objects.filter(at__lt=timezone.now() - timedelta(days=days))
+        total, deleted = old.count(), 0
+        for count in clear_in_batches(old):
+            deleted += count
+            self._show_progress(f"{deleted:,} of {max(total, deleted):,} lines are deleted.")
+        self._show_progress("")
+        self.stdout.write(f"{deleted:,} lines older than {days} days were deleted.")
+
+    def _show_progress(self, text: str) -> None:
+        """Overwrite the last line of a terminal."""
+        if self.stderr.isatty():
+            self.stderr.write(f"\r\x1b[K{text}", lambda line: line, ending="")
+            self.stderr.flush()
+
+
+def _narrowed(options: dict[str, Any]) -> Any:
+    calls = Call.objects.all()
+    for name in _NARROWING:
+        if options[name] is not None:
+            calls = FILTERS[name](calls, options[name])
+    return calls
+
+
+def _since(calls: Any, options: dict[str, Any]) -> Any:
+    return calls.filter(at__gte=parse_moment("--since", options["since"] or _SINCE[options["follow"]]))

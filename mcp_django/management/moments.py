@@ -1,0 +1,42 @@
+"""The moments that a person names in an option: a day, a time, or an age such as ``2d``."""
+
+from __future__ import annotations
+
+import datetime
+import re
+
+from django.conf import settings
+from django.core.management.base import CommandError
+from django.utils import timezone
+
+from mcp_django.resources.days import Days
+
+_AGE = re.compile(r"(\d{1,9})([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+MOMENT_HELP = "a day (2026-11-01), a time (2026-11-01T14:30) or an age (30s, 5m, 1h, 2d, 1w)"
+
+
+def parse_moment(option: str, text: str, *, end_of_day: bool = False) -> datetime.datetime:
+    """The moment, which of a day is its beginning or its end, in the project's time zone. Raises CommandError."""
+    try:
+        moment = _age(text) or _day(text, end_of_day) or datetime.datetime.fromisoformat(text)
+        if timezone.is_aware(moment) != settings.USE_TZ:
+            moment = timezone.make_aware(moment) if settings.USE_TZ else timezone.make_naive(moment)
+    except (ValueError, OverflowError):
+        raise CommandError(f"{option}: {text!r} is no moment. Name {MOMENT_HELP}.") from None
+    return moment
+
+
+def _age(text: str) -> datetime.datetime | None:
+    found = _AGE.fullmatch(text)
+    return timezone.now() - datetime.timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+
+
+def _day(text: str, end: bool) -> datetime.datetime | None:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        return None
+    days = Days(day, day)
+    return days.end() if end else days.start()
