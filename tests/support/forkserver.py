@@ -53,6 +53,8 @@ MODULES = (
 )  # fmt: skip
 #: A process that takes longer to be forked has not been.
 _START_SECONDS = 60
+#: A process that would never end is named before the time of its test is over.
+RUN_SECONDS = 280
 
 
 @dataclass
@@ -99,16 +101,14 @@ def start(
     *,
     cwd: str | Path,
     env: Mapping[str, str],
-    stdin: int | IO[Any] | None = None,
-    stdout: int | IO[Any] | None = None,
-    stderr: int | IO[Any] | None = None,
+    stdout: IO[Any] | None = None,
+    stderr: IO[Any] | None = None,
 ) -> Process:
-    """A new process that does what ``python *arguments`` does: ``-c CODE``, ``-m MODULE`` or a script, and its own."""
+    """A new process that does what ``python *arguments`` does, without input."""
     args = [str(argument) for argument in arguments]
     with ExitStack() as opened:
         null = opened.enter_context(Path(os.devnull).open("r+b"))
-        inherited: tuple[int | IO[Any], ...] = (null, sys.__stdout__ or null, sys.__stderr__ or null)
-        files = [_number(given, other) for given, other in zip((stdin, stdout, stderr), inherited, strict=True)]
+        files = [null.fileno(), _number_of(stdout, 1), _number_of(stderr, 2)]
         connection = socket.socket(socket.AF_UNIX)
         connection.connect(_server())
         connection.settimeout(_START_SECONDS)
@@ -120,13 +120,12 @@ def start(
     return Process([sys.executable, *args], pid, connection)
 
 
-def _number(given: int | IO[Any] | None, otherwise: int | IO[Any]) -> int:
-    file = otherwise if given is None else given
-    return file if isinstance(file, int) else file.fileno()
+def _number_of(file: IO[Any] | None, otherwise: int) -> int:
+    return otherwise if file is None else file.fileno()
 
 
 def run(
-    arguments: Sequence[str | Path], *, cwd: str | Path, env: Mapping[str, str], timeout: float = 100
+    arguments: Sequence[str | Path], *, cwd: str | Path, env: Mapping[str, str], timeout: float = RUN_SECONDS
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end, without input; what was written is text. Raises subprocess.TimeoutExpired."""
     with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
