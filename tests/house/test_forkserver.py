@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,7 @@ def test_what_is_imported_before_is_there_and_starts_no_thread() -> None:
     before = threading.active_count()
 
     for name in MODULES:
-        import_module(name)
+        if find_spec(name.partition(".")[0]) is not None:  # Django has the tasks framework in itself from 6.0 on.
+            import_module(name)
 
     assert threading.active_count() == before
