@@ -47,7 +47,7 @@ test: lint
 	$(BIN)/pytest tests/end_to_end/clients
 	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) -m every_database
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
-	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS)
+	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) --first-case
 	$(BIN)/python -m tests.conformance
 
 matrix: $(VENV)/test.stamp

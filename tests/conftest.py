@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -53,6 +54,8 @@ HTTP_AND_DUPLEX = (ONE, "websocket")
 SLOW_FOLDERS = ("faults", "end_to_end", "projects", "fuzz", "tasks", "transports", "push")
 #: The marker of what is run once more on each database server; it stands in the test's own file.
 OF_DATABASES = "every_database"
+#: Folders and files of what depends on the versions of Python and Django in each of its cases.
+OF_VERSIONS = ("compat", "checks", "test_field_classes.py", "test_field_kinds.py", "test_kinds.py")
 PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
 
 
@@ -60,6 +63,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
     parser.addoption(
         "--one-transport", action="store_true", help=f"run each test over one transport, {ONE} where it knows that"
+    )
+    parser.addoption(
+        "--first-case", action="store_true", help=f"run the first case of each test alone, except in {OF_VERSIONS}"
     )
 
 
@@ -82,6 +88,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    gc.disable()  # Until all tests are collected, of which nothing is garbage: looking takes a quarter of that time.
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The garbage collector does not look again and again at what stays for the whole run."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -98,6 +111,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     for item in items:
         known[_name_of(item)].add(_transport_of(item))
     left = {item for item in items if not _is_wanted(item, config)}
+    if config.getoption("first_case"):
+        left |= _further_cases([item for item in items if item not in left])
     config.hook.pytest_deselected(items=list(left))
     items[:] = [item for item in items if item not in left]
     last = len(SLOW_FOLDERS)
@@ -118,6 +133,14 @@ def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
     if config.getoption("one_transport"):
         return bool(transport == _first_transport(item))
     return not os.environ.get("TEST_DATABASE") or transport in ("http-view-wsgi", ONE)
+
+
+def _further_cases(items: list[pytest.Item]) -> set[pytest.Item]:
+    """The cases after the first one, of tests that another Python or Django does not concern case by case."""
+    first = {_name_of(item): item for item in reversed(items)}
+    return {
+        item for item in items if item is not first[_name_of(item)] and not {*OF_VERSIONS}.intersection(item.path.parts)
+    }
 
 
 def _transport_of(item: pytest.Item) -> Any:

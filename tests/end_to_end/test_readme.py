@@ -25,6 +25,7 @@ from tests.end_to_end.example_shop import ORDERS, write_shop
 from tests.end_to_end.projects import PASSWORD, install, install_push, replace, set_up, start_project, token_of
 from tests.end_to_end.sdk import connected, contents_of, text_of
 from tests.end_to_end.servers import Person, Project, Served
+from tests.support import forkserver
 from tests.support.loop import LoopThread
 from tests.support.pages import blocks, cells
 
@@ -152,10 +153,7 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     try:
         replace(declarations, '"number", "status", "total"]', '"number", "status", "total", "email"]')
         replace(declarations, 'permission="shop.view_order", ', "")
-        changed = subprocess.run(
-            [sys.executable, "manage.py", *commands[-1]],
-            cwd=shop.folder, env=shop.environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        changed = forkserver.run(["manage.py", *commands[-1]], cwd=shop.folder, env=shop.environment)
     finally:
         declarations.write_text(before)
 
@@ -181,6 +179,12 @@ def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop
         assert line in (shop.folder / "project" / file).read_text()
     assert 'INSTALLED_APPS = ["daphne", ..., "mcp_django"]' in lines
     assert "import mcp_django\n" in (shop.folder / "project/asgi.py").read_text()
+
+
+def test_the_example_of_a_test_passes_in_a_fresh_project(shop: Project) -> None:
+    assert "class OrderTests" in (shop.folder / "shop/tests.py").read_text()
+
+    shop.manage("test", "shop")
 
 
 # Declarations.

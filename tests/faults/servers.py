@@ -18,6 +18,7 @@ from typing import IO, Any
 import httpx
 
 from tests.end_to_end.servers import ROOT, START_SECONDS, STOP_SECONDS, free_port, wait_for
+from tests.support import forkserver
 
 #: Threads of pools, which are as many as there was work for.
 _POOLS = re.compile(r"(mcp_django|asyncio|ThreadPoolExecutor-\d+)_\d+")
@@ -56,7 +57,7 @@ class Server:
         self.origin = f"http://127.0.0.1:{self.port}"
         self._variables = {**variables, "FAULTS_NAME": name}
         self._log = Path(folder, f"{name}.log").open("ab")  # noqa: SIM115
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forkserver.Process | None = None
         #: How often it was started.
         self.starts = 0
 
@@ -225,7 +226,5 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **ours, **variables}
 
 
-def _python(module: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-m", *module], cwd=ROOT, env=environment(variables), stdout=log, stderr=log
-    )
+def _python(module: Sequence[str], variables: Mapping[str, str], log: IO[bytes]) -> forkserver.Process:
+    return forkserver.start(["-m", *module], cwd=ROOT, env=environment(variables), stdout=log, stderr=log)

@@ -24,7 +24,7 @@ from websockets.sync.client import connect
 
 from mcp_django.events.bus import ChannelLayerBus
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
-from tests.support import schemas
+from tests.support import forkserver, schemas
 from tests.support.base import wanted_of
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Answered, HTTPPeer, Message, Watching, meta
@@ -69,13 +69,18 @@ def environment(prefix: str, layer: str = PUBSUB) -> dict[str, str]:
 
 def run_python(code: str, prefix: str = "", *, layer: str = PUBSUB, before: str = "") -> str:
     """Run Python with the shop's models imported, to its end; returns what it wrote. ``before`` precedes the set-up."""
-    command = [sys.executable, "-c", f"{before}\n{_SETUP}{code}"]
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment(prefix, layer), capture_output=True, text=True, timeout=100, check=False
-    )
+    arguments = ["-c", f"{before}\n{_SETUP}{code}"]
+    # What comes before everything else must find nothing imported.
+    run = _run_fresh if before else forkserver.run
+    done = run(arguments, cwd=ROOT, env=environment(prefix, layer))
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout.strip()
+
+
+def _run_fresh(arguments: list[str], *, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False)
 
 
 class Tape:
@@ -149,10 +154,8 @@ def served(server: str, prefix: str, log: Path, layer: str = PUBSUB, module: str
     port = free_port()
     command = [part.format(port=port) for part in _SERVERS[server]]
     with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=ROOT, stdout=output, stderr=output,
-            env={**environment(prefix, layer), "TEST_MODULE": module},
-        )  # fmt: skip
+        env = {**environment(prefix, layer), "TEST_MODULE": module}
+        process = forkserver.start(["-m", *command], cwd=ROOT, stdout=output, stderr=output, env=env)
         origin = f"http://127.0.0.1:{port}"
 
         def answers() -> bool:

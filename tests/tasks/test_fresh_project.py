@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from mcp_types import CLIENT_CAPABILITIES_META_KEY
 from tests.end_to_end.example_shop import ORDERS, write_shop
 from tests.end_to_end.projects import install, replace, set_up, start_project, token_of
 from tests.end_to_end.servers import wait_for
+from tests.support import forkserver
 from tests.support.pages import blocks
 from tests.support.peers import MODERN, meta
 from tests.support.tasks import TASKS
@@ -38,12 +37,8 @@ def test_the_page_sets_a_worker_up(tmp_path: Path) -> None:
     project.run(ORDERS)
     assert "no issues" in project.manage("check")
 
-    worker = subprocess.Popen(
-        [sys.executable, "manage.py", "db_worker", "--interval", "0.1", "--no-reload"],
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.DEVNULL,
-    )
+    command = ["manage.py", "db_worker", "--interval", "0.1", "--no-reload"]
+    worker = forkserver.start(command, cwd=project.folder, env=project.environment)
     try:
         with project.served("gunicorn") as served:
 

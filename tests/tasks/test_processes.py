@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +16,7 @@ import pytest
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import START_SECONDS, free_port, wait_for
 from tests.push.processes import ROOT, ServedPeer, environment, new_prefix
-from tests.support import tasks
+from tests.support import forkserver, tasks
 from tests.support.data import token_of
 from tests.support.peers import MODERN, Message
 from tests.support.tasks import TASKS, text_of
@@ -41,12 +39,12 @@ class Processes:
         }
         self._number = 0
 
-    def worker(self) -> subprocess.Popen[bytes]:
+    def worker(self) -> forkserver.Process:
         return self._start(
             "django", "db_worker", "--backend", "database", "--interval", "0.05", "--no-startup-delay", "--no-reload"
         )
 
-    def server(self) -> tuple[subprocess.Popen[bytes], str]:
+    def server(self) -> tuple[forkserver.Process, str]:
         """A server, and its address."""
         port = free_port()
         process = self._start("uvicorn", "--host", "127.0.0.1", "--port", str(port), "tests.asgi:application")
@@ -77,22 +75,20 @@ class Processes:
     def close(self) -> None:
         self._open.close()
 
-    def _start(self, *command: str) -> subprocess.Popen[bytes]:
+    def _start(self, *command: str) -> forkserver.Process:
         self._number += 1
         output = self._open.enter_context((self.folder / f"{self._number}.log").open("wb"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", *command], cwd=ROOT, env=self._variables, stdout=output, stderr=output
-        )
+        process = forkserver.start(["-m", *command], cwd=ROOT, env=self._variables, stdout=output, stderr=output)
         self._open.callback(_end, process)
         return process
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: forkserver.Process) -> None:
     process.kill()
     process.wait(30)
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: forkserver.Process) -> None:
     os.kill(process.pid, signal.SIGKILL)
     process.wait(30)
 

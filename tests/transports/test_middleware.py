@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 from django.db import connections
 
 from tests.conftest import HTTP
+from tests.support import forkserver
 from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, HTTPPeer, Peers, SocketPeer
 
@@ -79,11 +78,8 @@ def test_fallback_middleware_leaves_our_404_as_it_is(tmp_path: Path) -> None:
     """In a process of its own, since the apps of these middleware bring models."""
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "tests.transports.fallback_settings"}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.transports.fallbacks"],
-        env={**environment, "DEMO_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])},
-        capture_output=True, text=True, timeout=100, check=False,
-    )  # fmt: skip
+    env = {**environment, "DEMO_DIR": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = forkserver.run(["-m", "tests.transports.fallbacks"], cwd=Path.cwd(), env=env)
 
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import pytest
@@ -19,6 +17,7 @@ from tests.push.channels import (
 from tests.push.postgresql.conftest import _in_transactions
 from tests.push.processes import POSTGRESQL, ROOT, environment, run_python
 from tests.shop.models import Tag
+from tests.support import forkserver
 
 pytestmark = [
     pytest.mark.every_database,
@@ -39,9 +38,7 @@ with transaction.atomic():
 
 def run_to_death(code: str) -> None:
     setup = "import django; django.setup(); from tests.shop.models import *\n"
-    done = subprocess.run(
-        [sys.executable, "-c", setup + code], cwd=ROOT, env=environment("", POSTGRESQL), timeout=100, check=False
-    )
+    done = forkserver.run(["-c", setup + code], cwd=ROOT, env=environment("", POSTGRESQL))
     assert done.returncode == -signal.SIGKILL
 
 

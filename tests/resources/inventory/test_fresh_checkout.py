@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support import forkserver
 
 ROOT = Path(__file__).parents[3]
 
@@ -20,10 +21,7 @@ def test_a_fresh_checkout_without_any_database_is_held_against_its_lock(tmp_path
     path = tmp_path / "exposure.json"
 
     def manage(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "manage.py", "mcp_inventory", *arguments], cwd=ROOT, env=environment, text=True,
-            capture_output=True, check=False, timeout=60,
-        )  # fmt: skip
+        return forkserver.run(["manage.py", "mcp_inventory", *arguments], cwd=ROOT, env=environment)
 
     written, checked = manage("--lock", str(path)), manage("--lock", str(path), "--check")
     files = list((tmp_path / "demo").iterdir())
