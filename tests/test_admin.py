@@ -90,7 +90,9 @@ def test_a_token_may_expire(superuser: User) -> None:
 
 @pytest.mark.parametrize(("typed", "stored"), [('{"calls": "60/min"}', {"calls": "60/min"}), ("", {}), ("null", {})])
 def test_a_token_may_be_limited(superuser: User, typed: str, stored: Any) -> None:
-    logged_in(superuser).post(f"{TOKENS}add/", {"user": superuser.pk, "scopes": ["read"], "limits": typed})
+    posted = {"user": superuser.pk, "scopes": ["read"], "limits": typed, "never_expires": "on"}
+
+    logged_in(superuser).post(f"{TOKENS}add/", posted)
 
     assert AccessToken.objects.get().limits == stored
 

@@ -19,9 +19,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Each public module, and its public names.
 PUBLIC: dict[str, list[str]] = {
     "mcp_django": mcp_django.__all__,
+    "mcp_django.admin": ["AccessTokenAdmin", "CallAdmin", "PromptAdmin", "ToolAdmin"],
+    "mcp_django.audit.signals": ["call_recorded"],
     "mcp_django.content": content.__all__,
     "mcp_django.exceptions": exceptions.__all__,
-    "mcp_django.models": ["AccessToken", "Prompt", "Tool"],
+    "mcp_django.models": ["AccessToken", "Call", "Prompt", "Tool"],
     "mcp_django.routing": ["get_asgi_application"],
     "mcp_django.test": test.__all__,
     "mcp_django.urls": [],

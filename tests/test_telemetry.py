@@ -73,24 +73,24 @@ class Telemetry:
 
 
 @contextmanager
-def provided(sampler: Sampler) -> Iterator[Telemetry]:
+def provided(sampler: Sampler, patch: pytest.MonkeyPatch) -> Iterator[Telemetry]:
     exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
     tracers = TracerProvider(sampler=sampler, shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
     meters = MeterProvider([reader], shutdown_on_exit=False)
-    # A process can set its providers once only.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trace, "get_tracer_provider", lambda: tracers)
-        patch.setattr(metrics, "get_meter_provider", lambda: meters)
-        patch.setattr(telemetry, "_unobserved_until", 0.0)
-        yield Telemetry(exporter, reader, tracers.get_tracer("the project"))
+    # A process can set its providers once only. They are patched by the fixture that the tests use too: what two patch
+    # is restored only in the right order.
+    patch.setattr(trace, "get_tracer_provider", lambda: tracers)
+    patch.setattr(metrics, "get_meter_provider", lambda: meters)
+    patch.setattr(telemetry, "_unobserved_until", 0.0)
+    yield Telemetry(exporter, reader, tracers.get_tracer("the project"))
     tracers.shutdown()
     meters.shutdown()
 
 
 @pytest.fixture
-def seen() -> Iterator[Telemetry]:
-    with provided(ALWAYS_ON) as found:
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Telemetry]:
+    with provided(ALWAYS_ON, monkeypatch) as found:
         yield found
 
 
@@ -401,8 +401,8 @@ def test_names_that_clients_invent_make_no_series_and_no_names_of_spans(seen: Te
     assert CANARY not in seen.everything
 
 
-def test_a_request_that_is_not_sampled_still_counts(root: DirectPeer) -> None:
-    with provided(ALWAYS_OFF) as found:
+def test_a_request_that_is_not_sampled_still_counts(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with provided(ALWAYS_OFF, monkeypatch) as found:
         ask(root, "ping")
 
         assert found.spans == [] and len(found.points) == 1

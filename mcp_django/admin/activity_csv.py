@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from django.utils.translation import gettext
 
+from mcp_django.compat.handlers import is_asgi_request
 from mcp_django.csv_cells import spreadsheet_safe
 from mcp_django.models import Call
 
@@ -23,7 +23,7 @@ def csv_response(request: HttpRequest, calls: Any) -> StreamingHttpResponse:
     """The newest of the calls, with all columns. Texts that a spreadsheet would run are quoted."""
     parts = _parts(calls)
     # Django reads the whole of an iterator that is not asynchronous before it sends it under ASGI.
-    content: Any = _asynchronous(parts) if isinstance(request, ASGIRequest) else parts
+    content: Any = _asynchronous(parts) if is_asgi_request(request) else parts
     return StreamingHttpResponse(
         content,
         content_type="text/csv; charset=utf-8",

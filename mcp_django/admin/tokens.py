@@ -8,7 +8,6 @@ from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
-from django.contrib.admin.utils import unquote
 from django.contrib.admin.widgets import AdminSplitDateTime, AdminTextareaWidget, AdminTextInputWidget
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models
@@ -23,6 +22,7 @@ from django.utils.translation import ngettext
 from mcp_django.access.trail import acting
 from mcp_django.admin.acting import ActingAdmin
 from mcp_django.admin.links import activity_link, shows_activity
+from mcp_django.compat.admin import key_in_url
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.models import AccessToken
@@ -267,7 +267,7 @@ class AccessTokenAdmin(ActingAdmin):
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        token = self.get_object(request, unquote(object_id))
+        token = self.get_object(request, key_in_url(object_id))
         can_roll = token is not None and token.is_current() and self._may_roll(request, token)
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), "can_roll": can_roll})
 
@@ -277,7 +277,7 @@ class AccessTokenAdmin(ActingAdmin):
 
     def roll_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Replace a token by its successor, which is shown once."""
-        token = self.get_object(request, unquote(object_id))
+        token = self.get_object(request, key_in_url(object_id))
         if token is None or not self._may_roll(request, token):
             raise PermissionDenied
         form = RollForm(request.POST or None, initial={"expires_at": default_expiry(timezone.now())})

@@ -8,7 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.contrib.admin.sites import all_sites
-from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field
+from django.contrib.admin.utils import flatten_fieldsets, label_for_field, lookup_field, unquote
 from django.db import models
 from django.forms.models import _get_foreign_key
 from django.forms.utils import pretty_name
@@ -96,3 +96,11 @@ def value_in(item: Any, row: models.Model, owner: Any) -> Any:
     Private: ``django.contrib.admin.utils.lookup_field``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
     return lookup_field(item, row, owner)[2]
+
+
+def key_in_url(text: str) -> str:
+    """The primary key that the path of an admin page has in quoted form.
+
+    Private: ``django.contrib.admin.utils.unquote``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    return unquote(text)

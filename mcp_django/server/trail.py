@@ -174,25 +174,23 @@ def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
     connection, params, usage = exchange.connection, exchange.params, exchange.usage
     target, names = _target(exchange.method, params)
     meta = exchange.request.META
-    return Noted._make(
-        (
-            time.time() - ms / 1_000,
-            exchange.site,
-            kind,
-            exchange.method,
-            target,
-            names,
-            exchange.principal,
-            exchange.client.info.get("name", ""),
-            connection.transport,
-            exchange.revision,
-            exchange.request_id,
-            trace_id(params) if "_meta" in params else "",
-            _address_parts(meta),
-            usage,
-            ms,
-            exchange.cancellation.queries.count,
-        )
+    return Noted(
+        time.time() - ms / 1_000,
+        exchange.site,
+        kind,
+        exchange.method,
+        target,
+        names,
+        exchange.principal,
+        exchange.client.info.get("name", ""),
+        connection.transport,
+        exchange.revision,
+        exchange.request_id,
+        trace_id(params) if "_meta" in params else "",
+        _address_parts(meta),
+        usage,
+        ms,
+        exchange.cancellation.queries.count,
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.admin.utils import quote
 from django.http import HttpRequest, HttpResponse
 from django.urls import clear_url_caches, include, path
 
@@ -13,6 +14,7 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django.compat.admin import (
     existing_admin_sites,
     foreign_key_of_inline,
+    key_in_url,
     model_admins,
     names_in_fieldsets,
     served_admin_sites,
@@ -107,3 +109,7 @@ def test_served_admin_sites_are_those_of_the_urlconf(monkeypatch: pytest.MonkeyP
     assert found == [admin.site, own]
     assert {own, unserved} <= set(existing_admin_sites())
     clear_url_caches()
+
+
+def test_key_in_url_is_the_key_that_the_admin_has_quoted() -> None:
+    assert key_in_url(quote("a/b_c")) == "a/b_c"

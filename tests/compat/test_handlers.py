@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from django.core.asgi import get_asgi_application
+from django.test import AsyncRequestFactory, RequestFactory
 
-from mcp_django.compat.handlers import is_django
+from mcp_django.compat.handlers import is_asgi_request, is_django
 
 
 def test_is_django() -> None:
@@ -14,3 +15,8 @@ def test_is_django() -> None:
 
     assert is_django(application)
     assert not is_django(partial(application))
+
+
+def test_is_asgi_request() -> None:
+    assert is_asgi_request(AsyncRequestFactory().get("/"))
+    assert not is_asgi_request(RequestFactory().get("/"))

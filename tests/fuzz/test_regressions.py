@@ -290,7 +290,7 @@ def test_a_client_that_leaves_as_its_listen_opens_leaves_no_listener_behind(
             # Behind this step of the task that writes, and before the first one of the listen's own.
             asyncio.get_running_loop().call_soon(leave)
 
-        conversation = DuplexConnection(site, principal, request, write, lambda: None)
+        conversation = DuplexConnection(site, principal, request, write, lambda: None, transport="test")
         await conversation.take(message)
         await asyncio.wait_for(left.wait(), 30)
         await asyncio.sleep(0)

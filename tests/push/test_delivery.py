@@ -31,7 +31,13 @@ class Client:
         self.room.set()
         self.request = request_of(User(pk=1, username="reader"))
         self.conversation = DuplexConnection(
-            site, self.request.mcp.principal, self.request, self._write, lambda: None, crash=self._crash
+            site,
+            self.request.mcp.principal,
+            self.request,
+            self._write,
+            lambda: None,
+            transport="test",
+            crash=self._crash,
         )
         self.writers: list[ListenerWriter] = []
 

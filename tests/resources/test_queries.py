@@ -165,7 +165,7 @@ def test_small_groups_stay_untold(root: DirectPeer) -> None:
     ("measures=share@late", "measures", "no condition 'late'."),
     ("group_by=carrier&fields=id", "fields",
      "groups have none: leave it out. A field of that name is compared by fields__exact."),
-    ("measures=count&any=1", "any", "cannot be written in a URI: find_records takes it in its filter."),
+    ("measures=count&any=1", "any", "cannot be written in a URI: aggregate_records takes it in its filter."),
     ("group_by=a,b,c,d,e,f", "group_by", "at most 5."),
     ("measures=" + ",".join("abcdefghijk"), "measures", "at most 10."),
     ("group_by=carrier&order_by=a,b,c,d,e,f", "order_by", "at most 5."),
