@@ -10,7 +10,7 @@ from django.utils import translation
 from django.utils.text import capfirst
 
 from mcp_django.access import overrides
-from mcp_django.access.permissions import ALLOWED, decide
+from mcp_django.access.permissions import ALLOWED, Decision, decide
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
@@ -127,10 +127,12 @@ def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
 
 
 def _read_model(exchange: Exchange, uri: str, target: uris.Target) -> JSON | None:
-    model = ways.reach(Rights.of(exchange.site, exchange.request), target)
+    rights, usage = Rights.of(exchange.site, exchange.request), exchange.usage
+    model = ways.reach(rights, target)
     if model is None:
+        if rights.of_label(target.label) is not None:
+            usage.refusal = Decision.SWITCHED_OFF.name
         return None
-    usage = exchange.usage
     usage.read(model.label, 0)
     note_filter(usage, model, target.query)
     if target.kind == "schema":

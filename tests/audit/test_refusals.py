@@ -40,6 +40,17 @@ def test_a_tool_that_may_not_be_called_is_refused_with_the_true_reason(
     assert rows("name", "outcome", "reason") == [{"name": name, "outcome": "refused", "reason": reason}]
 
 
+def test_a_uri_whose_query_tool_is_switched_off_is_refused_with_the_true_reason(
+    peers: Peers, users: Any, flights: Any, rows: Rows
+) -> None:
+    Tool.objects.filter(name="get_record").update(enabled=False)
+
+    error = peers(token_of(users.admin)).error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
+
+    assert error["data"]["reason"] == "RESOURCE_NOT_FOUND"
+    assert rows("uri", "reason") == [{"uri": "db://flights/flight/1", "reason": "SWITCHED_OFF"}]
+
+
 def test_a_tool_without_permission_is_refused_with_the_true_reason(peers: Peers, users: Any, rows: Rows) -> None:
     switch_on(ACTION)
     peer = peers(token_of(make_staff("looker", "flights.view_flight")))
