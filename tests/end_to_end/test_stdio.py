@@ -21,7 +21,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from mcp_types import ResourceUpdatedNotification
 
 from tests.end_to_end.sdk import contents_of, text_of
-from tests.end_to_end.servers import Project, demo
+from tests.end_to_end.servers import Project, demo, wait_for
 from tests.support import schemas
 from tests.support.base import MODERN, meta
 from tests.support.loop import LoopThread
@@ -175,8 +175,8 @@ def test_nothing_but_messages_reaches_standard_output(noisy: Project) -> None:
 def test_a_call_that_cannot_be_stopped_does_not_keep_the_process(noisy: Project) -> None:
     with started(noisy) as process:
         process.send(call(1, "sleep"))
-        while "asleep" not in process.log:
-            assert process.process.poll() is None, process.log
+        wait_for(lambda: "asleep" in process.log or process.process.poll() is not None, "the call")
+        assert "asleep" in process.log
 
         assert process.end() == []
 
