@@ -143,7 +143,8 @@ class DuplexRequest(InFlight):
             if task is None or task.cancelling():
                 raise
             return failed(self.message, RequestTimedOut(), era)
-        except Unauthenticated:
+        except Unauthenticated as error:
+            self.connection.refuse(self.message, error, era)
             self.connection.close()
             return None
         except MCPError as error:

@@ -13,7 +13,7 @@ from mcp_django.models import AccessToken, Call, Tool
 from tests.audit.conftest import Rows, send_with
 from tests.support.base import MODERN
 from tests.support.data import make_staff, switch_on, token_of
-from tests.support.peers import Peers
+from tests.support.peers import Peers, SocketPeer
 
 pytestmark = [pytest.mark.every_database]
 
@@ -80,15 +80,25 @@ def test_bad_tokens_from_one_address_are_one_row_with_their_number(
 
 
 @pytest.mark.parametrize("transport", ["websocket"])
-def test_a_token_that_is_revoked_while_its_socket_is_open(peers: Peers, users: Any, rows: Rows) -> None:
+def test_using_a_revoked_token_on_a_socket_that_is_open(
+    peers: Peers, users: Any, audited: Callable[..., None], rows: Rows
+) -> None:
+    # The socket ends by the message, and not by the sweep.
+    audited(SWEEP_SECONDS=60)
     peer = peers(token_of(users.ops))
-    peer.result(MODERN, "tools/list")
+    assert isinstance(peer, SocketPeer)
+    socket = peer.socket(MODERN)
     AccessToken.objects.filter(user=users.ops).latest("pk").revoke()
 
-    with pytest.raises(Exception):  # noqa: B017 - the socket closes
-        peer.request(MODERN, "tools/list")
+    socket.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": peer.meta()}})
 
-    assert all(row["outcome"] == "refused" for row in rows("outcome"))
+    assert socket.wait_closed() == 1008
+    assert rows("kind", "outcome", "reason", "user_name", "transport") == [
+        {
+            "kind": "request", "outcome": "refused", "reason": "UNAUTHENTICATED", "user_name": "ops",
+            "transport": "websocket",
+        }
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])
