@@ -33,7 +33,7 @@ from mcp_django.db.bounds import bounded
 from mcp_django.exchange.connection import Connection
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
-from mcp_django.exchange.requests import from_settings
+from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import READ
 from mcp_django.protocol.envelope import Client
 
@@ -64,7 +64,7 @@ class NoConnection(Connection):
 
 def exchange_of(caller: Caller, name: str, arguments: JSON, *, site: MCPSite = site) -> Exchange:
     """A call of a tool, as the tool is given it. Nothing of an earlier request is remembered in it."""
-    request = from_settings().for_principal(_principal(caller))
+    request = _request(caller)
     return Exchange(
         site=site, principal=request.mcp.principal, revision=REVISION, method="tools/call",
         params={"name": name, "arguments": arguments}, request_id=1, client=Client(),
@@ -129,8 +129,11 @@ class _Unconnected:
     push = False
 
 
-def _principal(caller: Caller) -> Principal:
-    return Principal(caller.user, frozenset({READ}))
+def _request(caller: Caller) -> MCPRequest:
+    """A request with the caller's token, whose principal is known already."""
+    request = from_settings()
+    request.META["HTTP_AUTHORIZATION"] = f"Bearer {caller.token}"
+    return request.for_principal(Principal(caller.user, frozenset({READ}), caller.credential, caller.credential.pk))
 
 
 # The floor.
@@ -165,7 +168,7 @@ def _of_lists(columns: Sequence[str], text: str) -> Reading:
 
 def hooked(caller: Caller) -> Callable[[], QuerySet[Flight]]:
     """The rows that the project's own hook gives, which asks for the user's groups each time."""
-    request = from_settings().for_principal(_principal(caller))
+    request = _request(caller)
     return lambda: _get_queryset(request)
 
 

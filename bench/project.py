@@ -22,6 +22,7 @@ class Caller:
 
     user: User
     token: str
+    credential: AccessToken
 
 
 def set_up(rows: str) -> None:
@@ -45,8 +46,8 @@ def caller(username: str) -> Caller:
     """The user of that name, with a new token that may read; those of earlier runs go."""
     user = User.objects.get(username=username)
     AccessToken.objects.filter(user=user, name=_TOKEN).delete()
-    _, token = AccessToken.objects.create_token(user=user, name=_TOKEN, scopes=["read"])
-    return Caller(user, token)
+    credential, token = AccessToken.objects.create_token(user=user, name=_TOKEN, scopes=["read"])
+    return Caller(user, token, credential)
 
 
 def _make_database() -> None:

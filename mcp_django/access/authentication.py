@@ -8,6 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from datetime import timedelta
 from functools import lru_cache, partial
 from importlib import import_module
 from threading import Lock
@@ -19,6 +20,7 @@ from django.contrib.auth import get_user, get_user_model
 from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import ImproperlyConfigured
 from django.http import parse_cookie
+from django.utils import timezone
 from django.utils.module_loading import import_string
 from rest_framework.authentication import BaseAuthentication, SessionAuthentication
 from rest_framework.exceptions import APIException, AuthenticationFailed
@@ -198,7 +200,10 @@ def _admitted(principal: Principal, request: HasMeta | None) -> Principal | None
 def _used(principal: Principal | None) -> Principal | None:
     """The principal, whose token counts as used now."""
     if principal is not None and principal.token_id is not None:
-        principal.auth.touch(principal.auth)
+        used = principal.auth.last_used_at
+        # Mostly it was written a moment ago.
+        if used is None or used <= timezone.now() - timedelta(minutes=1):
+            principal.auth.touch(principal.auth)
     return principal
 
 

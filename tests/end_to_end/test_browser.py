@@ -169,7 +169,7 @@ def test_a_token_is_shown_once_works_and_is_refused_once_it_is_revoked(admin_pag
     admin_page.wait_for_selector(".messagelist li")
     refused = served.ask(made, "tools/list")
 
-    assert re.fullmatch(r"mcp_[\w-]{43}", made)
+    assert re.fullmatch(r"mcpdj_[0-9A-Za-z]{49}", made)
     assert made not in listed + opened
     assert works == 200
     assert refused.status_code == 401

@@ -53,7 +53,7 @@ def make_demo(project: Project, rows: str) -> Iterator[str]:
 
 
 def token_of(printed: str) -> str:
-    match = re.search(r"^Token +(mcp_\S+)$", printed, re.MULTILINE)
+    match = re.search(r"^Token +(mcpdj_\S+)$", printed, re.MULTILINE)
     assert match is not None, printed
     return match[1]
 

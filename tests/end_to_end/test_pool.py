@@ -133,6 +133,8 @@ async def use(url: str, pooled: Pooled) -> tuple[list[str], list[Any], list[str]
     Returns what the connections were doing once all was quiet, what the calls were answered, and what was told.
     """
     async with httpx.AsyncClient(timeout=120, limits=httpx.Limits(max_connections=None)) as client:
+        # From its first answer on, the server knows the token: its calls do not share the queue of all addresses.
+        await find(client, url, pooled)
         listens = await asyncio.gather(*(listen(client, url, pooled) for _ in range(LISTENS)))
         with looking() as states:
             quiet = states()

@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_view
-from mcp_django.push.hub import get_hub
+from mcp_django.push.hub import Hub, get_hub
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import ANSWER_HEADERS, SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
@@ -76,12 +76,18 @@ def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
 def asgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers from our workers, so that no thread and no connection of the request's is held while a stream is open."""
 
+    watched: Hub | None = None
+
     async def view(request: HttpRequest) -> HttpResponseBase:
+        nonlocal watched
         if _uses_pool():
             # The worker needs a pooled connection too. If each request kept one, they would all wait for each other.
             await _close_connections()
         # From the first request on, this process learns at once which tokens another one revokes.
-        close_hub_at_shutdown(get_hub())
+        hub = get_hub()
+        if hub is not watched:
+            close_hub_at_shutdown(hub)
+            watched = hub
         ours = route.view(site, _request(request), push=True)
         answer = await ours.respond_on_loop()
         if ours.is_turned_away:
