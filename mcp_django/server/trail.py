@@ -5,6 +5,7 @@ The thread of the call only notes what it has at hand. The thread that writes ma
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
 
+logger = logging.getLogger("mcp_django")
+
 #: Errors that say that the server failed, and not that it refused.
 _FAILURES = (InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
@@ -73,7 +76,11 @@ class recorded(AbstractContextManager["recorded"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if error is not None:
             fail(self._exchange, error)
-        _record(self._exchange, (time.perf_counter() - self._started) * 1_000)
+        try:
+            _record(self._exchange, (time.perf_counter() - self._started) * 1_000)
+        except Exception:
+            # The request has done its work, and its client gets the answer.
+            logger.exception("A line of the audit trail could not be made")
 
 
 def fail(exchange: Exchange, error: BaseException) -> None:

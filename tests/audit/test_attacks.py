@@ -8,18 +8,22 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import InterfaceError
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP
+from mcp_django.audit.anonymous import AnonymousCounts
 from mcp_django.audit.lines import caller, line
 from mcp_django.audit.recorder import Recorder
 from mcp_django.audit.recorder import recorder as the_recorder
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import Call
+from mcp_django.models.call_queries import CallQuerySet
 from mcp_django.server import trail
 from tests.audit.conftest import Rows
 from tests.support.base import MODERN
 from tests.support.data import token_of
+from tests.support.duplex import DuplexPeer
 from tests.support.peers import Peers
 
 CANARY = "CANARY-4f9a1c"
@@ -123,3 +127,52 @@ def test_acting_under_the_key_of_a_user_whose_key_begins_alike() -> None:
 
 def test_leaving_no_line_as_a_user_without_a_user_name() -> None:
     assert caller(Principal(LongKey("7"), frozenset()))["user_id"] == "7"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_losing_the_answer_of_a_call_whose_outcome_cannot_be_written(
+    peers: Peers, users: Any, rows: Rows, audited: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An InterfaceError is no DatabaseError."""
+
+    def change(request: Any) -> str:
+        """Changes."""
+        monkeypatch.setattr(CallQuerySet, "update", gone)
+        return "changed"
+
+    def gone(*args: Any, **values: Any) -> None:
+        raise InterfaceError("connection already closed")
+
+    audited(AUDIT="strict")
+    declared.tool(change)
+    peer = peers(token_of(users.ops))
+
+    assert peer.call("change")["content"][0]["text"] == "changed"
+    assert rows("name", "outcome") == [{"name": "change", "outcome": "unknown"}]
+
+
+@pytest.mark.every_database
+def test_losing_the_counts_of_callers_by_a_connection_that_is_closed(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*args: Any) -> None:
+        raise InterfaceError("connection already closed")
+
+    recorder.count("site", "request", "refused", "http", "UNAUTHENTICATED", "192.0.2.1")
+    with monkeypatch.context() as closed:
+        closed.setattr(AnonymousCounts, "_write", gone)
+        assert not recorder.flush() or recorder.anonymous
+    recorder.flush()
+
+    assert Call.objects.get().count == 1
+
+
+@pytest.mark.parametrize("transport", ["websocket"])
+def test_leaving_no_line_by_a_batch_that_is_refused(peers: Peers, users: Any, rows: Rows, audited: Any) -> None:
+    audited(MAX_IN_FLIGHT=0)
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, DuplexPeer)
+
+    peer.connect().ask([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}])
+
+    assert [row["reason"] for row in rows("reason")] == ["LIMIT_EXCEEDED"]
