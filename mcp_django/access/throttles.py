@@ -6,7 +6,7 @@ Where no limit is configured for a caller, nothing is asked and nothing is writt
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from django.db import DatabaseError
@@ -16,9 +16,13 @@ from mcp_django.access.counters import Charge, counters
 from mcp_django.exchange import rates
 from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, ROWS
 from mcp_django.protocol.errors import Overloaded
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
 
 logger = logging.getLogger("mcp_django")
 
@@ -37,8 +41,18 @@ def admit(exchange: Exchange, is_change: Callable[[], bool]) -> None:
 
 def spend(exchange: Exchange, size: int) -> None:
     """Count what an answer of ``size`` bytes has read. Raises nothing: the call has done its work."""
-    used = {ROWS: exchange.usage.rows, BYTES: size}
-    budget = [limit for limit in budget_of(exchange.principal, exchange.request) if used.get(limit.kind)]
+    _spend(budget_of(exchange.principal, exchange.request), {ROWS: exchange.usage.rows, BYTES: size})
+
+
+def spend_pushed(principal: Principal, request: MCPRequest, message: JSON) -> None:
+    """The same for what a notification carries to a caller."""
+    budget = budget_of(principal, request)
+    if budget:
+        _spend(budget, {BYTES: len(encode(message))})
+
+
+def _spend(budget: Sequence[Limit], used: Mapping[str, int]) -> None:
+    budget = [limit for limit in budget if used.get(limit.kind)]
     if not budget:
         return
     moment = rates.now()

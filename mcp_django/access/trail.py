@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from mcp_django.audit.lines import Line, line, printable
+from mcp_django.audit.lines import Line, line, printable, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
@@ -52,7 +52,7 @@ def _note(using: str, **values: Any) -> None:
     request, at = _acting.get(), time.time()
     if request is not None:
         values |= {"transport": "admin", "address": address_in(request.META)}
-        values |= {"user_id": str(request.user.pk), "user_name": printable(request.user.get_username())}
+        values |= user(request.user)
     else:
         values["transport"] = "server"
     transaction.on_commit(partial(recorder.put, (_describe, at, values)), using=using)

@@ -9,7 +9,7 @@ import time
 from threading import Lock
 from typing import Any
 
-from django.db import DatabaseError, connections, transaction
+from django.db import Error, connections, transaction
 from django.db.models import F
 
 from mcp_django.audit import table
@@ -63,7 +63,7 @@ class AnonymousCounts:
         try:
             with transaction.atomic(using=alias):
                 written = [(key, *self._write(key, count)) for key, count in taken.items()]
-        except DatabaseError as error:
+        except Error as error:
             connections[alias].close_if_unusable_or_obsolete()
             with self._lock:
                 self._new = {key: taken.get(key, 0) + self._new.get(key, 0) for key in taken | self._new}

@@ -11,6 +11,7 @@ from django.db import models
 
 from mcp_django.exchange.principals import Principal
 from mcp_django.models import Call
+from mcp_django.models.call_queries import user_id
 from mcp_django.models.calls import MAX_CHOSEN
 from mcp_django.protocol.names import escaped
 
@@ -54,10 +55,16 @@ def caller(principal: Principal | None) -> dict[str, Any]:
     """The columns that name a caller. A caller without credentials has none."""
     if principal is None or principal.user.pk is None:
         return {}
-    named: dict[str, Any] = {"user_id": str(principal.user.pk), "user_name": printable(principal.user.get_username())}
+    named = user(principal.user)
     if principal.token_id is not None:
         named |= {"token_id": principal.token_id, "token_name": printable(str(principal.auth))}
     return named
+
+
+def user(one: Any) -> dict[str, Any]:
+    """The columns that name a user. One of a project's own authentication may be of any class."""
+    name = getattr(one, "get_username", one.__str__)()
+    return {"user_id": user_id(one.pk), "user_name": printable(str(name))}
 
 
 def chosen(value: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from mcp_django.audit import table
 from mcp_django.audit.lines import Line, as_dict
@@ -32,7 +32,7 @@ def begin(intended: Line) -> Any:
         if not is_ours and connection not in in_test_transaction():
             raise NotWritten("The connection is in a transaction that is not ours")
         return Call.objects.using(connection.alias).create(**as_dict(intended)).pk
-    except DatabaseError as error:
+    except Error as error:
         connection.close_if_unusable_or_obsolete()
         raise NotWritten("The database of the audit trail refused the line") from error
 
@@ -41,7 +41,7 @@ def end(key: Any, line: Line) -> None:
     """Write the outcome of the call. If that fails, its line goes on saying that the outcome is unknown."""
     try:
         Call.objects.using(table.database()).filter(pk=key).update(**as_dict(line))
-    except DatabaseError:
+    except Error:
         logger.exception("The outcome of a call could not be written; the audit trail calls it unknown")
         return
     publish([line])

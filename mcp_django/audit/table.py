@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, router, transaction
+from django.db import InterfaceError, OperationalError, connections, router, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.audit.lines import COLUMNS, Line
@@ -53,7 +53,8 @@ def _insert(lines: Sequence[Line]) -> list[Line]:
     except (OperationalError, InterfaceError):
         connection.close()
         raise
-    except DatabaseError:
+    except Exception:
+        # A driver refuses some values by errors of its own.
         if len(lines) == 1:
             logger.exception("A line of the audit trail could not be written")
             return []

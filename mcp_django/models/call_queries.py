@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -15,6 +16,17 @@ from django.db.models import Q
 PAGE = 2_000
 #: The greatest value of a BigAutoField.
 _MAX_ID = 2**63 - 1
+#: Users may have longer keys, and a shortened one ends in so many digits of its hash.
+MAX_USER_ID, _MARK = 64, 16
+
+
+def user_id(key: Any) -> str:
+    """A user's primary key as the trail has it: no two keys become one."""
+    text = str(key)
+    if len(text) <= MAX_USER_ID:
+        return text
+    mark = hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:_MARK]
+    return f"{text[: MAX_USER_ID - _MARK - 1]}…{mark}"
 
 
 class CallQuerySet(models.QuerySet[Any]):
@@ -22,12 +34,13 @@ class CallQuerySet(models.QuerySet[Any]):
 
     def of_user(self, id_or_name: str) -> CallQuerySet:
         """The calls of a user, who need not exist any longer. An id is tried first, since an index finds it."""
-        if _is_user_id(id_or_name) or self.model._base_manager.using(self.db).filter(user_id=id_or_name).exists():
-            return self.filter(user_id=id_or_name)
+        key = user_id(id_or_name)
+        if _is_user_id(id_or_name) or self.model._base_manager.using(self.db).filter(user_id=key).exists():
+            return self.filter(user_id=key)
         users = get_user_model()
         # Users may have changed their names since.
         present = users._base_manager.filter(**{users.USERNAME_FIELD: id_or_name}).values_list("pk", flat=True)
-        return self.filter(Q(user_name=id_or_name) | Q(user_id__in=[str(key) for key in present]))
+        return self.filter(Q(user_name=id_or_name) | Q(user_id__in=[user_id(key) for key in present]))
 
     def of_token(self, id_or_name: str) -> CallQuerySet:
         """The calls with a token, which need not exist any longer. Digits are an id."""

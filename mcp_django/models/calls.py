@@ -9,7 +9,7 @@ from django.utils import timezone
 from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.models.call_queries import CallQuerySet
+from mcp_django.models.call_queries import MAX_USER_ID, CallQuerySet
 
 #: What a client chose is cut to so many characters.
 MAX_CHOSEN = 64
@@ -51,7 +51,7 @@ class Call(models.Model):
     #: Why it was refused or failed: the reason of the protocol's error, or a ``Decision`` of ``access.permissions``.
     reason = models.CharField(_("reason"), max_length=64, blank=True)
     #: Empty where the caller is not known.
-    user_id = models.CharField(_("user id"), max_length=64, blank=True)
+    user_id = models.CharField(_("user id"), max_length=MAX_USER_ID, blank=True)
     user_name = models.CharField(_("user"), max_length=150, blank=True)
     token_id = models.BigIntegerField(_("token id"), null=True, blank=True)
     token_name = models.CharField(_("token"), max_length=100, blank=True)

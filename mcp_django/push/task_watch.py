@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
+from mcp_django.access import throttles
 from mcp_django.db.outages import is_outage
 from mcp_django.exceptions import MCPError
 from mcp_django.models import Task
@@ -95,6 +96,8 @@ def _news_of(changed: Iterable[tuple[Listener, str]]) -> list[TaskNews]:
             principal = principals[listener]
             may_see = principal is not None and store.is_of(task, listener.site, principal)
             is_last = task.state in store.ENDED
+            if principal is not None and may_see:
+                throttles.spend_pushed(principal, listener.request, shapes[key])
             found.append(TaskNews(listener, key, task.updated_at, shapes[key] if may_see else None, is_last))
     return found
 

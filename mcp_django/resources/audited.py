@@ -20,9 +20,13 @@ def note_filter(usage: Usage, model: ModelRights, conditions: Any) -> None:
     if allowed:
         for name, value in _conditions(conditions):
             field, _, lookup = name.partition("__")
-            # A further "__" would lead to a field of another model.
-            if field in allowed and "__" not in lookup and len(usage.values) < _MAX_VALUES:
+            if field in allowed and _is_lookup(model, field, lookup) and len(usage.values) < _MAX_VALUES:
                 usage.values[name] = kept_value(value)
+
+
+def _is_lookup(model: ModelRights, field: str, lookup: str) -> bool:
+    """Whether it is a lookup of the field: anything else may lead to another model, or be a text of the client."""
+    return not lookup or lookup in model.columns[field].kind.lookups
 
 
 def note_arguments(usage: Usage, allowed: Iterable[str], arguments: JSON) -> None:

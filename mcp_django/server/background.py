@@ -95,7 +95,7 @@ def _run(task: Task, cancellation: Cancellation, set_message: Callable[[str], No
         # A tool that notices its cancellation may return early, so its result does not count.
         if not cancellation.cancelled:
             store.complete(task.key, task.run, result)
-            # Its bytes count when the client fetches them.
+            # Its bytes count when the client fetches them, or is sent them.
             throttles.spend(exchange, 0)
             return
     except InputRequired as asked:

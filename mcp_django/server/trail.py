@@ -5,6 +5,7 @@ The thread of the call only notes what it has at hand. The thread that writes ma
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +22,7 @@ from mcp_django.exchange.questions import InputRequired
 from mcp_django.exchange.scopes import ACTIONS
 from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
+from mcp_django.models.calls import MAX_CHOSEN
 from mcp_django.protocol.errors import (
     AuditUnavailable,
     Forbidden,
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
+
+logger = logging.getLogger("mcp_django")
 
 #: Errors that say that the server failed, and not that it refused.
 _FAILURES = (InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
@@ -72,7 +76,11 @@ class recorded(AbstractContextManager["recorded"]):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         if error is not None:
             fail(self._exchange, error)
-        _record(self._exchange, (time.perf_counter() - self._started) * 1_000)
+        try:
+            _record(self._exchange, (time.perf_counter() - self._started) * 1_000)
+        except Exception:
+            # The request has done its work, and its client gets the answer.
+            logger.exception("A line of the audit trail could not be made")
 
 
 def fail(exchange: Exchange, error: BaseException) -> None:
@@ -83,9 +91,15 @@ def fail(exchange: Exchange, error: BaseException) -> None:
         return
     if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
         error = RequestTimedOut()
-    usage.error = error if isinstance(error, MCPError) else InternalError()
+    usage.error = _without_frames(error) if isinstance(error, MCPError) else InternalError()
     usage.outcome = _outcome_of(usage.error).value
     usage.reason = usage.refusal or usage.error.reason
+
+
+def _without_frames(error: MCPError) -> MCPError:
+    """The error, which waits with its line, without the stack: that would hold the request with its body."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error
 
 
 def _outcome_of(error: MCPError) -> Call.Outcome:
@@ -159,7 +173,7 @@ class Noted(NamedTuple):
     target: str
     names: Sequence[str]
     principal: Principal
-    client_name: object
+    client_name: str
     transport: str
     revision: str
     request_id: object
@@ -182,7 +196,7 @@ def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
         target,
         names,
         exchange.principal,
-        exchange.client.info.get("name", ""),
+        _client_name(exchange),
         connection.transport,
         exchange.revision,
         exchange.request_id,
@@ -192,6 +206,12 @@ def _noted(exchange: Exchange, kind: str, ms: float) -> Noted:
         ms,
         exchange.cancellation.queries.count,
     )
+
+
+def _client_name(exchange: Exchange) -> str:
+    """What the client calls itself, of a length that may wait."""
+    name = exchange.client.info.get("name", "")
+    return name[: MAX_CHOSEN + 1] if isinstance(name, str) else LEFT_OUT
 
 
 def _target(method: str, params: JSON) -> tuple[str, Sequence[str]]:

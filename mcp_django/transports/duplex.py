@@ -168,6 +168,7 @@ class DuplexConnection:
             self._batches -= 1
 
     async def _refuse(self, error: MCPError) -> None:
+        trail.refuse(self.site, self.request, self.principal, error, self.transport)
         await self.write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
 
     async def _answer_member(self, batch: Batch, message: jsonrpc.Request) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from pydantic_core import to_json
 
 from demo_project.flights.models import Airline
 from mcp_django import site
-from mcp_django.models import AccessToken, Task
+from mcp_django.models import AccessToken, Task, Throttle
 from mcp_django.push import task_watch
 from mcp_django.push.listeners import Listener
 from mcp_django.tasks import store
@@ -249,3 +250,19 @@ def test_watching_on_after_the_token_was_revoked(client: Peer, database: None) -
         assert message.get("method") != "notifications/tasks"
         if "result" in message:
             return
+
+
+@ALL
+def test_reading_results_beside_the_budget_by_watching_tasks(
+    client: Peer, database: None, configure: Configure
+) -> None:
+    """A notification carries the result, as tasks/get does."""
+    configure(THROTTLES={"user": {"bytes": "1000000/day"}})
+    created = tasks.start(client, "slow", seconds=0)
+    watching = tasks.watch(client, [created["taskId"]])
+    before = Throttle.objects.get().count
+
+    with tasks.working():
+        done = told_until(watching, "completed")
+
+    assert Throttle.objects.get().count - before >= len(to_json(done["result"]))

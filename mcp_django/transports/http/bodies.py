@@ -86,7 +86,8 @@ class LargeBody:
     def __init__(self, site: MCPSite, request: HTTPRequest, receive: Receive, begun: bytes, *, ended: bool) -> None:
         self._head = HeadView(site, request, push=True)
         self._receive = receive
-        self._chunks = [begun]
+        #: In one piece: a list of tiny chunks would take many times what they count.
+        self._come = bytearray(begun)
         self._ended = ended
         #: The bytes that have come, and those of them that count as held, of which caller.
         self._size = len(begun)
@@ -98,7 +99,7 @@ class LargeBody:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._chunks.clear()
+        self._come.clear()
         if self._held:
             memory.give_back(self._key, self._held)
             self._held = 0
@@ -133,8 +134,8 @@ class LargeBody:
             return None, self._head.refuse(error)
         if self._size > get_conf().MAX_BODY_BYTES:
             return None, None
-        body = b"".join(self._chunks)
-        self._chunks.clear()
+        body = bytes(self._come)
+        self._come.clear()
         return body, None
 
     def _announced(self) -> int:
@@ -148,8 +149,9 @@ class LargeBody:
             self._hold(come)
             if self._ended:
                 return
-            self._chunks.append(await self._next())
-            come = len(self._chunks[-1])
+            chunk = await self._next()
+            self._come += chunk
+            come = len(chunk)
 
     def _hold(self, size: int) -> None:
         memory.take(self._key, size)
@@ -166,7 +168,7 @@ class LargeBody:
 
     async def drain(self) -> None:
         """Throw away what is still to come: a client that is still sending loses the answer if the server closes."""
-        self._chunks.clear()
+        self._come.clear()
         conf = get_conf()
         with contextlib.suppress(ClientLeft, TimeoutError):
             async with asyncio.timeout(conf.REQUEST_SECONDS or None):
