@@ -229,7 +229,7 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     ``fresh`` reads the database even if the cache has an answer: under WSGI, and before anything that may write.
     """
     digest = _digest_of(request)
-    if failures.throttled and known_key(digest) is None:
+    if failures.throttled and digest and known_key(digest) is None:
         failures.check(request)
     try:
         principal = _authenticate(request, fresh=fresh)

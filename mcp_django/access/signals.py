@@ -42,6 +42,7 @@ def connect() -> None:
     post_save.connect(_token_saved, sender=AccessToken, dispatch_uid="mcp_django.trail")
     post_delete.connect(_token_deleted, sender=AccessToken, dispatch_uid="mcp_django.trail")
     for model in (Tool, Prompt):
+        pre_save.connect(_note_switch, sender=model, dispatch_uid="mcp_django.trail")
         post_save.connect(_override_saved, sender=model, dispatch_uid="mcp_django.trail")
         post_delete.connect(_override_deleted, sender=model, dispatch_uid="mcp_django.trail")
         post_save.connect(_override_changed, sender=model, dispatch_uid="mcp_django.overrides")
@@ -98,9 +99,19 @@ def _token_deleted(sender: Any, instance: AccessToken, using: str, **kwargs: Any
     trail.note_token(instance, "deleted", using)
 
 
+def _note_switch(sender: type[AdminOverride], instance: AdminOverride, using: str, **kwargs: Any) -> None:
+    """Note on an override that is about to be saved whether that switches it."""
+    stored = sender._base_manager.using(using).filter(pk=instance.pk).values_list("enabled", flat=True).first()
+    instance._mcp_switched = stored is not None and stored != instance.enabled  # type: ignore[attr-defined]
+
+
 def _override_saved(sender: Any, instance: AdminOverride, created: bool, using: str, **kwargs: Any) -> None:
     change = "on" if instance.enabled else "off"
-    trail.note_override(instance, f"created {change}" if created else change, using)
+    if created:
+        change = f"created {change}"
+    elif not instance._mcp_switched:  # type: ignore[attr-defined]
+        change = "changed"
+    trail.note_override(instance, change, using)
 
 
 def _override_deleted(sender: Any, instance: AdminOverride, using: str, **kwargs: Any) -> None:
@@ -134,6 +145,7 @@ def _groups_changed(
     changed = rows.filter(pk__in=pk_set or ()) if reverse else rows.filter(pk=instance.pk)
     for row in changed:
         rows.filter(pk=row.pk).update(restricted=row.groups.exists())
+        trail.note_override(row, "groups", using)
     _override_changed(model, using)
 
 

@@ -16,6 +16,7 @@ from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
 from mcp_django.models import AccessToken, AdminOverride, Call
+from mcp_django.protocol.jsonrpc import encode
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -37,7 +38,7 @@ def acting(request: HttpRequest) -> Iterator[None]:
 def note_token(token: AccessToken, change: str, using: str) -> None:
     """Write down what was done to a token, once its transaction is committed: ``created``, ``revoked``, and so on."""
     about = {"kind": Call.Kind.TOKEN.value, "token_id": token.pk, "token_name": printable(str(token))}
-    _note(using, reason=change, values=f'{{"owner": "{token.user_id}"}}', **about)
+    _note(using, reason=change, values=encode({"owner": str(token.user_id)}).decode(), **about)
 
 
 def note_override(override: AdminOverride, change: str, using: str) -> None:

@@ -9,7 +9,7 @@ import time
 from threading import Lock
 from typing import Any
 
-from django.db import Error, connections, transaction
+from django.db import connections, transaction
 from django.db.models import F
 
 from mcp_django.audit import table
@@ -63,11 +63,11 @@ class AnonymousCounts:
         try:
             with transaction.atomic(using=alias):
                 written = [(key, *self._write(key, count)) for key, count in taken.items()]
-        except Error as error:
+        except Exception as error:
             connections[alias].close_if_unusable_or_obsolete()
             with self._lock:
                 self._new = {key: taken.get(key, 0) + self._new.get(key, 0) for key in taken | self._new}
-            raise table.Away([]) from error
+            raise table.Away from error
         with self._lock:
             self._rows.update({key: row for key, row, _ in written if key in self._rows})
         return [made for _, _, made in written if made is not None]

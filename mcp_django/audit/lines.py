@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db import models
 
 from mcp_django.exchange.principals import Principal
@@ -37,7 +38,7 @@ _MAX_KEY = 2**63
 
 def line(at: float, **values: Any) -> Line:
     """A line of the time ``at``, in seconds since 1970. Values that are too long are cut."""
-    columns = {**_DEFAULTS, **values, "at": datetime.fromtimestamp(at, UTC)}
+    columns = {**_DEFAULTS, **values, "at": datetime.fromtimestamp(at, UTC if settings.USE_TZ else None)}
     for name, limit in _LENGTHS.items():
         if len(columns[name]) > limit:
             columns[name] = columns[name][:limit]

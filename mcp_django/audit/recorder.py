@@ -70,11 +70,10 @@ class Recorder:
 
     def put(self, pending: Pending) -> None:
         """Write a line soon. Costs an append; never raises, and waits for the database in the worst case alone."""
-        queue = self._queue
-        if len(queue) >= MAX_WAITING:
+        if len(self._queue) < MAX_WAITING:
+            self._queue.append(pending)
+        else:
             self._lost.add(1)
-            return
-        queue.append(pending)
         if not self._news.is_set():
             self._wake()
         elif time.monotonic() - self._since > _OVERDUE_SECONDS or self._ending.is_set():
@@ -89,7 +88,9 @@ class Recorder:
     def flush(self) -> bool:
         """Write in this thread what waits to be written. False if the database could not take all of it."""
         with self._writing:
-            return self._write()
+            written = self._write()
+        publish(written)
+        return not self._kept
 
     def end(self) -> None:
         """The process is about to end: write at once from now on. It may be called by a signal handler."""
@@ -121,14 +122,18 @@ class Recorder:
             return
         if connections[table.database()].in_atomic_block and not is_test_run():
             return
-        if self._writing.acquire(blocking=is_test_run()):
-            self._since = time.monotonic()
-            try:
-                self._write()
-            except Exception:
-                logger.exception("The audit trail could not be written")
-            finally:
-                self._writing.release()
+        if not self._writing.acquire(blocking=is_test_run()):
+            return
+        self._since = time.monotonic()
+        written: list[Line] = []
+        try:
+            written = self._write()
+        except Exception:
+            logger.exception("The audit trail could not be written")
+        finally:
+            self._writing.release()
+        # After the lock: a receiver may itself do what is written down.
+        publish(written)
 
     def _start(self) -> None:
         with self._starting:
@@ -152,29 +157,32 @@ class Recorder:
                     self._news.wait()
                 self._ending.wait(max(_WINDOW_SECONDS, self._retry_at - time.monotonic()))
                 self.flush()
-            except Exception:
+            except BaseException:
+                # Whatever a receiver or a handler of logs raises, the thread goes on.
                 logger.exception("The audit trail could not be written")
 
-    def _write(self) -> bool:
-        """Write what waits. The caller holds the lock."""
+    def _write(self) -> list[Line]:
+        """Write what waits, and return what was written. The caller holds the lock."""
         # Cleared first: what is added from here on wakes the thread again.
         self._news.clear()
         lines = [*self._kept, *self._take(), *self._lost.take()]
         self._kept = []
-        written: list[Line] = []
         try:
             written = table.insert(lines)
-            self._lost.add(len(lines) - len(written))
-            written += self.anonymous.write()
-            self._pause, self._retry_at = _FIRST_PAUSE, 0.0
         except table.Away as away:
-            written = written or lines[: len(lines) - len(away.left)]
+            written = list(away.written)
             self._keep(away.left)
-        publish(written)
+        self._lost.add(len(lines) - len(written) - len(self._kept))
+        if not self._kept:
+            try:
+                written += self.anonymous.write()
+                self._pause, self._retry_at = _FIRST_PAUSE, 0.0
+            except table.Away:
+                self._wait()
         if self._is_waiting:
             self._since = time.monotonic()
             self._news.set()
-        return not self._kept
+        return written
 
     def _take(self) -> list[Line]:
         """The lines in the queue, made from what the calls left there."""
@@ -191,10 +199,13 @@ class Recorder:
 
     def _keep(self, lines: Sequence[Line]) -> None:
         """Keep the lines for the next time, as many as may wait."""
+        self._kept = list(lines[:MAX_WAITING])
+        self._wait()
+
+    def _wait(self) -> None:
+        """Try the database again later."""
         if self._pause == _FIRST_PAUSE:
             logger.warning("The audit trail cannot be written; trying again", exc_info=True)
-        self._kept = list(lines[:MAX_WAITING])
-        self._lost.add(len(lines) - len(self._kept))
         self._retry_at = time.monotonic() + self._pause
         self._pause = min(self._pause * 2, _LAST_PAUSE)
 
@@ -203,6 +214,7 @@ class Lost:
     """Counts the lines that could not be written, and becomes a line itself."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._count = 0
         self._first = self._last = 0.0
 
@@ -212,19 +224,20 @@ class Lost:
     def add(self, count: int) -> None:
         if count <= 0:
             return
-        self._last = time.time()
-        if not self._count:
-            self._first = self._last
-        self._count += count
+        with self._lock:
+            self._last = time.time()
+            if not self._count:
+                self._first = self._last
+            self._count += count
 
     def take(self) -> list[Line]:
         """The line that says how many were lost, and over which time; none if none was."""
-        if not self._count:
+        with self._lock:
+            count, self._count = self._count, 0
+        if not count:
             return []
         ms = (self._last - self._first) * 1_000
-        said = line(self._first, kind=Call.Kind.LOST, outcome=Call.Outcome.FAILED, count=self._count, ms=ms)
-        self._count = 0
-        return [said]
+        return [line(self._first, kind=Call.Kind.LOST, outcome=Call.Outcome.FAILED, count=count, ms=ms)]
 
 
 def is_test_run() -> bool:

@@ -5,9 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from django.db import InterfaceError, OperationalError, connections, router, transaction
+from django.db import (
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    OperationalError,
+    connections,
+    router,
+    transaction,
+)
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.audit.lines import COLUMNS, Line
@@ -21,10 +31,11 @@ _AT = COLUMNS.index("at")
 
 
 class Away(Exception):
-    """The database cannot be reached, or is locked. ``left`` are the lines that were not written."""
+    """The database cannot take lines now. ``written`` are those that it took before, ``left`` the rest."""
 
-    def __init__(self, left: Sequence[Line]) -> None:
+    def __init__(self, written: Sequence[Line] = (), left: Sequence[Line] = ()) -> None:
         super().__init__("The database of the audit trail is away")
+        self.written = written
         self.left = left
 
 
@@ -34,18 +45,35 @@ def database() -> str:
 
 
 def insert(lines: Sequence[Line]) -> list[Line]:
-    """Write the lines, and return those that the database took. Raises Away with the rest of them."""
+    """Write the lines, and return those that the database took. Raises Away.
+
+    A batch that holds a line which the database refuses is tried again in halves, so that it costs no other line.
+    """
     written: list[Line] = []
-    for start in range(0, len(lines), _AT_ONCE):
+    batches = [lines[start : start + _AT_ONCE] for start in range(0, len(lines), _AT_ONCE)][::-1]
+    while batches:
+        batch = batches.pop()
         try:
-            written += _insert(lines[start : start + _AT_ONCE])
-        except (OperationalError, InterfaceError) as error:
-            raise Away(lines[start:]) from error
+            _insert(batch)
+        except Exception as error:
+            if not is_about_one_line(error):
+                raise Away(written, [*batch, *chain.from_iterable(reversed(batches))]) from error
+            if len(batch) > 1:
+                middle = len(batch) // 2
+                batches += [batch[middle:], batch[:middle]]
+            else:
+                logger.exception("A line of the audit trail could not be written")
+        else:
+            written += batch
     return written
 
 
-def _insert(lines: Sequence[Line]) -> list[Line]:
-    """A batch that the database refuses is tried again in halves, so that one bad line costs no other."""
+def is_about_one_line(error: Exception) -> bool:
+    """Whether a value of a line may be the cause. A driver refuses some values by errors of its own."""
+    return isinstance(error, DataError | IntegrityError) or not isinstance(error, Error)
+
+
+def _insert(lines: Sequence[Line]) -> None:
     connection = connections[database()]
     try:
         with transaction.atomic(using=connection.alias), connection.cursor() as cursor:
@@ -53,14 +81,6 @@ def _insert(lines: Sequence[Line]) -> list[Line]:
     except (OperationalError, InterfaceError):
         connection.close()
         raise
-    except Exception:
-        # A driver refuses some values by errors of its own.
-        if len(lines) == 1:
-            logger.exception("A line of the audit trail could not be written")
-            return []
-        middle = len(lines) // 2
-        return [*_insert(lines[:middle]), *_insert(lines[middle:])]
-    return list(lines)
 
 
 @lru_cache(maxsize=8)

@@ -122,8 +122,10 @@ def begin(exchange: Exchange) -> None:
         return
     exchange.usage.outcome = Call.Outcome.UNKNOWN.value
     try:
-        exchange.usage.intent = strict.begin(_describe(_noted(exchange, Call.Kind.CALL.value, 0.0)))
-    except strict.NotWritten as error:
+        kind = Call.Kind.TASK if exchange.connection.transport == "task" else Call.Kind.CALL
+        exchange.usage.intent = strict.begin(_describe(_noted(exchange, kind.value, 0.0)))
+    except Exception as error:
+        logger.exception("A call was refused, since the audit trail cannot be written")
         raise AuditUnavailable from error
     exchange.usage.outcome = Call.Outcome.DONE.value
 

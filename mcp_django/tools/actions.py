@@ -226,6 +226,7 @@ class AdminActionTool(BaseTool):
         if errors := self._schema.errors(arguments) or _misused(arguments):
             raise ToolError(f"Invalid arguments for {self.name}.", errors)
         request = exchange.request
+        exchange.usage.model = self.model_mcp.label
         conditions = arguments.get("filter")
         if not conditions:
             chosen = of_ids(self.model_mcp, self._admin, request, arguments["ids"])

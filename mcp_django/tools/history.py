@@ -96,9 +96,11 @@ class History:
     def __call__(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]
     ) -> Any:
-        verb = _VERB.match(sql)[1].upper()  # type: ignore[index]
+        # A driver takes statements that are no texts too.
+        sql_text = sql if isinstance(sql, str) else str(sql)
+        verb = _VERB.match(sql_text)[1].upper()  # type: ignore[index]
         if verb == "INSERT":
-            if self._last_entry is None and _log_entry()._meta.db_table in sql:
+            if self._last_entry is None and _log_entry()._meta.db_table in sql_text:
                 self._remember_last_entry()
         elif verb not in _DELETE_NOTHING and self._before is None:
             self._remember_rows()

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -114,6 +115,13 @@ def test_being_known_lets_nobody_in(db: None, clock: Clock) -> None:
     known_callers.note(digest(token), "user:1")
 
     assert attempt(token) == "refused"
+
+
+def test_a_caller_without_credentials_is_not_locked_out_by_a_neighbour_who_guesses(db: None, clock: Clock) -> None:
+    attempts(31)
+
+    with override_settings(MCP={**settings.MCP, "ANONYMOUS_SCOPES": ["read"]}):
+        assert attempt("") == "in"
 
 
 def test_another_address_is_not_throttled(db: None, clock: Clock) -> None:

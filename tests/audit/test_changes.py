@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.test import RequestFactory
 
@@ -67,7 +67,7 @@ def test_the_person_who_changes_it_in_the_admin(user: User) -> None:
 
     assert noted("token") == [("created", "laptop", "boss")]
     row = Call.objects.get(kind="token")
-    assert (row.address, row.transport, row.values) == ("203.0.113.5", "admin", f'{{"owner": "{user.pk}"}}')
+    assert (row.address, row.transport, row.values) == ("203.0.113.5", "admin", f'{{"owner":"{user.pk}"}}')
 
 
 def test_switching_a_tool(user: User) -> None:
@@ -84,3 +84,14 @@ def test_switching_a_tool(user: User) -> None:
         ("find_records", "off", "mcp_django.tool", "mcp"),
         ("find_records", "on", "mcp_django.tool", "mcp"),
     ]
+
+
+def test_describing_a_tool_is_no_switch(user: User) -> None:
+    tool = Tool.objects.filter(name="find_records").get()
+    tool.description = "Finds."
+    tool.save()
+    tool.groups.add(Group.objects.create(name="few"))
+
+    recorder.flush()
+    found = Call.objects.filter(kind="switch").order_by("pk").values_list("name", "reason")
+    assert list(found) == [("find_records", "changed"), ("find_records", "groups")]

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError, connection, transaction
+from django.db import DataError, OperationalError, ProgrammingError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from mcp_django.audit import recorder as recorders
 from mcp_django.audit import table
 from mcp_django.audit.lines import Line, line
 from mcp_django.audit.recorder import Recorder
+from mcp_django.audit.signals import call_recorded
 from mcp_django.models import Call
 
 pytestmark = [pytest.mark.every_database]
@@ -227,3 +228,73 @@ def test_values_that_are_too_long_are_cut(recorder: Recorder, stuck: None) -> No
 
     row = Call.objects.get()
     assert (len(row.user_name), row.rows, len(row.reason)) == (150, 2**31 - 1, 64)
+
+
+def test_lines_that_a_halved_batch_wrote_before_an_outage_are_not_written_twice(
+    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = table._insert
+    names_seen: list[int] = []
+
+    def refuse_then_fail(lines: Any) -> Any:
+        names_seen.append(len(lines))
+        if len(lines) == 4:
+            raise DataError("too long")
+        if len(names_seen) == 3:
+            raise OperationalError("the server has gone away")
+        return insert(lines)
+
+    monkeypatch.setattr(table, "_insert", refuse_then_fail)
+    for number in range(4):
+        recorder.put((one, number))
+    assert not recorder.flush()
+    assert names() == ["tool_0", "tool_1"]
+    monkeypatch.setattr(table, "_insert", insert)
+
+    assert recorder.flush()
+
+    assert names() == ["tool_0", "tool_1", "tool_2", "tool_3"]
+
+
+def test_a_table_that_is_not_there_loses_no_line(
+    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = table._insert
+
+    def missing(lines: Any) -> Any:
+        raise ProgrammingError("relation does not exist")
+
+    monkeypatch.setattr(table, "_insert", missing)
+    recorder.put((one, 1))
+    recorder.flush()
+    monkeypatch.setattr(table, "_insert", insert)
+    recorder.flush()
+
+    assert names() == ["tool_1"]
+
+
+def test_a_project_without_time_zones_has_a_trail(recorder: Recorder, stuck: None, settings: Any) -> None:
+    settings.USE_TZ = False
+
+    recorder.put((one, 1))
+    recorder.count("mcp", "request", "refused", "http", "UNAUTHENTICATED", "")
+    assert recorder.flush()
+
+    assert Call.objects.count() == 2
+
+
+def test_a_receiver_may_do_what_is_written_down(recorder: Recorder) -> None:
+    seen: list[str] = []
+
+    def hear(call: Any, **_: Any) -> None:
+        seen.append(call["name"])
+        if call["name"] == "tool_1":
+            recorder.put((one, 2))
+
+    call_recorded.connect(hear)
+    try:
+        recorder.put((one, 1))
+    finally:
+        call_recorded.disconnect(hear)
+
+    assert seen == ["tool_1", "tool_2"] and names() == ["tool_1", "tool_2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 
 from mcp_django.conf import get_conf
@@ -82,7 +83,7 @@ class HTTPApplication:
                 return
             else:
                 if refused is None:
-                    await self._answer(request, body.principal, receive, send)
+                    await self._answer(request, body.principal, receive, send, body.release)
                     return
                 if body.is_turned_away:
                     await hold_refusal()
@@ -91,11 +92,22 @@ class HTTPApplication:
                 await body.drain()
                 await send(_END)
 
-    async def _answer(self, request: HTTPRequest, principal: Principal | None, receive: Receive, send: Send) -> None:
+    async def _answer(
+        self,
+        request: HTTPRequest,
+        principal: Principal | None,
+        receive: Receive,
+        send: Send,
+        release: Callable[[], None] | None = None,
+    ) -> None:
+        """Answer a request. ``release`` gives back what its body holds, as soon as it is read."""
         with _Leaving(receive) as leaving:
             view = self.route.view(self._site, request, push=True)
             view.principal = principal
             answer = await view.respond_on_loop()
+            if release is not None:
+                request.body = None
+                release()
             if view.is_turned_away:
                 await hold_refusal()
             if answer.stream is None:

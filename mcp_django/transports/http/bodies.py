@@ -99,6 +99,10 @@ class LargeBody:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give back what the body holds."""
         self._come.clear()
         if self._held:
             memory.give_back(self._key, self._held)
