@@ -24,6 +24,7 @@ from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
 from mcp_django.models.calls import MAX_CHOSEN
 from mcp_django.protocol.errors import (
+    AnswerTooLong,
     AuditUnavailable,
     Forbidden,
     InternalError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 #: Errors that say that the server failed, and not that it refused.
-_FAILURES = (InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
+_FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
 _DENIALS = (Unauthenticated, Forbidden, LimitExceeded)
 #: Of a run that was stopped, the run itself has a line.

@@ -176,3 +176,21 @@ def test_leaving_no_line_by_a_batch_that_is_refused(peers: Peers, users: Any, ro
     peer.connect().ask([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}])
 
     assert [row["reason"] for row in rows("reason")] == ["LIMIT_EXCEEDED"]
+
+
+@pytest.mark.parametrize("mode", ["on", "strict"])
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_passing_for_refused_by_an_answer_that_is_too_long(
+    peers: Peers, users: Any, rows: Rows, audited: Any, declared: Any, mode: str
+) -> None:
+    """The tool has changed what it was to change."""
+
+    def change(request: Any) -> str:
+        """Changes."""
+        return "x" * 4_850
+
+    audited(AUDIT=mode, MAX_RESULT_BYTES=5_000)
+    declared.tool(change)
+    peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {}})
+
+    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "failed", "reason": "LIMIT_EXCEEDED"}]
