@@ -125,6 +125,7 @@ def begin(exchange: Exchange) -> None:
     try:
         exchange.usage.intent = strict.begin(_describe(_noted(exchange, Call.Kind.CALL.value, 0.0)))
     except strict.NotWritten as error:
+        logger.warning("A call was refused, since its line of the audit trail could not be written", exc_info=True)
         raise AuditUnavailable from error
     exchange.usage.outcome = Call.Outcome.DONE.value
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import InterfaceError
+from django.db import InterfaceError, OperationalError
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP
@@ -194,3 +194,25 @@ def test_passing_for_refused_by_an_answer_that_is_too_long(
     peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {}})
 
     assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "failed", "reason": "LIMIT_EXCEEDED"}]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_silencing_the_server_while_strict_refuses_every_change(
+    peers: Peers, users: Any, audited: Any, declared: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    def change(request: Any) -> str:
+        """Changes."""
+        return "changed"
+
+    def away(*args: Any, **values: Any) -> None:
+        raise OperationalError("locked")
+
+    audited(AUDIT="strict")
+    declared.tool(change)
+    peer = peers(token_of(users.ops))
+    monkeypatch.setattr(CallQuerySet, "create", away)
+
+    refused = peer.request(MODERN, "tools/call", {"name": "change", "arguments": {}})
+
+    assert refused["error"]["data"]["reason"] == "AUDIT_UNAVAILABLE"
+    assert "could not be written" in caplog.text and "locked" in caplog.text
