@@ -253,6 +253,10 @@ class LimitExceeded(MCPError):
     reason = "LIMIT_EXCEEDED"
 
 
+class AnswerTooLong(LimitExceeded):
+    """The work is done, and what it gave is too long to be sent."""
+
+
 class RequestTimedOut(LimitExceeded):
     reason = "REQUEST_TIMED_OUT"
 

@@ -28,6 +28,7 @@ from mcp_django.exchange.running import RUNNING
 from mcp_django.models import Task
 from mcp_django.protocol import envelope
 from mcp_django.protocol.errors import (
+    AnswerTooLong,
     Forbidden,
     InternalError,
     LimitExceeded,
@@ -136,7 +137,7 @@ def _result(exchange: Exchange, task: Task) -> JSON:
 def _check_size(what: str, value: Any, limit: int) -> None:
     """Raises LimitExceeded."""
     if len(encode(value)) > limit - _FRAME_BYTES:
-        raise LimitExceeded(
+        raise AnswerTooLong(
             f"The {what} of the task would be larger than {limit} bytes (MAX_RESULT_BYTES, and at most "
             f"{MAX_MESSAGE_BYTES} in a task). Ask for less."
         )

@@ -22,6 +22,7 @@ from mcp_django.exchange.requests import Caller
 from mcp_django.models import Call
 from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
+    AnswerTooLong,
     InternalError,
     InvalidParams,
     LimitExceeded,
@@ -176,16 +177,16 @@ def _is_change(exchange: Exchange) -> bool:
 
 
 def _answer(exchange: Exchange, method: Method, result: JSON) -> bytes:
-    """The encoded answer. Raises LimitExceeded."""
+    """The encoded answer. Raises AnswerTooLong."""
     body = encode(result_message(exchange.request_id, shape(exchange, method, result)))
     limit = get_conf().MAX_RESULT_BYTES
     if len(body) > limit:
-        raise LimitExceeded(f"The answer would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
+        raise AnswerTooLong(f"The answer would be larger than {limit} bytes (MAX_RESULT_BYTES). Ask for less.")
     limit = exchange.connection.message_limit
     if len(body) <= limit:
         return body
     if exchange.method != "tools/call" or "content" not in result:
-        raise LimitExceeded(
+        raise AnswerTooLong(
             f"The answer would be larger than the {limit} bytes that a message of this connection may have. Ask for "
             "less, or ask over HTTP and without a progress token."
         )

@@ -24,6 +24,7 @@ from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
 from mcp_django.models.calls import MAX_CHOSEN
 from mcp_django.protocol.errors import (
+    AnswerTooLong,
     AuditUnavailable,
     Forbidden,
     InternalError,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 #: Errors that say that the server failed, and not that it refused.
-_FAILURES = (InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
+_FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
 _DENIALS = (Unauthenticated, Forbidden, LimitExceeded)
 #: Of a run that was stopped, the run itself has a line.
@@ -125,7 +126,7 @@ def begin(exchange: Exchange) -> None:
         kind = Call.Kind.TASK if exchange.connection.transport == "task" else Call.Kind.CALL
         exchange.usage.intent = strict.begin(_describe(_noted(exchange, kind.value, 0.0)))
     except Exception as error:
-        logger.exception("A call was refused, since the audit trail cannot be written")
+        logger.warning("A call was refused, since its line of the audit trail could not be written", exc_info=True)
         raise AuditUnavailable from error
     exchange.usage.outcome = Call.Outcome.DONE.value
 

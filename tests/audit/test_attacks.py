@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import InterfaceError
+from django.db import InterfaceError, OperationalError
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP
@@ -176,3 +176,43 @@ def test_leaving_no_line_by_a_batch_that_is_refused(peers: Peers, users: Any, ro
     peer.connect().ask([{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}])
 
     assert [row["reason"] for row in rows("reason")] == ["LIMIT_EXCEEDED"]
+
+
+@pytest.mark.parametrize("mode", ["on", "strict"])
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_passing_for_refused_by_an_answer_that_is_too_long(
+    peers: Peers, users: Any, rows: Rows, audited: Any, declared: Any, mode: str
+) -> None:
+    """The tool has changed what it was to change."""
+
+    def change(request: Any) -> str:
+        """Changes."""
+        return "x" * 4_850
+
+    audited(AUDIT=mode, MAX_RESULT_BYTES=5_000)
+    declared.tool(change)
+    peers(token_of(users.ops)).request(MODERN, "tools/call", {"name": "change", "arguments": {}})
+
+    assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "failed", "reason": "LIMIT_EXCEEDED"}]
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_silencing_the_server_while_strict_refuses_every_change(
+    peers: Peers, users: Any, audited: Any, declared: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    def change(request: Any) -> str:
+        """Changes."""
+        return "changed"
+
+    def away(*args: Any, **values: Any) -> None:
+        raise OperationalError("locked")
+
+    audited(AUDIT="strict")
+    declared.tool(change)
+    peer = peers(token_of(users.ops))
+    monkeypatch.setattr(CallQuerySet, "create", away)
+
+    refused = peer.request(MODERN, "tools/call", {"name": "change", "arguments": {}})
+
+    assert refused["error"]["data"]["reason"] == "AUDIT_UNAVAILABLE"
+    assert "could not be written" in caplog.text and "locked" in caplog.text
