@@ -28,12 +28,12 @@ from rest_framework.request import Request
 
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
-from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import HasMeta, client_address, is_within
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.workers import ADDRESS, count_as
 

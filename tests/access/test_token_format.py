@@ -7,8 +7,7 @@ import zlib
 
 import pytest
 
-from mcp_django.access.token_format import is_well_formed
-from mcp_django.exchange.token_format import new_token
+from mcp_django.exchange.token_format import is_well_formed, new_token
 
 #: As the documentation gives it to secret scanners.
 DOCUMENTED = r"\bmcpdj_([0-9A-Za-z]{43})([0-9A-Za-z]{6})\b"

@@ -11,11 +11,11 @@ from typing import Any
 
 from mcp_django.access import origins, tickets
 from mcp_django.access.authentication import authenticate, authenticate_login, login_key, queue_key
-from mcp_django.access.token_format import is_well_formed
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_scope
+from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY
