@@ -108,7 +108,7 @@ def network_of(address: str) -> str:
 
 
 def _lower(least: dict[tuple[str, str, str, int], int], subject: str, holder: str, limits: Limits) -> None:
-    """Add the rates of a holder. Of two for the same period the lesser holds."""
+    """Add the rates of a holder. For one period the lesser of two rates holds."""
     for kind, rate in ((kind, rate) for kind, rates in limits.items() for rate in rates):
         name = kind, subject, holder, rate.seconds
         least[name] = min(rate.number, least.get(name, rate.number))

@@ -82,5 +82,5 @@ def note(request: MCPRequest) -> None:
 
 def _error(end: int, limit: str) -> FailuresThrottled:
     moment = rates.now()
-    said = f"Too many credentials from your network address were wrong: {limit} may be."
+    said = f"Too many credentials from your network address were wrong. The limit is {limit}."
     return FailuresThrottled(f"{said} {when_again(moment, end)}", max(1, end - moment), limit, FAILURES)

@@ -14,7 +14,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from django.core import mail
@@ -42,6 +43,8 @@ _OVERDUE_SECONDS = 5.0
 _IDLE_SECONDS = 1.0
 #: Pauses after an outage of the database.
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
+#: So often in a row the thread gives way to others who use a database of SQLite, before it waits for its turn.
+_MAX_GIVEN_WAY = 20
 
 
 class Recorder:
@@ -66,6 +69,7 @@ class Recorder:
         #: When the oldest line in the queue came, and when the database may be tried again after an outage.
         self._since = self._retry_at = 0.0
         self._pause = _FIRST_PAUSE
+        self._given_way = 0
         self.anonymous.clear()
 
     def put(self, pending: Pending) -> None:
@@ -87,10 +91,7 @@ class Recorder:
 
     def flush(self) -> bool:
         """Write in this thread what waits to be written. False if the database could not take all of it."""
-        with self._writing:
-            written = self._write()
-        publish(written)
-        return not self._kept
+        return self._flush(gives_way=False)
 
     def end(self) -> None:
         """The process is about to end: write at once from now on. It may be called by a signal handler."""
@@ -155,14 +156,24 @@ class Recorder:
                 if not self._news.wait(_IDLE_SECONDS):
                     connections.close_all()
                     self._news.wait()
-                self._ending.wait(max(_WINDOW_SECONDS, self._retry_at - time.monotonic()))
-                self.flush()
+                self._ending.wait(_WINDOW_SECONDS)
+                time.sleep(max(0.0, self._retry_at - time.monotonic()))
+                self._flush(gives_way=self._given_way < _MAX_GIVEN_WAY and not self._ending.is_set())
             except BaseException:
                 # Whatever a receiver or a handler of logs raises, the thread goes on.
                 logger.exception("The audit trail could not be written")
 
-    def _write(self) -> list[Line]:
-        """Write what waits, and return what was written. The caller holds the lock."""
+    def _flush(self, *, gives_way: bool) -> bool:
+        with self._writing, table.giving_way() if gives_way else nullcontext():
+            written = self._write(gives_way=gives_way and not table.is_shared())
+        publish(written)
+        return not self._kept
+
+    def _write(self, *, gives_way: bool = False) -> list[Line]:
+        """Write what waits, and return what was written. The caller holds the lock.
+
+        ``gives_way``: a database that is used by others is no outage, and is tried again with the next lines.
+        """
         # Cleared first: what is added from here on wakes the thread again.
         self._news.clear()
         lines = [*self._kept, *self._take(), *self._lost.take()]
@@ -170,15 +181,15 @@ class Recorder:
         try:
             written = table.insert(lines)
         except table.Away as away:
-            written = list(away.written)
-            self._keep(away.left)
+            written, self._kept = list(away.written), list(away.left[:MAX_WAITING])
+            self._wait(gives_way)
         self._lost.add(len(lines) - len(written) - len(self._kept))
         if not self._kept:
             try:
                 written += self.anonymous.write()
-                self._pause, self._retry_at = _FIRST_PAUSE, 0.0
+                self._pause, self._retry_at, self._given_way = _FIRST_PAUSE, 0.0, 0
             except table.Away:
-                self._wait()
+                self._wait(gives_way)
         if self._is_waiting:
             self._since = time.monotonic()
             self._news.set()
@@ -197,13 +208,11 @@ class Recorder:
                 self._lost.add(1)
         return made
 
-    def _keep(self, lines: Sequence[Line]) -> None:
-        """Keep the lines for the next time, as many as may wait."""
-        self._kept = list(lines[:MAX_WAITING])
-        self._wait()
-
-    def _wait(self) -> None:
+    def _wait(self, gives_way: bool) -> None:
         """Try the database again later."""
+        if gives_way:
+            self._given_way += 1
+            return
         if self._pause == _FIRST_PAUSE:
             logger.warning("The audit trail cannot be written; trying again", exc_info=True)
         self._retry_at = time.monotonic() + self._pause

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -21,7 +22,7 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.audit.lines import COLUMNS, Line
-from mcp_django.compat.connections import datetime_parameter, quoted
+from mcp_django.compat.connections import datetime_parameter, quoted, without_waiting
 from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")
@@ -42,6 +43,16 @@ class Away(Exception):
 def database() -> str:
     """The alias of the database that holds the trail."""
     return router.db_for_write(Call)
+
+
+def giving_way() -> AbstractContextManager[None]:
+    """Within the block nobody waits for the trail, nor fails because of it: on SQLite it is Away instead."""
+    return without_waiting(connections[database()])
+
+
+def is_shared() -> bool:
+    """Whether the database lets several connections write: all do but SQLite."""
+    return connections[database()].vendor != "sqlite"
 
 
 def insert(lines: Sequence[Line]) -> list[Line]:

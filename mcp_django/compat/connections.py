@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, cast
 
 from django.core.cache import close_caches as _close_caches
-from django.db import connections
+from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 # The transaction.
@@ -210,6 +210,36 @@ def datetime_parameter(connection: BaseDatabaseWrapper, value: datetime) -> Any:
     which builds the statement anew for each row.
     """
     return connection.ops.adapt_datetimefield_value(value)
+
+
+@contextmanager
+def without_waiting(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """On SQLite, begin each transaction of the block with the only lock there is, or fail at once if it is taken.
+
+    So whoever has read and is about to write is not made to fail by us. Other databases know no such conflict.
+
+    Private: ``DatabaseWrapper.transaction_mode`` of SQLite. Seen with: Django 5.2, 6.0, 6.1. Public way: the option
+    ``transaction_mode`` of DATABASES, which applies to every connection.
+    """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        yield
+        return
+    with suppress(Error):  # The first statement of the block will say so.
+        connection.ensure_connection()
+    raw: Any = connection.connection
+    if raw is None:
+        yield
+        return
+    mode, [[milliseconds]] = connection.transaction_mode, raw.execute("PRAGMA busy_timeout").fetchall()  # type: ignore[attr-defined]
+    connection.transaction_mode = "EXCLUSIVE"  # type: ignore[attr-defined]
+    raw.execute("PRAGMA busy_timeout = 0")
+    try:
+        yield
+    finally:
+        connection.transaction_mode = mode  # type: ignore[attr-defined]
+        # After an error it may be closed.
+        if connection.connection is raw:
+            raw.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
 
 def in_test_transaction() -> Iterator[BaseDatabaseWrapper]:

@@ -254,7 +254,7 @@ def test_a_throttled_address_is_told_when_to_try_again(peers: Peers, clock: Cloc
     assert [answer.status for answer in answers] == [401, 401, 429, 429]
     assert answers[-1].headers["retry-after"] == "12"
     assert answers[-1].json["error"]["message"] == (
-        "Too many credentials from your network address were wrong: 2/min may be. Try again in 12 seconds, at "
+        "Too many credentials from your network address were wrong. The limit is 2/min. Try again in 12 seconds, at "
         "2026-12-02T00:00:00Z."
     )
     assert answers[-1].json["error"]["data"] == {

@@ -37,6 +37,7 @@ from mcp_django.compat.connections import (
     remove_execute_wrapper,
     savepoint_branch,
     sorts_nulls_last,
+    without_waiting,
 )
 from tests.shop.models import Tag
 
@@ -269,6 +270,20 @@ def test_datetime_parameter_is_read_back_as_the_same_time(connection: BaseDataba
         cursor.execute("UPDATE auth_user SET last_login = %s WHERE id = %s", [parameter, user.pk])
     user.refresh_from_db()
     assert user.last_login == moment
+
+
+@pytest.mark.skipif(connections["default"].vendor != "sqlite", reason="SQLite has one lock for all rows")
+def test_without_waiting_fails_at_once_and_waits_again_after(connection: BaseDatabaseWrapper) -> None:
+    before = _ask(connection, "PRAGMA busy_timeout")
+
+    with without_waiting(connection):
+        inside = _ask(connection, "PRAGMA busy_timeout"), connection.transaction_mode  # type: ignore[attr-defined]
+        with atomic():
+            Tag.objects.create(name="new")
+
+    assert inside == ([(0,)], "EXCLUSIVE")
+    assert _ask(connection, "PRAGMA busy_timeout") == before
+    assert connection.transaction_mode == "IMMEDIATE"  # type: ignore[attr-defined]
 
 
 def test_quoted_is_a_name_in_sql(connection: BaseDatabaseWrapper) -> None:

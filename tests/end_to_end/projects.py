@@ -14,9 +14,6 @@ def start_project(folder: Path) -> Project:
     project = Project(folder, "project", folder)
     command = ["-m", "django", "startproject", "project", folder]
     forkserver.run(command, cwd=folder, env=project.environment).check_returncode()
-    with (folder / "project/settings.py").open("a") as settings:
-        # Otherwise SQLite refuses a transaction of a command at once if the server writes while it reads.
-        settings.write('\nDATABASES["default"]["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20}\n')
     return project
 
 

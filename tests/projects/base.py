@@ -45,8 +45,6 @@ DATABASES = {
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
-# A second writer would meet transactions that read before they write, which SQLite refuses at once.
-MCP = {"AUDIT": "off"}
 LANGUAGE_CODE = "en-us"
 USE_TZ = True
 STATIC_URL = "/static/"
