@@ -16,6 +16,13 @@ def greet(request: HttpRequest, name: str) -> str:
     return greeting(name)
 
 
+@tool(permission=PERMISSION if TOKENS else "")
+def note_delay(request: HttpRequest, minutes: int) -> str:
+    """Write how late the first flight is."""
+    Flight.objects.filter(pk=Flight.objects.order_by("pk").values("pk")[:1]).update(notes=f"{minutes} minutes late")
+    return "Written."
+
+
 class PlainMCP(ModelMCP):
     """By the permissions alone: the demo's admin looks for the user's groups too, and the other servers do not."""
 

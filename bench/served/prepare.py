@@ -19,7 +19,7 @@ call_command("load_flights", f"--rows={sys.argv[1]}", stdout=sys.stderr, stderr=
 reader = User.objects.create_user("reader")
 models = ("flight", "airline", "airport", "plane")
 reader.user_permissions.set(Permission.objects.filter(codename__in=[f"view_{model}" for model in models]))
-print(AccessToken.objects.create_token(user=reader, name="bench", scopes=["read"])[1])
+print(AccessToken.objects.create_token(user=reader, name="bench", scopes=["read", "actions"])[1])
 with connection.cursor() as cursor:
     # All is in the one file, which is copied.
     cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,4 +1,4 @@
-"""What is asked of a server: the two tools, in both eras."""
+"""What is asked of a server: the two tools, in both eras, and of ours a third that writes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 JSON = dict[str, Any]
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
-GREET, FIND = "trivial call", "find 20 rows"
-WORKS = (GREET, FIND)
+GREET, FIND, CHANGE = "trivial call", "find 20 rows", "change a row"
 
 _META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 _GREETING = ("greet", {"name": "Ada"})
-#: The two tools of the other servers, and ours.
+#: The two tools of the other servers, and our three.
 THEIR_TOOLS: Mapping[str, tuple[str, JSON]] = {GREET: _GREETING, FIND: ("find_flights", {"limit": 20})}
 OUR_TOOLS: Mapping[str, tuple[str, JSON]] = {
     GREET: _GREETING,
     FIND: ("find_records", {"model": "flights.flight", "order_by": ["departs_at", "id"], "limit": 20}),
+    CHANGE: ("note_delay", {"minutes": 20}),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from bench.serving.calls import FIND, GREET, LEGACY, MODERN
+from bench.serving.calls import CHANGE, FIND, GREET, LEGACY, MODERN
 from bench.serving.data import OURS
 from bench.serving.processes import Server
 
@@ -166,6 +166,7 @@ AUDIT = Table(
         Line('mcp_django, AUDIT "strict"', _ours(BENCH_AUDIT="strict", **_TOKENS)),
     ),
     {MODERN: 'mcp_django, AUDIT "off"'},
+    works=(GREET, FIND, CHANGE),
     goals={('mcp_django, AUDIT "on"', GREET): 0.87, ('mcp_django, AUDIT "on"', FIND): 0.97},
 )
 
