@@ -53,12 +53,6 @@ COLUMNS = (
 Select = Callable[[QuerySet[Flight]], Any]
 
 
-class NoConnection(Connection):
-    """Of a call that no transport brought."""
-
-    push = False
-
-
 # The tools.
 
 
@@ -127,6 +121,7 @@ class _Unconnected:
     """In the place of a connection, for a call that no transport brought: the query tools say nothing on the way."""
 
     push = False
+    transport = "bench"
 
 
 def _request(caller: Caller) -> MCPRequest:

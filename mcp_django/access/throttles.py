@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 
-def admit(exchange: Exchange, is_change: Callable[[], bool]) -> None:
+def admit(principal: Principal, request: MCPRequest, is_change: Callable[[], bool] = lambda: False) -> None:
     """Count a request, before its handler runs. Raises Throttled where a limit is used up; then nothing is counted.
 
     ``is_change`` is asked only where changes are limited. What is read is known afterwards: it refuses the next call.
     """
-    budget = budget_of(exchange.principal, exchange.request)
+    budget = budget_of(principal, request)
     if not budget:
         return
     amounts = {CALLS: 1, CHANGES: int(any(limit.kind == CHANGES for limit in budget) and is_change())}

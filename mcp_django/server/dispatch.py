@@ -141,7 +141,7 @@ def _respond(exchange: Exchange) -> Reply:
     method = find_method(exchange)
     # A legacy request that asked its client is the same request when it is answered again.
     if method.blocking and not exchange.round:
-        throttles.admit(exchange, partial(_is_change, exchange))
+        throttles.admit(exchange.principal, exchange.request, partial(_is_change, exchange))
     if method.check_headers is not None and exchange.era.enveloped and exchange.connection.headers is not None:
         method.check_headers(exchange, exchange.connection.headers)
     brings_answers = not OWN_PARAMS.isdisjoint(exchange.params)

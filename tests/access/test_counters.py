@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from mcp_django.access.counters import CacheCounters, Charge, DatabaseCounters, 
 from mcp_django.models import AccessToken, Throttle
 from tests.access.throttling import START, TILL_END, Caller, Clock, limits
 from tests.conftest import is_listening, need
+from tests.faults.services import Memcached, memcached_program
 from tests.push.processes import ROOT, environment, new_prefix
 from tests.support.data import Users
 
@@ -41,12 +43,28 @@ def redis() -> dict[str, Any]:
     return {"default": {"BACKEND": backend, "LOCATION": "redis://127.0.0.1:6379", "KEY_PREFIX": new_prefix()}}
 
 
-@pytest.fixture(params=["database", "redis"])
+@pytest.fixture(scope="module")
+def memcached_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    need(memcached_program() is not None, "memcached, the program")
+    with closing(Memcached(tmp_path_factory.mktemp("memcached"))) as started:
+        started.start()
+        yield started.port
+
+
+@pytest.fixture
+def memcached(memcached_port: int) -> dict[str, Any]:
+    """The same with a Memcached that was started for these tests."""
+    backend = "django.core.cache.backends.memcached.PyMemcacheCache"
+    return {"default": {"BACKEND": backend, "LOCATION": f"127.0.0.1:{memcached_port}", "KEY_PREFIX": new_prefix()}}
+
+
+@pytest.fixture(params=["database", "redis", "memcached"])
 def store(request: pytest.FixtureRequest, db: None) -> Iterator[dict[str, Any]]:
     """The setting CACHES with which each of the backends counts."""
-    setting = redis() if request.param == "redis" else DATABASE
+    made = {"database": lambda: DATABASE, "redis": redis, "memcached": lambda: request.getfixturevalue("memcached")}
+    setting = made[request.param]()
     with override_settings(CACHES=setting):
-        assert isinstance(counters(), CacheCounters if request.param == "redis" else DatabaseCounters)
+        assert isinstance(counters(), DatabaseCounters if request.param == "database" else CacheCounters)
         yield setting
 
 
@@ -327,11 +345,13 @@ def test_calls_that_charge_the_same_counts_never_wait_for_each_other(
 
 
 @pytest.mark.slow
-def test_parallel_calls_of_eight_processes_cannot_overspend(transactional_db: None, users: Users) -> None:
-    """Each process calls, and charges several counts in any order, in the database and in Redis."""
+def test_parallel_calls_of_eight_processes_cannot_overspend(
+    transactional_db: None, users: Users, memcached: dict[str, Any]
+) -> None:
+    """Each process calls, and charges several counts in any order, in the database, in Redis and in Memcached."""
     for _ in range(2):
         AccessToken.objects.create_token(user=users.ops)
-    stores = [DATABASE, redis()]
+    stores = [DATABASE, redis(), memcached]
     throttles = {"user": {"calls": "60/min"}, "token": {"calls": "1000/min"}, "address": {"calls": "1000/min"}}
     at_most = {"a": 100, "b": 60, "c": 70}
 

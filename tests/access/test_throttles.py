@@ -14,7 +14,7 @@ from demo_project.flights.models import Flight
 from mcp_django.access import throttles
 from mcp_django.access.budgets import budget_of
 from mcp_django.exchange.requests import from_settings
-from mcp_django.models import AccessToken, Throttle
+from mcp_django.models import AccessToken, Throttle, Ticket
 from mcp_django.test import MCPClient, ProtocolError
 from tests.access.throttling import CANCEL, TILL_END, Caller, Clock, is_admitted, limits
 from tests.support.data import Users, make_flights, switch_on
@@ -404,6 +404,30 @@ def test_a_legacy_client_survives_a_refusal(users: Users, peers: Peers, clock: C
 
     assert [answer.status for answer in answers] == [200, 200]
     assert answers[1].json["error"]["data"]["reason"] == "THROTTLED"
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
+def test_a_ticket_is_a_call(users: Users, peers: Peers, clock: Clock) -> None:
+    with limits(user={"calls": "2/min"}):
+        peer = peers(AccessToken.objects.create_token(user=users.ops)[1])
+        assert isinstance(peer, HTTPPeer)
+        peer.path = "/mcp/ticket"
+        answers = [peer.http("POST") for _ in range(3)]
+
+    assert [answer.status for answer in answers] == [200, 200, 429]
+    assert answers[-1].headers["retry-after"] == "12"
+    assert Ticket.objects.count() == 2
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_stream_of_a_session_is_a_call(users: Users, peers: Peers, clock: Clock) -> None:
+    with limits(user={"calls": "1/min"}):
+        peer = peers(AccessToken.objects.create_token(user=users.ops)[1])
+        assert isinstance(peer, HTTPPeer)
+        session = {"Mcp-Session-Id": peer.session(LEGACY[-1]), "Accept": "text/event-stream"}
+        answer = peer.http("GET", headers=session)
+
+    assert (answer.status, answer.json["error"]["data"]["reason"]) == (429, "THROTTLED")
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mcp_django.audit import recorder
 from mcp_django.models import Call
 from tests.audit.processes import call
 from tests.push.processes import ServedPeer, environment, run_python, served
@@ -40,6 +41,35 @@ def test_a_server_that_is_told_to_end_writes_its_last_lines(
             peer.close()
 
     assert Call.objects.filter(kind="call", outcome="done").count() == 5
+
+
+def test_a_process_that_is_killed_has_written_what_came_before(
+    users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is lost is what came within the window: nothing but time makes the thread write."""
+    monkeypatch.setenv("TEST_AUDIT", "on")
+
+    run_python(
+        """
+import os, signal, time
+from mcp_django.audit.lines import line
+from mcp_django.audit.recorder import recorder
+from mcp_django.models import Call
+
+if child := os.fork():
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+else:
+    for number in range(3):
+        recorder.put((lambda: line(1e9, kind="call", outcome="done", name="before the kill"),))
+    while not Call.objects.exists():
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+
+    assert Call.objects.filter(name="before the kill").count() == 3
+    assert recorder._WINDOW_SECONDS <= 1
 
 
 def test_a_command_writes_what_it_did(users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:

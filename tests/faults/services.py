@@ -33,6 +33,10 @@ def redis_program() -> str | None:
     return shutil.which("redis-server")
 
 
+def memcached_program() -> str | None:
+    return shutil.which("memcached")
+
+
 class Service(ABC):
     """A process that is started, killed and started again on the same port."""
 
@@ -91,6 +95,19 @@ class Redis(Service):
                 return False
             probe.sendall(b"PING\r\n")
             return probe.recv(16).startswith(b"+PONG")
+
+
+class Memcached(Service):
+    """A cache; it refuses to run as root."""
+
+    @property
+    def command(self) -> Sequence[str]:
+        return (memcached_program() or "memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0")
+
+    def is_up(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 class PostgreSQL(Service):

@@ -133,7 +133,7 @@ class View(ABC):
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # No message of that id is waited for: the status alone can tell of the error.
-            status = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Overloaded) else HTTPStatus.BAD_REQUEST
+            status = error.http_status or HTTPStatus.BAD_REQUEST
         body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
         return self.finalize(HTTPResponse.json(body, status, headers_of(error, status)))
 

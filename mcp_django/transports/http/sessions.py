@@ -6,6 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from mcp_django.access import throttles
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.running import RUNNING, running_key
 from mcp_django.protocol import jsonrpc
@@ -110,6 +111,7 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
     last_event_id = headers.get("last-event-id")
     if session is not None and last_event_id is not None:
         return _resume(view, session, last_event_id)
+    throttles.admit(principal, view.request)
     listener = Listener(
         site=view.site,
         principal=principal,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_django.access import tickets
+from mcp_django.access import throttles, tickets
 from mcp_django.exchange.principals import Principal
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.transports.http.base import View
@@ -13,5 +13,6 @@ class TicketView(View):
     """Answers ``{"ticket": ..., "expires_in": seconds}``. Errors are those of the endpoint."""
 
     def handle(self, principal: Principal) -> HTTPResponse:
+        throttles.admit(principal, self.request)
         issued = {"ticket": tickets.issue(principal), "expires_in": tickets.SECONDS}
         return HTTPResponse.json(encode(issued))
