@@ -66,6 +66,8 @@ class Recorder:
         self._writing = threading.Lock()
         self._starting = threading.Lock()
         self._is_running = False
+        #: Whether this is a run of tests, whose database is gone when the process ends.
+        self.is_tested = False
         #: When the oldest line in the queue came, and when the database may be tried again after an outage.
         self._since = self._retry_at = 0.0
         self._pause = _FIRST_PAUSE
@@ -111,7 +113,8 @@ class Recorder:
     def _wake(self) -> None:
         self._since = time.monotonic()
         self._news.set()
-        if is_test_run() or self._ending.is_set():
+        self.is_tested = is_test_run()
+        if self.is_tested or self._ending.is_set():
             self._since = 0.0
             self._write_here()
         elif not self._is_running:
@@ -266,7 +269,7 @@ recorder = Recorder()
 
 
 def _flush_at_exit() -> None:
-    if recorder.has_waiting:
+    if recorder.has_waiting and not recorder.is_tested:
         try:
             recorder.flush()
         except Exception:

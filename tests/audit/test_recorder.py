@@ -214,6 +214,22 @@ def test_a_call_on_an_event_loop_does_not_write(
     assert recorder.has_waiting and names() == []
 
 
+def test_a_run_of_tests_writes_nothing_at_its_end_when_its_database_is_gone(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def on_a_loop() -> None:
+        recorder.put((one, 1))
+
+    asyncio.run(on_a_loop())
+    monkeypatch.setattr(recorders, "recorder", recorder)
+    monkeypatch.setattr(recorders, "is_test_run", lambda: False)
+
+    recorders._flush_at_exit()
+
+    assert names() == []
+    assert recorder.has_waiting
+
+
 def test_the_child_of_a_fork_does_not_write_what_waits_in_its_parent(recorder: Recorder, stuck: None) -> None:
     recorder.put((one, 1))
 
