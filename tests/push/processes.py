@@ -42,8 +42,9 @@ _SERVERS = {
     "uvicorn": ("uvicorn", "--host", "127.0.0.1", "--port", "{port}", "tests.asgi:application"),
     "gunicorn": ("gunicorn", "--bind", "127.0.0.1:{port}", "demo_project.wsgi:application"),
     "uvicorn with workers": ("uvicorn", "--workers", "2", "--port", "{port}", "tests.asgi:application"),
+    # A worker of granian's that is only starting when it is told to end would stay for ever.
     "granian with workers": (
-        *("granian", "--interface", "asgi", "--workers", "2", "--port", "{port}"),
+        *("granian", "--interface", "asgi", "--workers", "2", "--workers-kill-timeout", "10", "--port", "{port}"),
         "tests.asgi:application",
     ),
 }
