@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
-from mcp_django.audit.lines import Line, line, printable, user
+from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
 from mcp_django.models import AccessToken, AdminOverride, Call
 from mcp_django.protocol.jsonrpc import encode
+from mcp_django.protocol.names import printable
 
 if TYPE_CHECKING:
     from django.http import HttpRequest

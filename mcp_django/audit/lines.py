@@ -14,7 +14,7 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.models import Call
 from mcp_django.models.call_queries import user_id
 from mcp_django.models.calls import MAX_CHOSEN
-from mcp_django.protocol.names import escaped
+from mcp_django.protocol.names import escaped, printable
 
 #: The values of a row, in the order of COLUMNS.
 Line = tuple[Any, ...]
@@ -71,13 +71,6 @@ def user(one: Any) -> dict[str, Any]:
 def chosen(value: object) -> str:
     """What a client chose freely, such as its name or a request id: at most 64 characters, each shown as what it is."""
     return escaped(str(value)[: MAX_CHOSEN + 1])
-
-
-def printable(text: str) -> str:
-    """The text with every control character, lone surrogate and other character that is not shown as an escape."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def safe_key(value: object) -> str:

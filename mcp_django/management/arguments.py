@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -12,9 +10,6 @@ from django.core.management.base import CommandError
 from mcp_django.exchange import scopes
 from mcp_django.sites import MCPSite, all_sites, names_nothing
 from mcp_django.unknown_names import nearest
-
-_DURATION = re.compile(r"([0-9]{1,5})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def find_user(username: str) -> Any:
@@ -41,14 +36,6 @@ def parse_scopes(names: str) -> list[str]:
         if problem := names_nothing(scope):
             raise CommandError(f"--scopes: {problem}")
     return wanted
-
-
-def parse_duration(option: str, text: str) -> timedelta:
-    """A time such as ``90s``, ``30m``, ``12h`` or ``7d``. Raises CommandError."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
-        raise CommandError(f"{option}: {text!r} is no time. Write a number with s, m, h or d, as 30m, 12h or 7d.")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
 def find_site(name: str | None) -> MCPSite:

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from mcp_django.models import Call
+from mcp_django.protocol.names import printable
 
 #: Each column with its width. The last one takes what room it needs.
 _COLUMNS = {"time": 19, "user": 16, "token": 14, "client": 14, "what": 32, "model": 20, "outcome": 0}
@@ -39,13 +40,9 @@ def as_json(call: Call) -> str:
 
 
 def _aligned(cells: list[str]) -> str:
-    padded = (_printable(cell or "-").ljust(width) for cell, width in zip(cells, _COLUMNS.values(), strict=True))
+    # With control characters a client might write elsewhere on the terminal.
+    padded = (printable(cell or "-").ljust(width) for cell, width in zip(cells, _COLUMNS.values(), strict=True))
     return "  ".join(padded).rstrip()
-
-
-def _printable(text: str) -> str:
-    """Without control characters, with which a client might write elsewhere on the terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def _decoded(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""The moments that a person names in an option: a day, a time, or an age such as ``2d``."""
+"""The moments and lengths of time that a person names in an option: a day, a time, or an age such as ``2d``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from mcp_django.resources.days import Days
 
-_AGE = re.compile(r"(\d{1,9})([smhdw])")
+_AGE = re.compile(r"([0-9]{1,9})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 MOMENT_HELP = "a day (2026-11-01), a time (2026-11-01T14:30) or an age (30s, 5m, 1h, 2d, 1w)"
@@ -28,9 +28,26 @@ def parse_moment(option: str, text: str, *, end_of_day: bool = False) -> datetim
     return moment
 
 
+def parse_duration(option: str, text: str) -> datetime.timedelta:
+    """A time such as ``90s``, ``30m``, ``12h`` or ``7d``. Raises CommandError."""
+    try:
+        duration = _duration(text)
+    except OverflowError:
+        duration = None
+    if duration is None:
+        raise CommandError(f"{option}: {text!r} is no time. Write a number with s, m, h, d or w, as 30m, 12h or 7d.")
+    return duration
+
+
 def _age(text: str) -> datetime.datetime | None:
+    duration = _duration(text)
+    return None if duration is None else timezone.now() - duration
+
+
+def _duration(text: str) -> datetime.timedelta | None:
+    """The time that a number with a unit names; None for another text. Raises OverflowError."""
     found = _AGE.fullmatch(text)
-    return timezone.now() - datetime.timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
+    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 def _day(text: str, end: bool) -> datetime.datetime | None:

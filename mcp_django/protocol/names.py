@@ -20,16 +20,15 @@ def quoted(name: str) -> str:
 
 def escaped(text: str) -> str:
     """A text that somebody chose, in at most ``MAX_QUOTED`` characters, each of which shows as what it is."""
-    if text.isprintable() and '"' not in text and "\\" not in text and len(text) <= MAX_QUOTED:
-        return text
-    shown = "".join(map(_escaped, text[:MAX_QUOTED]))
+    shown = printable(text[:MAX_QUOTED].replace("\\", "\\\\").replace('"', '\\"'))
     return shown if len(shown) <= MAX_QUOTED else f"{shown[: MAX_QUOTED - 1]}…"
 
 
-def _escaped(character: str) -> str:
-    if character in '"\\':
-        return f"\\{character}"
-    return character if character.isprintable() else character.encode("unicode_escape").decode()
+def printable(text: str) -> str:
+    """The text with every control character, lone surrogate and other character that is not shown as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def distinct_titles(described: list[JSON]) -> list[JSON]:

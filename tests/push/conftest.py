@@ -13,6 +13,7 @@ from mcp_django.events.changes import Changes
 from mcp_django.events.controls import ControlSet
 from mcp_django.models import Tool
 from mcp_django.push.hub import Hub, _hubs
+from tests.end_to_end.servers import wait_for
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, DuplexWatching, Message, Peer, Watching, meta
 
@@ -141,3 +142,10 @@ def assert_nothing_but(watching: Watching, uri: str, touch: Callable[[], Any]) -
         touch()
         message = watching.next()
         assert message["params"]["uri"] == uri, message
+
+
+def wait_for_first_answers() -> None:
+    """Wait until each watched query has an answer that later ones are compared with, and none is being computed."""
+    [hub] = _hubs.values()
+    queries = hub.live._queries
+    wait_for(lambda: queries and not any(query.scheduled for query in list(queries.values())), "the first answers")

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from demo_project.flights.models import Flight
 from mcp_django.models import Tool
-from tests.push.conftest import assert_nothing_but, watch
+from tests.push.conftest import assert_nothing_but, wait_for_first_answers, watch
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
 
@@ -75,6 +75,7 @@ def test_a_collection_and_its_queries_are_told_no_more_once_find_records_is_off(
     viewer: Peer, revision: str, jfk: Flight, touch: Callable[[], None]
 ) -> None:
     watching = watch(viewer, revision, JFK, FLIGHTS, f"{FLIGHTS}?origin=JFK", f"{FLIGHTS}?order_by=id&limit=1")
+    wait_for_first_answers()
 
     switch_off("find_records")
     jfk.notes = "changed"

@@ -16,7 +16,8 @@ from django.utils import timezone
 from mcp_django.db.clearing import clear_away
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
-from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_duration, parse_scopes
+from mcp_django.management.arguments import SCOPES_HELP, find_user, parse_scopes
+from mcp_django.management.moments import parse_duration
 from mcp_django.models import AccessToken
 from mcp_django.models.tokens import NEVER, Expiry
 
