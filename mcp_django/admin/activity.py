@@ -56,7 +56,7 @@ class CappedPaginator(CallPaginator):
 class CallAdmin(CallAdminBase):
     """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
 
-    list_display = ["time", "result", "user_label", "subject", "model", "token_label", "client", "rows", "duration"]
+    list_display = ["time", "subject", "result", "user_label", "model", "token_label", "client", "rows", "duration"]
     list_filter = [
         activity_filters.DayFilter,
         activity_filters.OutcomeFilter,
@@ -104,7 +104,7 @@ class CallAdmin(CallAdminBase):
     def time(self, call: Call) -> str:
         # A narrow column breaks between the two, and not within the date.
         date, time = f"{call.local_at:%Y-%m-%d %H:%M:%S}".split()
-        return format_html('<span style="white-space: nowrap">{}</span> {}', date, time)
+        return format_html('<span class="nowrap">{}</span> {}', date, time)
 
     @admin.display(description=_("user"))
     def user_label(self, call: Call) -> str:

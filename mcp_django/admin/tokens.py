@@ -33,9 +33,9 @@ from mcp_django.sites import names_nothing
 class ExpiryForm(forms.Form):
     """When a token expires: at a moment, or never, which must be said."""
 
-    expires_at = forms.SplitDateTimeField(label=_("expires"), required=False, widget=AdminSplitDateTime)
+    expires_at = forms.SplitDateTimeField(label=_("Expires"), required=False, widget=AdminSplitDateTime)
     never_expires = forms.BooleanField(
-        label=_("never expires"),
+        label=_("Never expires"),
         required=False,
         help_text=_("Then it is valid until somebody revokes it. Prefer a date, and roll the token before it."),
     )
@@ -69,7 +69,7 @@ class RollForm(ExpiryForm):
     """How a token is replaced by its successor."""
 
     grace = forms.TypedChoiceField(
-        label=_("the old token ends"),
+        label=_("The old token ends"),
         coerce=int,
         choices=[(0, _("at once")), (3_600, _("in an hour")), (86_400, _("in a day")), (604_800, _("in a week"))],
         help_text=_("Until then both tokens are valid, so that the agent can be given the new one without a break."),
@@ -87,7 +87,7 @@ class AccessTokenForm(ExpiryForm, forms.ModelForm):  # type: ignore[type-arg]
         help_text=_("The agent may do what both the user and these scopes allow. Admin actions need both scopes."),
     )
     single_scopes = forms.CharField(
-        label=_("single models and tools"),
+        label=_("Single models and tools"),
         required=False,
         widget=AdminTextInputWidget,
         help_text=_(
@@ -96,7 +96,7 @@ class AccessTokenForm(ExpiryForm, forms.ModelForm):  # type: ignore[type-arg]
         ),
     )
     addresses = forms.CharField(
-        label=_("addresses"),
+        label=_("Addresses"),
         required=False,
         widget=AdminTextInputWidget,
         help_text=_("Addresses and networks from which alone it may be used, as 192.0.2.7, 2001:db8::/32. Empty: all."),

@@ -97,7 +97,7 @@ class Call(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.name or self.uri or self.method} by {self.user_name or self.address or 'the server'}"
+        return f"{self.subject} by {self.user_name or self.address or 'the server'}"
 
     @property
     def local_at(self) -> datetime:
@@ -111,7 +111,7 @@ class Call(models.Model):
             return ngettext("%(count)d line not written", "%(count)d lines not written", self.count) % {
                 "count": self.count
             }
-        subject = self.name or self.uri or self.method or self.model
+        subject = self.name or self.uri or self.method or self.model or str(self.get_kind_display())
         if self.count == 1:
             return subject
         return gettext("%(subject)s, %(count)d times") % {"subject": subject, "count": self.count}

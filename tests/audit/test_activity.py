@@ -141,8 +141,8 @@ def test_a_line_says_who_did_what_when_and_what_came_of_it(client: Client) -> No
     ({"kind": "read", "name": "", "uri": "db://flights/flight/17"}, {"subject": "db://flights/flight/17"}),
     ({"name": "", "method": "resources/list"}, {"subject": "resources/list"}),
     ({"user_id": "", "user_name": "", "token_id": None, "token_name": "", "kind": "request", "method": "", "name": "",
-      "model": "", "outcome": "refused", "reason": "UNAUTHENTICATED", "uri": "/mcp", "count": 400},
-     {"user_label": "192.0.2.1", "token_label": "-", "subject": "/mcp, 400 times"}),
+      "model": "", "outcome": "refused", "reason": "UNAUTHENTICATED", "count": 400},
+     {"user_label": "192.0.2.1", "token_label": "-", "subject": "other request, 400 times"}),
     ({"token_name": ""}, {"token_label": "token 5"}),
     ({"user_name": ""}, {"user_label": "3"}),
 ])  # fmt: skip
