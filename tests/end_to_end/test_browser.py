@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.conftest import need
-from tests.end_to_end.servers import Served
+from tests.end_to_end.servers import Served, wait_for
 from tests.support import schemas
 from tests.support.peers import MODERN, meta
 
@@ -203,3 +203,25 @@ def test_the_page_of_a_new_token_is_not_kept_by_the_browser(admin_page: Page) ->
         make_token(admin_page, "Not cached")
 
     assert "no-store" in answered.value.headers["cache-control"]
+
+
+def test_what_an_agent_did_is_found_in_the_activity_of_its_token(admin_page: Page, served: Served) -> None:
+    token = make_token(admin_page, "Watched")
+    for name in ("describe_models", "no_such_tool"):
+        served.ask(token, "tools/call", {"name": name, "arguments": {}})
+    of_token = admin_page.get_by_role("row").filter(has_text="Watched")
+
+    def is_written() -> bool:
+        admin_page.goto("/admin/mcp_django/call/")
+        return of_token.count() == 3  # That it was made is the first.
+
+    wait_for(is_written, "the lines of the token")
+    admin_page.get_by_role("textbox", name="tool or prompt").fill("no_such_tool")
+    admin_page.get_by_role("textbox", name="tool or prompt").press("Enter")
+    admin_page.get_by_role("link", name="Clear all filters").wait_for()
+    found = [row.locator(".field-subject, .field-result").all_inner_texts() for row in of_token.all()]
+    of_token.get_by_role("link").first.click()
+    admin_page.get_by_role("link", name="Watched").click()
+
+    assert found == [["no_such_tool", "refused: TOOL_NOT_FOUND"]]
+    assert admin_page.get_by_label("Name:").input_value() == "Watched"
