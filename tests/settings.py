@@ -59,7 +59,8 @@ match os.environ.get("TEST_DATABASE", "sqlite"):
                 "NAME": _SERVER_NAME,
                 "HOST": "127.0.0.1",
                 "USER": "root",
-                "OPTIONS": {"charset": "utf8mb4"},
+                # Each connection would read all certificates of the machine, in 20 ms.
+                "OPTIONS": {"charset": "utf8mb4", "ssl_disabled": True},
             }
         }
 

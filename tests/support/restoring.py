@@ -1,7 +1,8 @@
 """Restores the rows of the test databases: removes the rows of a test, and adds those that many tests begin with.
 
-A test that commits ends with the rows of ``migrate``. A test in a transaction that is rolled back leaves the rows that
-it began with, so that the next test that begins with the same rows costs nothing.
+A test in a transaction that is rolled back leaves the rows that it began with, so that the next test that begins with
+the same rows costs nothing. After a test that commits, the rows are put back when the next test begins: at once those
+that it begins with, which costs half of going by way of the rows of ``migrate``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _stores: dict[str, Store] = {}
 
 
 def keep_as_migrated(aliases: list[str]) -> None:
-    """From now on each test ends with the rows that ``migrate`` has made, at a cost that depends on its writes.
+    """From now on each test begins with the rows that ``migrate`` has made, at a cost that depends on what was written.
 
     Django's own flush asks for each table of each app and makes permissions and content types anew: 30 ms and more.
     """
@@ -45,7 +46,10 @@ def keep_as_migrated(aliases: list[str]) -> None:
             flush(self)
             return
         for alias in names:
-            _stores[alias].put_back(MIGRATED)
+            if alias == "default":
+                _stores[alias].is_used = True  # Until ``begin_with``.
+            else:
+                _stores[alias].put_back(MIGRATED)
         ContentType.objects.clear_cache()
 
     TransactionTestCase._fixture_teardown = put_back  # type: ignore[method-assign]
@@ -56,16 +60,14 @@ def begin_with(wanted: Mapping[str, Callable[[], Any]]) -> None:
 
     Before the first test of a process, which makes the databases, it does nothing.
     """
-    store = _stores.get("default")
-    if store is None or store.kind == tuple(wanted):
+    store, kind = _stores.get("default"), tuple(wanted)
+    if store is None or (store.kind == kind and not store.is_used):
         return
-    if tuple(wanted)[: len(store.kind)] != store.kind:
-        store.put_back(MIGRATED)
-    elif not store.is_as_left():
-        # Rows that are made beside unknown ones are not remembered, and would be made a second time by their fixture.
-        store.put_back(store.kind)
-    for name in tuple(wanted)[len(store.kind) :]:
-        once(name, wanted[name])
+    known = next(kind[:end] for end in range(len(kind), -1, -1) if kind[:end] in store.made or not end)
+    store.put_back(known)
+    store.is_used = False
+    for name in kind[len(known) :]:
+        _add(store, name, wanted[name])
 
 
 def begun_with(name: str, make: Callable[[], T]) -> T:
@@ -82,14 +84,19 @@ def once(name: str, make: Callable[[], T]) -> T:
     store = _stores.get("default")
     if store is None or connections["default"].in_atomic_block or not store.is_as_left():
         return make()
+    _add(store, name, make)
+    made: T = store.made_of(name)
+    return made
+
+
+def _add(store: Store, name: str, make: Callable[[], Any]) -> None:
+    """Add the rows of that name to those of a store that is as it was left."""
     kind = (*store.kind, name)
     if kind in store.made:
         store.put_back(kind)
     else:
         store.made[kind] = pickle.dumps(make())
         store.keep(kind)
-    made: T = store.made_of(name)
-    return made
 
 
 class Store(ABC):
@@ -97,6 +104,8 @@ class Store(ABC):
 
     def __init__(self) -> None:
         self.kind = MIGRATED
+        #: Whether a test has ended that may have committed.
+        self.is_used = False
         #: The return value of ``make``, pickled, because a test may change it.
         self.made: dict[Kind, bytes] = {}
         self.keep(MIGRATED)
