@@ -45,9 +45,9 @@ check: lint
 test: lint
 	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
 	$(BIN)/pytest tests/end_to_end/clients
-	TEST_DATABASE=postgresql $(BIN)/pytest $(PARALLEL) -m every_database
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
-	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) --first-case
+	TEST_DATABASE=postgresql $(BIN)/python -m tests.matrix --newest --even-here $(PARALLEL) -m every_database
+	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) -m "not slow and not every_database" --first-case
 	$(BIN)/python -m tests.conformance
 
 matrix: $(VENV)/test.stamp

@@ -1,4 +1,4 @@
-"""Runs tests on each pair of Python and Django that we support: ``python -m tests.matrix [--newest] PYTEST_ARGUMENTS``.
+"""Runs tests on each pair of Python and Django that we support: ``python -m tests.matrix [--newest [--even-here]] PYTEST_ARGUMENTS``.
 
 A pair has an environment of its own, ``.venv-PYTHON-DJANGO``, with the requirements of the main environment and another
 Django. It is made where its Python is found (on PATH, or among those of pyenv), and again where the requirements have
@@ -134,10 +134,13 @@ def _reason(pair: Pair, is_found: bool) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--newest", action="store_true", help="run the newest pair alone, unless it is the one here")
+    parser.add_argument("--even-here", action="store_true", help="run the newest pair even if it is the one here")
     options, arguments = parser.parse_known_args()
     found = {pair: sys.executable if pair.is_here else interpreter(pair.python) for pair in PAIRS}
     runnable = {pair: path for pair, path in found.items() if path is not None}
-    chosen = [pair for pair in list(runnable)[-1:] if not pair.is_here] if options.newest else list(runnable)
+    chosen = list(runnable)
+    if options.newest:
+        chosen = [pair for pair in chosen[-1:] if options.even_here or not pair.is_here]
     passed = [run(pair, runnable[pair], arguments) for pair in chosen]
     for pair in PAIRS:
         if pair not in chosen:
