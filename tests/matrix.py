@@ -1,4 +1,6 @@
-"""Runs tests on each pair of Python and Django that we support: ``python -m tests.matrix [--newest [--even-here]] PYTEST_ARGUMENTS``.
+"""Runs tests on each pair of Python and Django that we support.
+
+    python -m tests.matrix [--newest [--even-here]] PYTEST_ARGUMENTS
 
 A pair has an environment of its own, ``.venv-PYTHON-DJANGO``, with the requirements of the main environment and another
 Django. It is made where its Python is found (on PATH, or among those of pyenv), and again where the requirements have

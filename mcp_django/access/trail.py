@@ -39,7 +39,9 @@ def acting(request: HttpRequest) -> Iterator[None]:
 def note_token(token: AccessToken, change: str, using: str) -> None:
     """Write down what was done to a token, once its transaction is committed: ``created``, ``revoked``, and so on."""
     about = {"kind": Call.Kind.TOKEN.value, "token_id": token.pk, "token_name": printable(str(token))}
-    _note(using, reason=change, values=encode({"owner": str(token.user_id)}).decode(), **about)
+    # A token and its successors have the same line.
+    values = {"owner": str(token.user_id), "line": str(token.line)}
+    _note(using, reason=change, values=encode(values).decode(), **about)
 
 
 def note_override(override: AdminOverride, change: str, using: str) -> None:

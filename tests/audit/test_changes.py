@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -63,11 +64,23 @@ def test_the_person_who_changes_it_in_the_admin(user: User) -> None:
     request.user = User.objects.create_superuser("boss")
 
     with trail.acting(request):
-        AccessToken.objects.create_token(user=user, name="laptop")
+        token, _ = AccessToken.objects.create_token(user=user, name="laptop")
 
     assert noted("token") == [("created", "laptop", "boss")]
     row = Call.objects.get(kind="token")
-    assert (row.address, row.transport, row.values) == ("203.0.113.5", "admin", f'{{"owner":"{user.pk}"}}')
+    assert (row.address, row.transport) == ("203.0.113.5", "admin")
+    assert json.loads(row.values) == {"owner": str(user.pk), "line": str(token.line)}
+
+
+def test_a_token_that_is_rolled_and_its_successor_name_the_same_line(user: User) -> None:
+    token, _ = AccessToken.objects.create_token(user=user)
+    made, _ = token.roll()
+
+    lines = Call.objects.filter(kind="token").order_by("pk").values_list("token_id", "reason", "values")
+    assert [(pk, reason) for pk, reason, _ in lines] == [
+        (token.pk, "created"), (made.pk, "created"), (token.pk, "revoked"),
+    ]  # fmt: skip
+    assert {json.loads(values)["line"] for *_, values in lines} == {str(token.line)}
 
 
 def test_switching_a_tool(user: User) -> None:

@@ -22,8 +22,8 @@ CANARY = "CANARY-4f9a1c"
 
 @pytest.fixture
 def seen(audited: Any, caplog: pytest.LogCaptureFixture) -> Any:
-    """Everything that the trail tells anybody."""
-    caplog.set_level(logging.INFO, "mcp_django.audit")
+    """Everything that the trail and the logs tell anybody."""
+    caplog.set_level(logging.DEBUG, "mcp_django")
     heard: list[str] = []
 
     def hear(call: Any, **_: Any) -> None:
@@ -33,7 +33,7 @@ def seen(audited: Any, caplog: pytest.LogCaptureFixture) -> Any:
     yield lambda: "\n".join(
         [
             *heard,
-            *(str(vars(record)) for record in caplog.records if record.name == "mcp_django.audit"),
+            *(f"{vars(record)} {record.getMessage()} {record.exc_text}" for record in caplog.records),
             *(str(row) for row in Call.objects.values()),
         ]
     )
@@ -83,6 +83,24 @@ def test_sending_a_secret_in_every_place_that_a_client_fills(
 
     told = rows("outcome")
     assert len(told) == 18
+    assert CANARY not in seen()
+
+
+@pytest.mark.http_and_duplex
+def test_watching_and_completing_with_a_secret(
+    peers: Peers, users: Any, flights: Any, rows: Rows, audited: Callable[..., None], seen: Callable[[], str]
+) -> None:
+    audited(AUDIT_COMPLETION=True)
+    peer = peers(token_of(users.admin))
+    reference = {"type": "ref/resource", "uri": "db://flights/flight/{id}"}
+
+    peer.watch(MODERN, [f"db://flights/flight?notes={CANARY}", f"db://flights/flight/{CANARY}", f"x://{CANARY}"])
+    for argument in ({"name": "id", "value": CANARY}, {"name": CANARY, "value": "1"}):
+        peer.request(MODERN, "completion/complete", {"ref": reference, "argument": argument})
+    other = {"type": "ref/prompt", "name": "none"}
+    peer.request(MODERN, "completion/complete", {"ref": other, "argument": {"name": "x", "value": CANARY}})
+
+    assert {row["kind"] for row in rows("kind")} == {"subscription", "completion"}
     assert CANARY not in seen()
 
 
