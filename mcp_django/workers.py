@@ -109,13 +109,15 @@ class Tally:
 class Workers:
     """The threads of one process, with back-pressure: the queue is bounded, and calls beyond it are refused.
 
-    The calls of one principal use at most half of the threads, so that others always find one. Those of callers who are
-    not known share a quarter of the threads and of the queue, of which one address uses at most half.
+    The calls of one principal use at most half of the threads, so that others always find one, and a third while calls
+    of other principals run: threads of Python share one interpreter. Those of callers who are not known share a quarter
+    of the threads and of the queue, of which one address uses at most half.
     """
 
     def __init__(self, threads: int) -> None:
         self._threads = threads
-        self._share = max(1, threads // 2)
+        self._share_alone = max(1, threads // 2)
+        self._share_beside = max(1, threads // 3)
         self._addresses_share = max(1, threads // ADDRESSES_PART)
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
@@ -201,8 +203,13 @@ class Workers:
     def _may_run(self, key: str) -> bool:
         """Whether one more call of the caller may run. A call without a principal always may."""
         if not key.startswith(ADDRESS):
-            return not key or self._running[key] < self._share
+            return not key or self._running[key] < self._share_of(key)
         return self._running.of_addresses < self._addresses_share and self._running[key] < self._address_share
+
+    def _share_of(self, key: str) -> int:
+        """How many calls of a principal may run now."""
+        own = self._running[key] + self._running[""] + self._running.of_addresses
+        return self._share_alone if self._running.total == own else self._share_beside
 
     def _line_of(self, key: str) -> dict[str, deque[_Job]]:
         return self._waiting_addresses if key.startswith(ADDRESS) else self._waiting
@@ -240,19 +247,17 @@ class Workers:
             return None
 
     def _leave(self, principal_key: str) -> None:
-        """Let the next job of the principal run, because one of its jobs has ended; of addresses, that of the next."""
+        """Let the next jobs of a principal run, as one of its jobs has ended; of addresses, those of the next."""
         self._running.add(principal_key, -1)
         self._accepted.add(principal_key, -1)
         line = self._line_of(principal_key)
         keys = [principal_key] if line is self._waiting else line
-        key = next((key for key in keys if key in line and self._may_run(key)), None)
-        if key is None:
-            return
-        jobs = line.pop(key)
-        self._make_ready(jobs.popleft())
-        if jobs:
-            # At the end: the other addresses have their turns before.
-            line[key] = jobs
+        while key := next((key for key in keys if key in line and self._may_run(key)), None):
+            jobs = line.pop(key)
+            self._make_ready(jobs.popleft())
+            if jobs:
+                # At the end: the other addresses have their turns before.
+                line[key] = jobs
 
 
 #: What the thread works at, in its attribute ``work``.

@@ -24,8 +24,8 @@ _STRANGERS = 300
 #: Within so many times the median of a user who is alone, a user who is not alone is answered.
 _FACTOR = 3.0
 #: The pause between two calls, and the calls whose median counts.
-_PAUSE_SECONDS = 2.0
-_LEAST_CALLS = 5
+_PAUSE_SECONDS = 0.5
+_LEAST_CALLS = 21
 
 
 async def fairness(stage: Stage, bus: str) -> Outcome:

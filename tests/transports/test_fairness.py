@@ -197,6 +197,42 @@ def test_a_user_with_many_fresh_tokens_gets_no_more_than_a_share(serving_loop: L
     assert serving_loop.run(crowd()) == (2, 1)
 
 
+@pytest.mark.parametrize(("threads", "alone", "beside"), [(1, 1, 1), (2, 1, 1), (4, 2, 1), (8, 4, 2), (16, 8, 5)])
+def test_a_user_gets_half_of_the_threads_and_a_third_while_others_are_at_work(
+    serving_loop: LoopThread, threads: int, alone: int, beside: int
+) -> None:
+    async def crowd(*first: str) -> int:
+        made = Crowd(threads)
+        for key in (*first, *["user:1"] * threads):
+            made.enter(key)
+        share = made.workers._running["user:1"]
+        await made.leave()
+        assert len(made.began) == len(first) + threads
+        return share
+
+    assert serving_loop.run(crowd()) == alone
+    assert serving_loop.run(crowd(address(1))) == alone
+    assert serving_loop.run(crowd("user:2")) == beside
+
+
+def test_a_user_gets_more_threads_again_when_the_others_have_ended(serving_loop: LoopThread) -> None:
+    async def crowd() -> int:
+        made, ends = Crowd(8), {key: threading.Event() for key in ("user:1", "user:2")}
+        passing = [made.workers.submit(end.wait, 30, principal_key=key) for key, end in ends.items()]
+        for _ in range(9):
+            made.enter("user:1")
+        await made.wait_for(1)
+        for key, future in zip(("user:2", "user:1"), reversed(passing), strict=True):
+            ends[key].set()
+            await future
+        await made.wait_for(3)
+        running = made.workers._running["user:1"]
+        await made.leave()
+        return running
+
+    assert serving_loop.run(crowd()) == 4
+
+
 # Whose credentials they are.
 
 
