@@ -106,10 +106,11 @@ def _fill(factory: Factory, sites: list[MCPSite]) -> None:
 
 
 def _people(site: MCPSite) -> Mapping[str, Any]:
-    """A superuser, a user who may view every second model of the site, and one who may view a single one."""
+    """A superuser, a user who may view every second model of the site but ours, and one who may view a single one."""
     from django.contrib.auth import get_user_model
 
-    registered = sorted(site.model_admins, key=lambda model: model._meta.label_lower)
+    others = (model for model in site.model_admins if model._meta.app_label != "mcp_django")
+    registered = sorted(others, key=lambda model: model._meta.label_lower)
     users: dict[str, Any] = {}
     for name, chosen in (("root", []), ("reader", registered[::2]), ("clerk", registered[:1])):
         user: Any
