@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property
@@ -33,6 +33,7 @@ from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import from_settings
 from mcp_django.exchange.scopes import SCOPES
 from mcp_django.inlines import InlineMCP, inlines_by_parent, models_of_their_own
+from mcp_django.middleware_policy import unknown_middleware
 from mcp_django.options import ModelMCP
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources.function import FunctionResource
@@ -157,6 +158,14 @@ class MCPSite:
     def has_call_context(self) -> bool:
         """Whether the project overrides ``call_context``."""
         return type(self).call_context is not MCPSite.call_context
+
+    def remember_key(self, request: HttpRequest) -> Hashable | None:
+        """What a user's permissions depend on beside the user, as the tenant of the request; None: read them each time.
+
+        With it they are remembered for TOKEN_CACHE_SECONDS at most, and never for a call that may write. By itself it
+        is None where ``call_context`` is overridden, or where MIDDLEWARE has an entry that may choose a tenant.
+        """
+        return None if self.has_call_context or unknown_middleware() else ""
 
     def get_instructions(self, request: HttpRequest) -> str:
         """The text about this server that a client may give to its model."""

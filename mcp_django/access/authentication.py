@@ -28,6 +28,7 @@ from rest_framework.request import Request
 
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
+from mcp_django.compat.prepared import Parameter, PreparedQuery
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import HasMeta, client_address, is_within
@@ -38,6 +39,8 @@ from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.workers import ADDRESS, count_as
 
 if TYPE_CHECKING:
+    from django.db.models import Model
+
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.models import AccessToken
 
@@ -157,14 +160,18 @@ class PrincipalCache:
         with self._lock:
             if generation != self._generation:
                 return
+            if principal.token_id is not None:
+                principal.auth.known_permissions = {}
             self._entries[name] = (until, principal)
             self._entries.move_to_end(name)
             while len(self._entries) > self.size:
                 self._entries.popitem(last=False)
 
     def _load(self, digest: str) -> Principal | None:
-        found = self._valid([digest])
-        return _principal_of(found[0]) if found else None
+        from mcp_django.models import AccessToken
+
+        found = _token_by_hash(get_user_model()).fetch(AccessToken.objects.db, digest)
+        return _principal_of(found[0]) if found and found[0].is_valid() else None
 
     def _valid(self, digests: list[str]) -> list[AccessToken]:
         """The tokens that let their users in."""
@@ -183,6 +190,15 @@ class PrincipalCache:
     def _load_user(self, key: Any) -> Principal | None:
         user = get_user_model()._default_manager.filter(pk=key).first()
         return Principal(user, frozenset()) if user is not None and user.is_active else None
+
+
+@lru_cache(maxsize=8)
+def _token_by_hash(user_model: type[Model]) -> PreparedQuery:
+    """The query for a token with its user."""
+    from mcp_django.models import AccessToken
+
+    hashed = Parameter(0, AccessToken._meta.get_field("hash"))
+    return PreparedQuery(lambda: AccessToken.objects.select_related("user").order_by().filter(hash=hashed))
 
 
 def may_come_from(addresses: Collection[str], request: HasMeta | None) -> bool:

@@ -12,6 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mcp_django.access import user_permissions
 from mcp_django.exchange import scopes
 from mcp_django.hooks import call_hook
 
@@ -56,7 +57,10 @@ def decide(
         return Decision.NO_SCOPE
     if override is not None and (decision := decide_by_override(request, override)) is not ALLOWED:
         return decision
-    if hook is None or call_hook(partial(hook, request), False, *name):
+    if hook is None:
+        return ALLOWED
+    user_permissions.put_onto_user(request)
+    if call_hook(partial(hook, request), False, *name):
         return ALLOWED
     return Decision.NO_PERMISSION
 

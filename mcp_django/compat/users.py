@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from django.contrib.auth import get_backends
@@ -11,13 +12,21 @@ from django.contrib.auth.backends import ModelBackend
 _FINDING = ("_get_permissions", "_get_user_permissions", "_get_group_permissions")
 
 
-def keep_permissions(user: Any, own: set[str], of_groups: set[str]) -> None:
+def keep_permissions(user: Any, own: Collection[str], of_groups: Collection[str]) -> None:
     """Set the permissions that ModelBackend has cached on the user: names such as ``flights.view_flight``.
 
     Private: the attributes ``_user_perm_cache`` and ``_group_perm_cache`` of users. Seen with: Django 5.2, 6.0, 6.1.
     Public way: none; ``get_user_permissions`` and ``get_group_permissions`` read those of one user.
     """
     user._user_perm_cache, user._group_perm_cache = own, of_groups
+
+
+def has_permissions(user: Any) -> bool:
+    """Whether ModelBackend has its permissions on the user, so that it asks no more.
+
+    Private: as for ``keep_permissions``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    return hasattr(user, "_user_perm_cache") and hasattr(user, "_group_perm_cache")
 
 
 def finds_by_tables() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
@@ -122,6 +122,10 @@ class AccessToken(models.Model):
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
+
+    #: The permissions of the user by what else they depend on, while this instance is remembered: see
+    #: ``access.user_permissions``.
+    known_permissions: dict[Hashable, Any] | None = None
 
     objects = AccessTokenManager()
 

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth import get_user_model
-from django.contrib.auth.models import Group, Permission, PermissionsMixin
-from django.db import router
-
+from mcp_django.access import user_permissions
 from mcp_django.access.authentication import authenticate_again, principals
 from mcp_django.compat import users
 
 if TYPE_CHECKING:
-    from django.contrib.auth.base_user import AbstractBaseUser
-    from django.contrib.auth.models import AnonymousUser
-    from django.db.models import ManyToManyField, QuerySet
-
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.push.listeners import Listener
@@ -37,7 +29,7 @@ class Prefetch:
 
     def __init__(self, listeners: Collection[Listener] = ()) -> None:
         #: User → permissions of their own, and of their groups.
-        self._permissions: dict[Any, tuple[set[str], set[str]]] = {}
+        self._permissions: dict[Any, user_permissions.Sets] = {}
         self._visible: Visible = {}
         if len({listener.principal.rights for listener in listeners}) > 1:
             try:
@@ -62,8 +54,9 @@ class Prefetch:
     def _ask(self, listeners: Collection[Listener]) -> None:
         known = [listener.principal for listener in listeners if listener.principal.token_id is not None]
         principals.read({principal.auth.hash for principal in known})
-        if _finds_by_tables():
-            self._permissions = _permissions({p.user.pk: p.user for p in known if _is_plain(p)}.values())
+        if user_permissions.are_in_tables():
+            plain = {p.user.pk: p.user for p in known if _is_plain(p)}
+            self._permissions = user_permissions.of_users(plain.values())
 
 
 def current_request(listener: Listener) -> MCPRequest:
@@ -74,38 +67,3 @@ def current_request(listener: Listener) -> MCPRequest:
 def _is_plain(principal: Principal) -> bool:
     """Whether this is the user of one of our tokens, and permissions have to be looked up."""
     return principal.token_id is not None and not getattr(principal.user, "is_superuser", False)
-
-
-def _finds_by_tables() -> bool:
-    """Whether every ModelBackend finds permissions in the tables of django.contrib.auth, in Django's own way."""
-    return issubclass(get_user_model(), PermissionsMixin) and users.finds_by_tables()
-
-
-def _permissions(users: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, tuple[set[str], set[str]]]:
-    """As ``ModelBackend`` finds them for one user: permissions of their own, and of their groups."""
-    alias = router.db_for_read(Permission)
-    # A project may keep users with their permissions in several databases.
-    keys = [user.pk for user in users if router.db_for_read(Permission, instance=user) == alias]
-    permissions, groups = Permission.objects.using(alias).order_by(), Group.objects.using(alias).order_by()
-    holder, member = _query_name("user_permissions"), _query_name("groups")
-    of_users = _names_by(permissions.filter(**{f"{holder}__in": keys}), holder)
-    members = list(groups.filter(**{f"{member}__in": keys}).values_list(member, "pk"))
-    of_groups = _names_by(permissions.filter(group__in={group for _, group in members}), "group")
-    of_their_groups: dict[Any, set[str]] = defaultdict(set)
-    for user, group in members:
-        of_their_groups[user] |= of_groups[group]
-    return {key: (of_users[key], of_their_groups[key]) for key in keys}
-
-
-def _names_by(permissions: QuerySet[Permission], holder: str) -> dict[Any, set[str]]:
-    """Holder → names of permissions, as ``flights.view_flight``."""
-    found: dict[Any, set[str]] = defaultdict(set)
-    for key, label, codename in permissions.values_list(holder, "content_type__app_label", "codename"):
-        found[key].add(f"{label}.{codename}")
-    return found
-
-
-def _query_name(field: str) -> str:
-    """The name in a filter of the users of a permission, or of a group. A user model may choose it."""
-    related = cast("ManyToManyField[Any, Any]", get_user_model()._meta.get_field(field))
-    return related.related_query_name()

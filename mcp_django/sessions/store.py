@@ -11,6 +11,7 @@ from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 from pydantic_core import from_json
 
+from mcp_django.compat.prepared import Parameter, PreparedQuery
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
 from mcp_django.events.controls import Control, ControlKind
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CLIENT_BYTES = 4_000
+_SESSION = PreparedQuery(lambda: Session.objects.filter(pk=Parameter(0, Session._meta.pk)))
 
 
 class StoredSession:
@@ -58,9 +60,11 @@ class StoredSession:
         """The session of that key, if the same credential line began it. Raises SessionNotFound."""
         if not key.isprintable():
             raise SessionNotFound  # PostgreSQL accepts no null character, not even in a condition.
-        row = Session.objects.live().filter(pk=key[:64], site=site.name, line=principal.line).first()
-        if row is None or row.key != key:
+        rows: list[Session] = _SESSION.fetch(Session.objects.db, key[:64])
+        mine = [row for row in rows if (row.key, row.site, row.line) == (key, site.name, principal.line)]
+        if not mine or mine[0].expires_at <= timezone.now():
             raise SessionNotFound
+        [row] = mine
         row.renew()
         return cls(row)
 

@@ -1,0 +1,130 @@
+"""The permissions that ModelBackend finds in the tables of django.contrib.auth, read with few statements.
+
+They are put onto the user where ModelBackend keeps them, so that ``has_perm`` and every hook are asked as always.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
+
+from django.conf import settings
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import Group, Permission, PermissionsMixin
+from django.core.exceptions import FieldDoesNotExist
+from django.db import models, router
+
+from mcp_django.compat import users
+from mcp_django.compat.prepared import Parameter, PreparedQuery
+
+if TYPE_CHECKING:
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
+    from django.db.models import ManyToManyField, QuerySet
+
+    from mcp_django.exchange.requests import MCPRequest
+
+#: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
+Sets = tuple[Collection[str], Collection[str]]
+
+#: Of how many tenants the permissions of one user are remembered.
+_MAX_KEYS = 16
+
+
+def put_onto_user(request: MCPRequest) -> None:
+    """Read what ModelBackend would read of the request's user, unless it was read before, and put it onto the user.
+
+    Where ModelBackend might read something else, nothing is done, and it reads by itself. The permissions are
+    remembered with the token, under what ``MCPSite.remember_key`` says that they depend on.
+    """
+    user: Any = request.user
+    if user.pk is None or getattr(user, "is_superuser", False) or users.has_permissions(user):
+        return
+    if not (are_in_tables() and isinstance(user, get_user_model()) and user.is_active):
+        return
+    known, key = getattr(request.mcp.principal.auth, "known_permissions", None), None
+    site = getattr(request.mcp, "site", None)
+    if known is not None and site is not None:
+        key = site.remember_key(request)
+    found = known[key] if known is not None and key in known else _of_user(user)
+    if found is None:
+        return
+    if known is not None and key is not None and key not in known:
+        if len(known) >= _MAX_KEYS:
+            known.clear()
+        known[key] = found
+    users.keep_permissions(user, *found)
+
+
+def are_in_tables() -> bool:
+    """Whether every ModelBackend finds permissions in the tables of django.contrib.auth, in Django's own way."""
+    return _are_in_tables(tuple(settings.AUTHENTICATION_BACKENDS), get_user_model())
+
+
+@lru_cache(maxsize=8)
+def _are_in_tables(backends: tuple[str, ...], user_model: type[models.Model]) -> bool:
+    if not (issubclass(user_model, PermissionsMixin) and users.finds_by_tables()):
+        return False
+    try:
+        # A user model may leave them out by ``groups = None``.
+        return bool(user_model._meta.get_field("groups") and user_model._meta.get_field("user_permissions"))
+    except FieldDoesNotExist:
+        return False
+
+
+def _of_user(user: Any) -> Sets | None:
+    """The permissions of one user; None where a router would read them from several databases."""
+    alias = router.db_for_read(Permission, instance=user)
+    if router.db_for_read(Permission) != alias:
+        return None
+    own: set[str] = set()
+    of_groups: set[str] = set()
+    for is_own, label, codename in _query(get_user_model()).fetch(alias, user.pk):
+        (own if is_own else of_groups).add(f"{label}.{codename}")
+    return frozenset(own), frozenset(of_groups)
+
+
+@lru_cache(maxsize=8)
+def _query(user_model: type[models.Model]) -> PreparedQuery:
+    user = Parameter(0, user_model._meta.pk)
+
+    def rows(is_own: bool, **conditions: Any) -> QuerySet[Any, Any]:
+        found = Permission.objects.order_by().filter(**conditions)
+        mark = models.Value(int(is_own), output_field=models.IntegerField())
+        return found.values_list(mark, "content_type__app_label", "codename")
+
+    holder, member = _query_name("user_permissions"), _query_name("groups")
+    own, of_groups = {holder: user}, {f"group__{member}": user}
+    return PreparedQuery(lambda: rows(True, **own).union(rows(False, **of_groups), all=True))
+
+
+def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Sets]:
+    """By the keys of users, as ModelBackend finds them for each. Users whom a router puts elsewhere are left out."""
+    alias = router.db_for_read(Permission)
+    # A project may keep users with their permissions in several databases.
+    keys = [user.pk for user in asked if router.db_for_read(Permission, instance=user) == alias]
+    permissions, groups = Permission.objects.using(alias).order_by(), Group.objects.using(alias).order_by()
+    holder, member = _query_name("user_permissions"), _query_name("groups")
+    own = _names_by(permissions.filter(**{f"{holder}__in": keys}), holder)
+    members = list(groups.filter(**{f"{member}__in": keys}).values_list(member, "pk"))
+    of_groups = _names_by(permissions.filter(group__in={group for _, group in members}), "group")
+    of_their_groups: dict[Any, set[str]] = defaultdict(set)
+    for user, group in members:
+        of_their_groups[user] |= of_groups[group]
+    return {key: (own[key], of_their_groups[key]) for key in keys}
+
+
+def _names_by(permissions: QuerySet[Permission], holder: str) -> dict[Any, set[str]]:
+    """Holder → names of permissions, as ``flights.view_flight``."""
+    found: dict[Any, set[str]] = defaultdict(set)
+    for key, label, codename in permissions.values_list(holder, "content_type__app_label", "codename"):
+        found[key].add(f"{label}.{codename}")
+    return found
+
+
+def _query_name(field: str) -> str:
+    """The name in a filter of the users of a permission, or of a group. A user model may choose it."""
+    related = cast("ManyToManyField[Any, Any]", get_user_model()._meta.get_field(field))
+    return related.related_query_name()

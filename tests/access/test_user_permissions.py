@@ -1,0 +1,235 @@
+"""The permissions that are read with one statement, and remembered: never more than ModelBackend itself would find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.contrib.auth.backends import BaseBackend, ModelBackend
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
+from django.http import HttpRequest
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from mcp_django import MCPSite, site
+from mcp_django.access import user_permissions
+from mcp_django.access.authentication import principals
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest, from_settings
+from mcp_django.models import AccessToken
+from tests.support.data import switch_on
+from tests.support.peers import MODERN, Peers
+
+pytestmark = [pytest.mark.every_database]
+
+VIEW, ADD = "flights.view_flight", "flights.add_flight"
+
+
+def permission(name: str) -> Permission:
+    return Permission.objects.get(codename=name.partition(".")[2])
+
+
+@pytest.fixture
+def user(db: None) -> User:
+    user = User.objects.create_user("ada")
+    user.user_permissions.add(permission(VIEW))
+    group = Group.objects.create(name="planners")
+    group.permissions.add(permission(ADD))
+    user.groups.add(group)
+    return user
+
+
+class _Exchange:
+    """In the place of the exchange: what a decision asks of it."""
+
+    def __init__(self, site: MCPSite, principal: Principal) -> None:
+        self.site = site
+        self.principal = principal
+
+
+def request_of(user: Any, *, site: MCPSite = site, known: Any = None) -> MCPRequest:
+    request = from_settings()
+    request.user = user
+    token = AccessToken()
+    token.known_permissions = known
+    request.mcp = _Exchange(site, Principal(user, frozenset(), token, 1))  # type: ignore[assignment]
+    return request
+
+
+def asked(request: MCPRequest) -> int:
+    """How many statements the permissions of the request's user take, and ``has_perm`` after them."""
+    with CaptureQueriesContext(connection) as captured:
+        user_permissions.put_onto_user(request)
+        request.user.has_perm(VIEW)
+    return len(captured)
+
+
+def test_one_statement_finds_what_model_backend_finds(user: User, django_assert_num_queries: Any) -> None:
+    plain = User.objects.get(pk=user.pk)
+    own, of_groups = plain.get_user_permissions(), plain.get_group_permissions()
+
+    with django_assert_num_queries(1):
+        user_permissions.put_onto_user(request_of(user))
+        found = user.get_user_permissions(), user.get_group_permissions(), user.get_all_permissions()
+
+    assert found == (own, of_groups, own | of_groups) == ({VIEW}, {ADD}, {VIEW, ADD})
+    assert user.has_perms([VIEW, ADD]) and not user.has_perm("flights.delete_flight")
+
+
+def test_an_inactive_user_and_one_that_is_nobody_have_none(user: User) -> None:
+    user.is_active = False
+
+    assert asked(request_of(user)) == 0
+    assert not user.has_perm(VIEW)
+    assert asked(from_settings().for_principal(Principal(from_settings().user, frozenset()))) == 0
+
+
+def test_a_superuser_is_not_asked_about(db: None) -> None:
+    boss = User.objects.create_superuser("boss")
+
+    assert asked(request_of(boss)) == 0
+    assert boss.has_perm(VIEW)
+
+
+class OwnGroups(ModelBackend):
+    def _get_group_permissions(self, user_obj: Any) -> Any:
+        return Permission.objects.none()
+
+
+class Always(BaseBackend):
+    """Answers by the object, as django-guardian does."""
+
+    def has_perm(self, user_obj: Any, perm: str, obj: Any = None) -> bool:
+        return obj == "hers"
+
+
+def test_a_backend_that_finds_otherwise_is_asked_itself(user: User) -> None:
+    with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}.OwnGroups"]):
+        user_permissions.put_onto_user(request_of(user))
+
+        assert (user.has_perm(VIEW), user.has_perm(ADD)) == (True, False)
+
+
+def test_a_backend_beside_it_is_asked_as_always(user: User) -> None:
+    backends = ["django.contrib.auth.backends.ModelBackend", f"{__name__}.Always"]
+    with override_settings(AUTHENTICATION_BACKENDS=backends):
+        user_permissions.put_onto_user(request_of(user))
+
+        assert user.has_perm("flights.delete_flight", "hers") and not user.has_perm("flights.delete_flight", "his")
+
+
+# Remembered.
+
+
+def fresh(user: User) -> User:
+    return User.objects.get(pk=user.pk)
+
+
+def test_they_are_remembered_with_the_principal(user: User) -> None:
+    known: dict[Any, Any] = {}
+
+    assert [asked(request_of(fresh(user), known=known)) for _ in range(3)] == [1, 0, 0]
+
+
+def test_without_a_principal_that_is_remembered_each_request_asks(user: User) -> None:
+    assert [asked(request_of(fresh(user))) for _ in range(3)] == [1, 1, 1]
+
+
+class Tenants(MCPSite):
+    @contextmanager
+    def call_context(self, request: HttpRequest) -> Iterator[None]:
+        yield
+
+
+class Named(Tenants):
+    def remember_key(self, request: HttpRequest) -> str:
+        return str(request.META.get("HTTP_HOST"))
+
+
+def test_where_a_context_may_choose_a_tenant_nothing_is_remembered(user: User) -> None:
+    tenants, known = Tenants("tenants"), {}  # type: ignore[var-annotated]
+
+    assert [asked(request_of(fresh(user), site=tenants, known=known)) for _ in range(2)] == [1, 1]
+    assert known == {}
+
+
+def test_where_middleware_may_choose_a_tenant_nothing_is_remembered(user: User, settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "project.Tenants"]
+    known: dict[Any, Any] = {}
+
+    assert [asked(request_of(fresh(user), known=known)) for _ in range(2)] == [1, 1]
+
+
+def test_each_tenant_that_a_site_names_is_remembered_by_itself(user: User) -> None:
+    named, known = Named("named"), {}  # type: ignore[var-annotated]
+
+    def asked_of(host: str) -> int:
+        request = request_of(fresh(user), site=named, known=known)
+        request.META["HTTP_HOST"] = host
+        return asked(request)
+
+    assert [asked_of(host) for host in ("a", "b", "a", "b")] == [1, 1, 0, 0]
+    for number in range(100):
+        asked_of(f"host{number}")
+    assert len(known) <= user_permissions._MAX_KEYS
+
+
+def test_what_a_hook_does_to_its_user_is_not_remembered(user: User) -> None:
+    known: dict[Any, Any] = {}
+    first = fresh(user)
+    user_permissions.put_onto_user(request_of(first, known=known))
+    first._perm_cache = {"flights.delete_flight"}  # type: ignore[attr-defined]
+
+    second = fresh(user)
+    user_permissions.put_onto_user(request_of(second, known=known))
+
+    assert second.get_all_permissions() == {VIEW, ADD}
+    with pytest.raises(AttributeError):
+        second.get_user_permissions() and second._user_perm_cache.add(ADD)  # type: ignore[attr-defined]
+
+
+def test_a_change_is_forgotten_at_once_with_its_principal(user: User, settings: Any, transactional_db: None) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
+    token = AccessToken.objects.create_token(user=user)[0]
+
+    def may_view() -> bool:
+        principal = principals.find_hash(token.hash, fresh=False)
+        assert principal is not None
+        request = request_of(principal.user, known=principal.auth.known_permissions)
+        user_permissions.put_onto_user(request)
+        return principal.user.has_perm(VIEW)
+
+    before = may_view()
+    user.user_permissions.clear()
+
+    assert (before, may_view()) == (True, False)
+
+
+@pytest.mark.parametrize("transport", ["http-asgi"])
+def test_a_tool_that_may_write_reads_them_anew(
+    peers: Peers, user: User, settings: Any, declared: Any, transactional_db: None
+) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
+
+    def book(request: HttpRequest) -> str:
+        """Book."""
+        return "booked"
+
+    def look(request: HttpRequest) -> str:
+        """Look."""
+        return "seen"
+
+    declared.tool(book, permission=VIEW)
+    declared.tool(look, permission=VIEW, read_only=True)
+    switch_on("book")
+    peer = peers(AccessToken.objects.create_token(user=user, scopes=["read", "actions"])[1])
+    assert peer.call("look")["content"][0]["text"] == "seen"
+    # Without a signal, as another process would: what reads may go on for TOKEN_CACHE_SECONDS.
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM auth_user_user_permissions")
+
+    assert peer.call("look")["content"][0]["text"] == "seen"
+    assert peer.error(MODERN, "tools/call", {"name": "book", "arguments": {}})["data"]["reason"] == "TOOL_NOT_FOUND"
