@@ -28,7 +28,7 @@ from rest_framework.request import Request
 
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
-from mcp_django.compat.prepared import Parameter, PreparedQuery
+from mcp_django.compat.queries import PreparedQuery
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import HasMeta, client_address, is_within
@@ -197,8 +197,8 @@ def _token_by_hash(user_model: type[Model]) -> PreparedQuery:
     """The query for a token with its user."""
     from mcp_django.models import AccessToken
 
-    hashed = Parameter(0, AccessToken._meta.get_field("hash"))
-    return PreparedQuery(lambda: AccessToken.objects.select_related("user").order_by().filter(hash=hashed))
+    tokens = AccessToken.objects.select_related("user").order_by()
+    return PreparedQuery(lambda digest: tokens.filter(hash=digest), AccessToken._meta.get_field("hash"))
 
 
 def may_come_from(addresses: Collection[str], request: HasMeta | None) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
-from django.db import connections
 
-from mcp_django.compat import queries
+from mcp_django.compat.queries import PreparedQuery
 from mcp_django.conf import get_conf
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ class Overrides:
         self._model_name = model_name
         self._fields = ("name", "enabled", "description", "restricted", *more_fields)
         self._read: dict[str, tuple[float, Mapping[str, Override]]] = {}
-        #: By database and site. A WSGI process reads at every request, and compiling SQL costs more than running it.
-        self._statements: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}
         #: By site: the rows that were found last, and what they mean. Mostly nothing has changed since.
         self._found: dict[str, tuple[Sequence[tuple[Any, ...]], Mapping[str, Override]]] = {}
         self._lock = Lock()
@@ -83,20 +81,21 @@ class Overrides:
             self._read.clear()
 
     def _load(self, site: MCPSite) -> Mapping[str, Override]:
-        model: Any = apps.get_model("mcp_django", self._model_name)
-        using = model.objects.db
-        statement = self._statements.get((using, site.name))
-        if statement is None:
-            # One row for each group of an override, and one row without a group where it has none.
-            rows = model.objects.filter(site=site.name).order_by().values_list("groups", *self._fields)
-            statement = self._statements[using, site.name] = queries.statement(rows, using)
-        with connections[using].cursor() as cursor:
-            cursor.execute(*statement)
-            found = cursor.fetchall()
+        found = self._query.fetch(self._model.objects.db, site.name)
         before = self._found.get(site.name)
         if before is None or before[0] != found:
             before = self._found[site.name] = (found, self._overrides(found))
         return before[1]
+
+    @cached_property
+    def _model(self) -> Any:
+        return apps.get_model("mcp_django", self._model_name)
+
+    @cached_property
+    def _query(self) -> PreparedQuery:
+        """One row for each group of an override, and one row without a group where it has none."""
+        rows = self._model.objects.order_by().values_list("groups", *self._fields)
+        return PreparedQuery(lambda site: rows.filter(site=site), self._model._meta.get_field("site"))
 
     def _overrides(self, found: Sequence[tuple[Any, ...]]) -> Mapping[str, Override]:
         values_of: dict[str, dict[str, Any]] = {}
@@ -108,9 +107,7 @@ class Overrides:
 
 
 def _override(values: dict[str, Any], groups: set[int]) -> Override:
-    # Some databases return numbers for true and false.
-    flags = {name: bool(values[name]) for name in ("enabled", "restricted")}
-    return Override(**{**values, **flags, "groups": frozenset(groups)})
+    return Override(**values, groups=frozenset(groups))
 
 
 tools = Overrides("Tool")

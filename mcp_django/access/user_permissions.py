@@ -17,7 +17,7 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 
 from mcp_django.compat import users
-from mcp_django.compat.prepared import Parameter, PreparedQuery
+from mcp_django.compat.queries import PreparedQuery
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -88,16 +88,17 @@ def _of_user(user: Any) -> Sets | None:
 
 @lru_cache(maxsize=8)
 def _query(user_model: type[models.Model]) -> PreparedQuery:
-    user = Parameter(0, user_model._meta.pk)
+    holder, member = _query_name("user_permissions"), _query_name("groups")
 
     def rows(is_own: bool, **conditions: Any) -> QuerySet[Any, Any]:
         found = Permission.objects.order_by().filter(**conditions)
         mark = models.Value(int(is_own), output_field=models.IntegerField())
         return found.values_list(mark, "content_type__app_label", "codename")
 
-    holder, member = _query_name("user_permissions"), _query_name("groups")
-    own, of_groups = {holder: user}, {f"group__{member}": user}
-    return PreparedQuery(lambda: rows(True, **own).union(rows(False, **of_groups), all=True))
+    def make(user: Any) -> QuerySet[Any, Any]:
+        return rows(True, **{holder: user}).union(rows(False, **{f"group__{member}": user}), all=True)
+
+    return PreparedQuery(make, user_model._meta.pk)
 
 
 def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Sets]:

@@ -11,7 +11,7 @@ from django.db import IntegrityError, router, transaction
 from django.utils import timezone
 from pydantic_core import from_json
 
-from mcp_django.compat.prepared import Parameter, PreparedQuery
+from mcp_django.compat.queries import PreparedQuery
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
 from mcp_django.events.controls import Control, ControlKind
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CLIENT_BYTES = 4_000
-_SESSION = PreparedQuery(lambda: Session.objects.filter(pk=Parameter(0, Session._meta.pk)))
+_SESSION = PreparedQuery(lambda key: Session.objects.filter(pk=key), Session._meta.pk)
 
 
 class StoredSession:

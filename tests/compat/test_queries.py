@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group, Permission, User
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import OperationalError, connection, connections, models
 from django.db.models import F, Window
 from django.db.models.functions import Left, RowNumber
 from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django.compat.queries import (
+    PreparedQuery,
     QuerySetHooks,
     forget_rows,
     gives_instances,
@@ -29,10 +33,10 @@ from mcp_django.compat.queries import (
     picks_rows,
     prepare_lookup,
     select_from,
-    statement,
     unlock,
     write_to,
 )
+from mcp_django.models import AccessToken
 from tests.shop.models import Parcel, Tag
 
 _ALL = Permission.objects.order_by()
@@ -113,16 +117,6 @@ _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"
 def test_the_properties_of_querysets(function: Callable[[Any], bool], true: list[Any], false: list[Any]) -> None:
     assert [str(queryset.query) for queryset in true if not function(queryset)] == []
     assert [str(queryset.query) for queryset in false if function(queryset)] == []
-
-
-def test_statement_is_executable_by_a_cursor(db: None) -> None:
-    queryset = ContentType.objects.filter(model="flight").values_list("app_label", "model")
-
-    with connection.cursor() as cursor:
-        cursor.execute(*statement(queryset, "default"))
-        found = cursor.fetchall()
-
-    assert [tuple(row) for row in found] == [("flights", "flight")]
 
 
 def test_unlock_takes_select_for_update_away(transactional_db: None) -> None:
@@ -259,3 +253,106 @@ def test_rows_in_the_place_of_a_table(db: None) -> None:
     assert list(groups) == [{"first": "a", "last": 1}, {"first": "b", "last": 1}]
     assert twice.aggregate(count=models.Count(again["first"], distinct=True)) == {"count": 2}
     assert nothing.aggregate(count=models.Count("*"), most=models.Max(none["number"])) == {"count": 0, "most": None}
+
+
+# Queries that are compiled once, compared with the same ones through the ORM.
+
+_TOKENS = AccessToken.objects.select_related("user").order_by()
+_HASH, _LINE, _EXPIRES = (AccessToken._meta.get_field(name) for name in ("hash", "line", "expires_at"))
+
+
+def _values(instance: models.Model) -> dict[str, Any]:
+    return {field.attname: getattr(instance, field.attname) for field in instance._meta.concrete_fields}
+
+
+@pytest.fixture
+def token(db: None) -> AccessToken:
+    user = User.objects.create_user("ada")
+    return AccessToken.objects.create_token(user=user, scopes=["read", "actions"], addresses=["192.0.2.0/24"])[0]
+
+
+@pytest.mark.every_database
+def test_instances_are_those_of_the_queryset(token: AccessToken, django_assert_num_queries: Any) -> None:
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+
+    with django_assert_num_queries(1):
+        [found] = prepared.fetch("default", token.hash)
+        user = found.user
+
+    expected = _TOKENS.get(hash=token.hash)
+    assert (type(found), _values(found)) == (AccessToken, _values(expected))
+    assert (type(user), _values(user)) == (User, _values(expected.user))
+    assert (found._state.db, found._state.adding) == ("default", False)
+    assert not found.get_deferred_fields()
+
+
+@pytest.mark.every_database
+def test_each_call_has_its_own_values(token: AccessToken) -> None:
+    other = AccessToken.objects.create_token(user=token.user)[0]
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+
+    assert [prepared.fetch("default", value) for value in (token.hash, other.hash, "none")] == [[token], [other], []]
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("form", ["uuid", "text"])
+def test_values_are_prepared_as_those_of_their_fields(token: AccessToken, form: str) -> None:
+    AccessToken.objects.create_token(user=token.user, expires_at=timezone.now() + timedelta(days=50))
+    prepared = PreparedQuery(lambda line, now: _TOKENS.filter(line=line, expires_at__gt=now), _LINE, _EXPIRES)
+    line = token.line if form == "uuid" else str(token.line)
+
+    assert prepared.fetch("default", line, timezone.now()) == [token]
+    assert prepared.fetch("default", line, timezone.now() + timedelta(days=100)) == []
+
+
+@pytest.mark.every_database
+def test_a_value_stands_in_each_place_that_names_it(token: AccessToken) -> None:
+    group = Group.objects.create(name="readers")
+    own, of_group = Permission.objects.order_by("pk")[:2]
+    token.user.user_permissions.add(own)
+    token.user.groups.add(group)
+    group.permissions.add(of_group)
+    names = Permission.objects.order_by().values_list("codename")
+
+    def make(user: Any) -> models.QuerySet[Any, Any]:
+        return names.filter(user=user).union(names.filter(group__user=user), all=True)
+
+    prepared = PreparedQuery(make, User._meta.pk)
+
+    assert sorted(prepared.fetch("default", token.user.pk)) == sorted([(own.codename,), (of_group.codename,)])
+    assert prepared.fetch("default", token.user.pk + 1) == []
+
+
+@pytest.mark.every_database
+def test_the_sql_is_written_once_for_all_threads(token: AccessToken) -> None:
+    made: list[int] = []
+
+    def make(digest: Any) -> models.QuerySet[AccessToken]:
+        made.append(1)
+        return _TOKENS.filter(hash=digest)
+
+    prepared = PreparedQuery(make, _HASH)
+    with CaptureQueriesContext(connection) as captured:
+        for _ in range(3):
+            prepared.fetch("default", token.hash)
+    sql = {query["sql"] for query in captured.captured_queries}
+
+    assert (len(captured), len(sql), made) == (3, 1, [1])
+
+
+@pytest.mark.every_database
+def test_what_was_compiled_outlives_the_thread_that_compiled_it(transactional_db: None) -> None:
+    token = AccessToken.objects.create_token(user=User.objects.create_user("ada"))[0]
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+
+    def work() -> None:
+        found.append(prepared.fetch("default", token.hash))
+        connection.close()
+
+    found: list[list[AccessToken]] = []
+    for _ in range(2):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    assert [*found, prepared.fetch("default", token.hash)] == [[token]] * 3

@@ -17,12 +17,11 @@ from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import MCPSite, site
-from mcp_django.access import overrides
+from mcp_django.access import overrides, user_permissions
 from mcp_django.access.authentication import authenticate, principals
 from mcp_django.events.changes import Changes
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.models import AccessToken
-from mcp_django.push import prefetch
 from mcp_django.push.listeners import Listener
 from mcp_django.push.subscriptions import watch
 from mcp_django.push.visibility import EqualRights, check
@@ -186,7 +185,7 @@ def test_what_cannot_be_read_together_is_asked_of_each(
     def fails(users: Any) -> Any:
         raise ValueError("no such table")
 
-    monkeypatch.setattr(prefetch, "_permissions", fails)
+    monkeypatch.setattr(user_permissions, "of_users", fails)
 
     assert who_is_told(groups) == ["own", "grouped", "both", "root"]
     assert "Principals could not be read together" in caplog.text
