@@ -99,7 +99,7 @@ def way(settings: Any, peers: Peers, users: Any, flights: Any) -> Way:
 
 
 @pytest.mark.parametrize(
-    ("transport", "files", "moves"), [("http-asgi", 16, 30), ("http-view-asgi", 16, 30), ("http-view-wsgi", 15, 26)]
+    ("transport", "files", "moves"), [("http-asgi", 16, 30), ("http-view-asgi", 16, 30), ("http-view-wsgi", 15, 27)]
 )
 def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, moves: int) -> None:
     to_dispatch = way.before("dispatch.py", "respond")
