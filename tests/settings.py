@@ -9,6 +9,7 @@ import os
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("DEMO_DIR", str(Path(tempfile.gettempdir(), "mcp_django_tests")))
 
@@ -83,9 +84,12 @@ if os.environ.get("TEST_REDIS"):
         }
     }
 
-MCP = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True}
+MCP: dict[str, Any] = {"SWEEP_SECONDS": 0.2, "KEEPALIVE_SECONDS": 5.0, "SSE_TRANSPORT": True}
 #: Only the tests of the audit trail write it.
 MCP["AUDIT"] = os.environ.get("TEST_AUDIT", "off")
+
+if "TEST_TOKEN_CACHE_SECONDS" in os.environ:
+    MCP["TOKEN_CACHE_SECONDS"] = float(os.environ["TEST_TOKEN_CACHE_SECONDS"])
 
 if "TEST_PUSH_DATABASE" in os.environ:
     MCP["PUSH_DATABASE"] = os.environ["TEST_PUSH_DATABASE"]
