@@ -290,9 +290,10 @@ class PreparedQuery:
     ``make`` gives its queryset: for each of the fields it is handed an expression, in whose place the value stands.
     Django takes ten times as long to write the SQL of such a query as the database takes to answer it.
 
-    Private: ``create_connection`` of ``connections``, ``Query.get_compiler``, ``SQLCompiler.as_sql``, ``select``, ``col_count``, ``klass_info``,
-    ``get_converters``, ``apply_converters``; ``get_related_populators``; ``QuerySet._fetch_mode`` of Django 6.1. Seen
-    with: Django 5.2, 6.0, 6.1. Public way: the queryset itself, which is compiled at each call.
+    Private: ``connections.create_connection``; ``Query.get_compiler``; ``SQLCompiler.as_sql``, ``select``,
+    ``col_count``, ``klass_info``, ``get_converters``, ``apply_converters``; ``get_related_populators``;
+    ``QuerySet._fetch_mode`` of Django 6.1. Seen with: Django 5.2, 6.0, 6.1. Public way: the queryset itself, which is
+    compiled at each call.
     """
 
     def __init__(self, make: Callable[..., models.QuerySet[Any, Any]], *fields: AnyField) -> None:
