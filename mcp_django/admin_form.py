@@ -20,7 +20,7 @@ from django.db.models.options import Options
 from django.forms import ModelForm
 
 from mcp_django.compat.admin import names_in_fieldsets
-from mcp_django.hooks import is_defined_in
+from mcp_django.hooks import hook_of, is_defined_in
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -114,8 +114,10 @@ def _are_as_django(cls: type[BaseModelAdmin[Any]]) -> bool:
     return all(answer is _Answer.SAME_AS_DJANGO for answer in _answers(cls, _FORM_HOOKS).values())
 
 
-def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> list[Any]:
+def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> Sequence[Any]:
     """Functions of the hooks that are attributes of the ModelAdmin itself, and not of its class."""
+    if vars(admin).keys().isdisjoint(names):
+        return ()
     return [hook for name, hook in vars(admin).items() if name in names]
 
 
@@ -226,8 +228,9 @@ def _listed(admin: ModelAdmin[Any], request: HttpRequest) -> list[str]:
 
 def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: bool) -> list[str]:
     """Names in the form of every object. No hook is asked without an object, which would mean the form for adding."""
-    obj = _object_for(admin)
     as_django = _are_as_django(type(admin)) and not _put_on(admin, _FORM_HOOKS)
+    # Django's own hooks do not look at the object.
+    obj: Any = None if as_django and _asks_django_alone(admin) else _object_for(admin)
     excluded = admin.get_exclude(request, obj) or ()
     if as_django and admin.fieldsets:
         names = names_in_fieldsets(admin.fieldsets)
@@ -237,11 +240,20 @@ def names_in_form(admin: BaseModelAdmin[Any], request: HttpRequest, *, trusted: 
         if trusted or not hooks_by_object(admin, ("get_readonly_fields",)):
             names += [name for name in admin.get_readonly_fields(request, obj) if isinstance(name, str)]
     else:
-        names = names_in_fieldsets(admin.get_fieldsets(request, obj))
+        shown = admin.get_fieldsets(request, _object_for(admin) if obj is None else obj)
+        names = names_in_fieldsets(shown)
         if not trusted and not admin.fields and hooks_by_object(admin, ("get_readonly_fields",)):
             editable = {field.name for field in _editable(admin.opts)}
             names = [name for name in names if name in editable]
     return [name for name in names if name not in excluded]
+
+
+def _asks_django_alone(admin: BaseModelAdmin[Any]) -> bool:
+    """Whether Django itself names the fields that are left out, and those that nobody may edit."""
+    return (
+        hook_of(admin, "get_exclude") is BaseModelAdmin.get_exclude
+        and hook_of(admin, "get_readonly_fields") is BaseModelAdmin.get_readonly_fields
+    )
 
 
 def _object_for(admin: BaseModelAdmin[Any]) -> models.Model:

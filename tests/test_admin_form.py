@@ -11,6 +11,7 @@ from django import forms
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db import models
 from django.http import HttpRequest
 
 from demo_project.flights.models import Flight
@@ -352,6 +353,35 @@ def test_a_default_of_a_field_is_not_asked_for_what_the_form_shows(
     monkeypatch.setitem(vars(Product._meta.get_field("details")), "_get_default", default)
 
     assert "stock" in columns(root, "shop.product")
+
+
+def test_no_object_is_made_for_a_form_whose_hooks_are_djangos_own(root: DirectPeer) -> None:
+    made: list[Any] = []
+
+    def note(sender: Any, **_: Any) -> None:
+        made.append(sender)
+
+    models.signals.pre_init.connect(note, sender=Flight)
+    try:
+        names = columns(root)
+    finally:
+        models.signals.pre_init.disconnect(note, sender=Flight)
+
+    assert "notes" in names
+    assert made == []
+
+
+def test_a_hook_of_the_project_is_always_given_an_object(root: DirectPeer, declared: Declared) -> None:
+    class Excluding(Admin):
+        @ignores_object
+        def get_exclude(self, request: HttpRequest, obj: Any = None) -> Any:
+            assert isinstance(obj, Flight), "without an object it is the form for adding"
+            return ["notes"]
+
+    declared.admin(Flight, Excluding)
+
+    assert "tailnum" in columns(root)
+    assert "notes" not in columns(root)
 
 
 # What a form shows beside columns.
