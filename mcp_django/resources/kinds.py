@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -91,6 +92,8 @@ class Kind:
     long: bool = False
     #: Types of values, that of null among them, which ``write`` leaves as they are.
     json_types: frozenset[type] = frozenset()
+    #: Beyond this number, and below its negative, ``write`` does not leave values of those types as they are.
+    largest: int | None = None
     #: Whether the field's own class converts the values: the database may sort and compare others than are read.
     converted: bool = False
     #: Whether a search may look for a part of what is stored.
@@ -99,6 +102,12 @@ class Kind:
     def read_for(self, lookup: str, field: AnyField, value: Any) -> Any:
         """What the lookup compares the field with, as the ORM takes it. Raises ValidationError."""
         return self.readers.get(lookup, self.read)(field, value)
+
+    def is_json(self, values: Sequence[Any], types: AbstractSet[type]) -> bool:
+        """Whether ``write`` leaves all values of a column, which are of these types, as they are."""
+        if self.largest is None or not types <= self.json_types:
+            return types <= self.json_types
+        return max(map(abs, filter(None, values)), default=0) <= self.largest
 
     def writer(self) -> Callable[[Any], Any]:
         """A function as ``write``, for the values of a column."""
@@ -175,7 +184,10 @@ _DATE_READERS: Mapping[str, ValueReader] = {
 }  # fmt: skip
 _TIME_READERS: Mapping[str, ValueReader] = dict.fromkeys(_TIME_PARTS, read_part)
 
-INTEGER = Kind("integer", {"type": ["integer", "string"]}, _ORDERED, read_integer, _write_integer)
+INTEGER = Kind(
+    "integer", {"type": ["integer", "string"]}, _ORDERED, read_integer, _write_integer,
+    json_types=frozenset({int, type(None)}), largest=MAX_SAFE_INTEGER,
+)  # fmt: skip
 BOOLEAN = Kind(
     "boolean", {"type": "boolean"}, _EXACT, read_boolean, bool, json_types=frozenset({bool, type(None)}),
 )  # fmt: skip

@@ -81,7 +81,7 @@ def write_rows(
 def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -> Sequence[Any]:
     """The values as JSON; ``lose`` is called if one of them can be neither read nor written."""
     types = set(map(type, values))
-    if types <= kind.json_types:
+    if kind.is_json(values, types):
         return values
     if Unreadable not in types:
         with suppress(Exception):

@@ -184,6 +184,17 @@ def test_an_integer_beyond_double_precision_finds_its_row_again(root: DirectPeer
     assert [row[1] for row in found["structuredContent"]["rows"]] == ["right"]
 
 
+def test_integers_of_a_column_are_written_each_by_its_own_size(root: DirectPeer) -> None:
+    values = [5, 2**53 - 1, 0, -(2**53), 2**53, 1 - 2**53]
+    for number, stock in enumerate(values):
+        Product.objects.create(name=str(number), stock=stock)
+
+    found = root.call("find_records", model="shop.product", fields=["stock"], order_by=["name"])
+
+    expected = [5, 2**53 - 1, 0, str(-(2**53)), str(2**53), 1 - 2**53]
+    assert [row[1] for row in found["structuredContent"]["rows"]] == expected
+
+
 class _EncryptedField(models.CharField):
     """A stranger's field: its values come out decrypted."""
 
