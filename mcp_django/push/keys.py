@@ -35,4 +35,4 @@ def keys_of(rights: ModelRights, queryset: QuerySet[Any]) -> frozenset[str] | No
     keys = [str(key) for key in fetch(queryset.values_list("pk", flat=True)[: limit + 1])]
     if len(keys) > limit:
         return None
-    return frozenset(rows.visible_keys(rights, keys) if rights.model_mcp.checks_objects else keys)
+    return frozenset(rows.visible_keys(rights, keys) if rights.checks_objects else keys)

@@ -62,7 +62,7 @@ class Sight:
 
     def _visible(self, model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
         others = self._visible_to_others
-        if others is None or model.model_mcp.checks_objects or not shows_every_row(model.model_mcp):
+        if others is None or model.checks_objects or not shows_every_row(model.model_mcp):
             return _visible(model, keys, alias)
         place = (model.label, alias, frozenset(keys))
         if place not in others:

@@ -86,7 +86,7 @@ class _AggregatePlan:
     """A checked query: its columns, each with the alias that it has in SQL."""
 
     def __init__(self, rights: ModelRights, query: AggregateQuery, doubts: list[Doubt]) -> None:
-        if rights.model_mcp.checks_objects:
+        if rights.checks_objects:
             # A measure of all rows would reveal those that are only hidden once each row is checked.
             instead = ": use find_records and count its rows" if ways.is_open(rights, "collection") else ""
             message = f"the permission is checked for each row of {rights.label}{instead}."

@@ -40,7 +40,7 @@ def of_collection(rights: ModelRights) -> JSON:
     The time is left out if no index gives it, or if the permission is checked for each row.
     """
     field = rights.last_modified_field
-    if field is None or rights.model_mcp.checks_objects or not is_indexed(rights.model, [f"-{field}"]):
+    if field is None or rights.checks_objects or not is_indexed(rights.model, [f"-{field}"]):
         return of_model(rights)
     try:
         return of_model(rights, _newest(rights, rights.rows(), field))

@@ -16,7 +16,7 @@ _MAX_TEXT, _MAX_VALUES = 100, 20
 def note_filter(usage: Usage, model: ModelRights, conditions: Any) -> None:
     """Note the values of a filter that the model allows and that its caller may read."""
     nothing: Sequence[str] = ()
-    allowed = {name for name in model.ask_hook("get_audit_fields", nothing) if name in model.columns}
+    allowed = {name for name in model.ask_hook("get_audit_fields", nothing) if model.own_column(name) is not None}
     if allowed:
         for name, value in _conditions(conditions):
             field, _, lookup = name.partition("__")

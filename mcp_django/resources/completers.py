@@ -159,7 +159,7 @@ def complete_key(model: ModelRights, typed: str, *, column: Column | None = None
     found: dict[str, None] = {}
     complete = True
     for condition in conditions:
-        if len(found) > MAX_VALUES and not model.model_mcp.checks_objects:
+        if len(found) > MAX_VALUES and not model.checks_objects:
             complete = False
             break
         keys, all_seen = _visible(model, column, condition)
@@ -176,10 +176,10 @@ def _visible(model: ModelRights, column: Column, condition: Q) -> tuple[list[str
     wanted = MAX_VALUES + 1
     queryset = model.rows().filter(condition).order_by(column.attname).values_list("pk", column.attname)
     found: list[str] = []
-    for look in range(_MAX_LOOKS if model.model_mcp.checks_objects else 1):
+    for look in range(_MAX_LOOKS if model.checks_objects else 1):
         batch = fetch(queryset[look * wanted : (look + 1) * wanted])
         seen = {str(key) for key, _ in batch}
-        if model.model_mcp.checks_objects:
+        if model.checks_objects:
             seen = rows.visible_keys(model, [key for key, _ in batch], most=wanted - len(found))
         found += [str(values.write(column, value)) for key, value in batch if str(key) in seen]
         if len(batch) < wanted:

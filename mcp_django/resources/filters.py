@@ -97,7 +97,7 @@ class _Position:
 
     def beyond(self, name: str, related: ModelRights) -> _Position:
         """The position at the other end of a relation."""
-        is_pointed_to = name in self.rights.columns
+        is_pointed_to = self.rights.own_column(name) is not None
         if self.granted is None:
             own = related.filter_names
             return _Position(related, own, self.reach - 1, self.depth, is_pointed_to=is_pointed_to)
@@ -109,7 +109,7 @@ class _Position:
         """A column that a condition may compare."""
         if name == "pk":
             return self.rights.primary_key if self.by_key else None
-        return self.rights.columns.get(name) if self.granted is None or name in self.granted else None
+        return self.rights.own_column(name) if self.granted is None or name in self.granted else None
 
     def grants(self, name: str) -> bool:
         """Whether a condition may be on the relation itself: that there are rows, or how many."""
@@ -122,8 +122,9 @@ class _Position:
         related = self.rights.beyond(name)
         if related is None:
             return None
-        relation = self.rights.relations.get(name)
-        return related, self.rights.columns[name].points_to if relation is None else relation.exists
+        # No relation has the name of a column.
+        column = self.rights.own_column(name)
+        return related, self.rights.relations[name].exists if column is None else column.points_to
 
     def single_column(self, path: str) -> Column | None:
         """The column of a path of which a row has one value: through foreign keys alone."""
@@ -227,9 +228,10 @@ class _FilterReader:
             if isinstance(value, dict) and not rest:
                 return meets(self.read(value, where, self._follow(head, model, where, position.inside())))
             beyond = rest.partition("__")[0]
-            if beyond in model.columns or beyond in model.relations or beyond == "pk":
+            if model.own_column(beyond) is not None or beyond in model.relations or beyond == "pk":
                 inner = self._follow(head, model, where, position)
-                is_null = self._asks_for_null(rest, value, model) if head not in position.rights.relations else ""
+                is_foreign_key = position.rights.own_column(head) is not None
+                is_null = self._asks_for_null(rest, value, model) if is_foreign_key else ""
                 if is_null:
                     # A field of a missing or hidden row is null, as when it is read.
                     return ~meets(self._condition(is_null, False, where, inner))

@@ -131,7 +131,7 @@ def relations(rights: ModelRights) -> dict[str, Relation]:
         if not isinstance(field, models.ForeignObject) or not hasattr(field, "object_id_field_name"):
             continue
         related = rights.rights.of_model(field.related_model)
-        if related is None or related.model_mcp.checks_objects or not related.has_rows:
+        if related is None or related.checks_objects or not related.has_rows:
             continue
         if field.name in rights.excluded:
             continue

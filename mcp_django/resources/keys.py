@@ -60,7 +60,7 @@ class Keys:
     @property
     def _suggests(self) -> bool:
         """Whether rows may be suggested: where each is checked, hidden ones would be among those that are read."""
-        if self.are_private or self.column.masked or self.rights.model_mcp.checks_objects:
+        if self.are_private or self.column.masked or self.rights.checks_objects:
             return False
         return ways.is_open(self.rights, "collection")
 

@@ -57,7 +57,7 @@ class Doubt:
         """Whether an answer that depends on the rows of the model could reveal one that is hidden, or a single one."""
         rights = self.rights
         # Rows that are reached from a parent alone may be those of a hidden parent.
-        return rights.model_mcp.checks_objects or rights.smallest_group > 1 or not rights.is_listed
+        return rights.checks_objects or rights.smallest_group > 1 or not rights.is_listed
 
     def unlisted(self) -> list[Any]:
         """The values that are no choices, or each of them that may be a key or none. It asks nothing."""

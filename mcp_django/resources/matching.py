@@ -24,7 +24,7 @@ def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[
         condition = filter_condition(rights, conditions, doubts)
     queryset = rights.rows().filter(condition).order_by("pk")
     keys: list[Any] = []
-    if not rights.model_mcp.checks_objects:
+    if not rights.checks_objects:
         keys = fetch(queryset.values_list("pk", flat=True)[: most + 1])
         return keys if len(keys) <= most else None
     # Only visible rows are counted: a limit on the rows that are looked at would tell how many are hidden. So would

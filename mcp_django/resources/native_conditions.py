@@ -36,24 +36,23 @@ def natively(rights: ModelRights, rows: models.QuerySet[Any], conditions: Sequen
     """
     if connections[rows.db].vendor != "sqlite":
         return list(conditions)
-    columns = {column.attname: column for column in rights.columns.values()}
-    wanted = list(dict.fromkeys(item for condition in conditions for item in _parts_in(condition, columns)))
+    wanted = {item: column for condition in conditions for item, column in _parts_in(condition, rights)}
     if not wanted:
         return list(conditions)
-    found = native_parts(rows, [(columns[name], part) for name, part in wanted])
+    found = native_parts(rows, [(column, part) for (_, part), column in wanted.items()])
     parts = {item: part for item, part in zip(wanted, found, strict=True) if part is not None}
     return [_rewritten(condition, parts) for condition in conditions]
 
 
-def _parts_in(condition: Q, columns: Mapping[str, Column]) -> Iterator[_Compared]:
+def _parts_in(condition: Q, rights: ModelRights) -> Iterator[tuple[_Compared, Column]]:
     for child in condition.children:
         if isinstance(child, Q):
-            yield from _parts_in(child, columns)
+            yield from _parts_in(child, rights)
         elif isinstance(child, tuple):
-            column, part, comparison = _split(child[0])
-            is_known = column in columns and part in PARTS and comparison in _COMPARISONS
-            if is_known and columns[column].kind in PARTS[part].kinds:
-                yield column, part
+            name, part, comparison = _split(child[0])
+            column = rights.own_column(name) if part in PARTS and comparison in _COMPARISONS else None
+            if column is not None and column.kind in PARTS[part].kinds:
+                yield (name, part), column
 
 
 def _split(name: str) -> tuple[str, str, str]:

@@ -42,7 +42,7 @@ def steps(rights: ModelRights, path: str) -> Iterator[Step]:
     while rest:
         head, rest = split_path(rest)
         # No relation has the name of a column. Most paths are columns, and relations take their time to find.
-        by: Column | Relation | None = rights.columns.get(head) or rights.relations.get(head)
+        by: Column | Relation | None = rights.own_column(head) or rights.relations.get(head)
         if by is None or by.related is None:
             return
         yield Step(by, by.related, rest)

@@ -59,6 +59,7 @@ class ModelRights:
         self.model_mcp = model_mcp
         self.model = model_mcp.model
         self.label = model_mcp.label
+        self._own: dict[str, Column | None] = {}
 
     @cached_property
     def shown(self) -> dict[str, None]:
@@ -87,6 +88,24 @@ class ModelRights:
             if column is not None:
                 columns[column.name] = column
         return columns
+
+    def own_column(self, name: str) -> Column | None:
+        """One of ``columns``. Of related models, only the rights on the one that it points to are computed."""
+        if "columns" in self.__dict__:
+            return self.columns.get(name)
+        if name not in self._own:
+            self._own[name] = self._column(name) if self._is_shown(name) else None
+        return self._own[name]
+
+    def _is_shown(self, name: str) -> bool:
+        """Whether the options show the field of that name, by its name or by that of its column."""
+        if name == self.model._meta.pk.name:
+            return True
+        try:
+            field = self.model._meta.get_field(name)
+        except FieldDoesNotExist:
+            return False
+        return field.name == name and (name in self.shown or getattr(field, "attname", name) in self.shown)
 
     def _column(self, name: str) -> Column | None:
         try:
@@ -121,7 +140,12 @@ class ModelRights:
     def _related(self, model: Any) -> ModelRights | None:
         """The rights on a related model; None if the permission is checked for each row, which no condition can do."""
         related = self.rights.of_model(model)
-        return None if related is None or related.model_mcp.checks_objects else related
+        return None if related is None or related.checks_objects else related
+
+    @cached_property
+    def checks_objects(self) -> bool:
+        """Whether the permission is checked for each row."""
+        return self.model_mcp.checks_objects
 
     @cached_property
     def relations(self) -> dict[str, Relation]:
@@ -207,7 +231,7 @@ class ModelRights:
         """
         depth = get_conf().MAX_RELATION_DEPTH if depth is None else depth
         head, rest = split_path(path)
-        column = self.primary_key if head == "pk" else self.columns.get(head)
+        column = self.primary_key if head == "pk" else self.own_column(head)
         if column is None or not rest:
             return column
         related = self.beyond(column.name)
@@ -219,7 +243,7 @@ class ModelRights:
         head, rest = split_path(path)
         relation = self.relations.get(head)
         if not rest:
-            return head in self.columns or relation is not None or head == "pk"
+            return self.own_column(head) is not None or relation is not None or head == "pk"
         related = self.beyond(head)
         return related is not None and (related.knows(rest) or (relation is not None and rest == "count"))
 
@@ -229,7 +253,7 @@ class ModelRights:
         They do not go to a model without rows. What a foreign key itself holds is a value of its own row.
         """
         # No relation has the name of a column. Most paths are columns, and relations take their time to find.
-        by = self.columns.get(name) or self.relations.get(name)
+        by = self.own_column(name) or self.relations.get(name)
         return by.related if by is not None and by.related is not None and by.related.has_rows else None
 
     @cached_property
@@ -241,7 +265,7 @@ class ModelRights:
     def last_modified_field(self) -> str | None:
         """The field with the time of a row's last change, if the principal may read it."""
         name = self.ask_hook("get_last_modified_field", None)
-        column = self.columns.get(name) if isinstance(name, str) else None
+        column = self.own_column(name) if isinstance(name, str) else None
         return None if column is None or column.kind is not DATETIME else column.name
 
     @property
@@ -249,14 +273,16 @@ class ModelRights:
         """For whom the model's resources are, and how important, as declared."""
         return dict(self.ask_hook("get_annotations", {}))
 
-    @property
-    def primary_key(self) -> Column:
-        return self.columns[self.model._meta.pk.name]
-
     @cached_property
+    def primary_key(self) -> Column:
+        name = self.model._meta.pk.name
+        # There are no rights on a model whose key is hidden.
+        return self.own_column(name) or self.columns[name]
+
+    @property
     def has_readable_key(self) -> bool:
         """Whether the primary key may be read: without it no row could be named, and the model is hidden."""
-        return self._column(self.model._meta.pk.name) is not None
+        return self.own_column(self.model._meta.pk.name) is not None
 
     @property
     def ordering(self) -> Sequence[Any]:
@@ -370,7 +396,7 @@ class ModelRights:
     @cached_property
     def scoped(self) -> bool:
         """Whether the principal may see some rows and not others."""
-        if self.model_mcp.checks_objects:
+        if self.checks_objects:
             return True
         return not (shows_every_row(self.model_mcp) or queries.has_every_row(self._queryset))
 

@@ -151,7 +151,7 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
         plan = plan.narrowed(search_condition(rights, query.search, notes))
     most = _most_rows(rights)
     limit = min(query.limit or DEFAULT_ROWS, most)
-    if limit > _MAX_WHOLE_TEXTS or rights.model_mcp.checks_objects:
+    if limit > _MAX_WHOLE_TEXTS or rights.checks_objects:
         plan = plan.with_beginnings(conf.MAX_TEXT + 1)  # One more shows that a text is cut.
     found, more = _fetch_visible(rights, plan, limit)
     if query.search and not (found or more or watched or query.cursor):
@@ -187,7 +187,7 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
 def _most_rows(rights: ModelRights) -> int:
     """The longest page of the model."""
     most = get_conf().MAX_ROWS
-    return min(most, _MAX_CHECKED_ROWS) if rights.model_mcp.checks_objects else most
+    return min(most, _MAX_CHECKED_ROWS) if rights.checks_objects else most
 
 
 def _without_empty(page: Page, outputs: Sequence[Output], raw: Sequence[Sequence[Any]]) -> Page:
@@ -209,7 +209,7 @@ def _without_empty(page: Page, outputs: Sequence[Output], raw: Sequence[Sequence
 
 def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | None:
     """Rows of all pages. None, and a note, where that would cost too much or cannot be known."""
-    if rights.model_mcp.checks_objects:
+    if rights.checks_objects:
         notes.append("There is no total: the permission is checked for each row.")
         return None
     try:
@@ -260,7 +260,7 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
     Where the permission depends on the row, all rows are looked at up to a limit, also if there are enough before: the
     number of statements would otherwise reveal how many of the rows are hidden.
     """
-    if not rights.model_mcp.checks_objects:
+    if not rights.checks_objects:
         found = _fetch(plan, plan.after, limit + 1)
         return found[:limit], len(found) > limit
     kept: list[Sequence[Any]] = []
@@ -339,13 +339,13 @@ def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[
         queryset = rights.rows().filter(pk=rights.primary_key.kind.read(rights.primary_key.field, key))
     except ValidationError:
         return None
-    if not rights.model_mcp.checks_objects and not rights.model_mcp.shows_by_object:
+    if not rights.checks_objects and not rights.model_mcp.shows_by_object:
         return rights, queryset
     row = next(iter(fetch_instances(queryset[:1])), None)
     if row is not None:
         return (rights.of_row(row), queryset) if _may_view(rights, row) else None
     # Of a row with a value that cannot be read no hook can be asked. Pages show the rest of it without them.
-    is_there = not rights.model_mcp.checks_objects and fetch(queryset.values_list("pk")[:1])
+    is_there = not rights.checks_objects and fetch(queryset.values_list("pk")[:1])
     return (rights, queryset) if is_there else None
 
 
@@ -399,7 +399,7 @@ def visible_keys(
             values.append(rights.primary_key.kind.read(rights.primary_key.field, key))
         except ValidationError:
             continue
-    if rights.model_mcp.checks_objects:
+    if rights.checks_objects:
         found = _with_using(rights.rows().filter(pk__in=values or [Value(None)]), using)
         return _permitted(rights, values, fetch_instances(found), most)
     queryset = _with_using(rights.rows().filter(pk__in=values), using)
@@ -418,7 +418,7 @@ def _permitted(rights: ModelRights, keys: Sequence[Any], found: Sequence[models.
 
 
 def _may_view(rights: ModelRights, row: models.Model) -> bool:
-    if not rights.model_mcp.checks_objects:
+    if not rights.checks_objects:
         return True
     ask = partial(rights.model_mcp.has_view_permission, rights.rights.request, row)
     return call_hook(ask, False, rights.model_mcp, "has_view_permission")

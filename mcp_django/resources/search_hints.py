@@ -79,7 +79,7 @@ def _sources(rights: ModelRights) -> dict[tuple[str, str], tuple[Keys, list[str]
 
 def _may_ask(keys: Keys) -> bool:
     """Whether it may be told that a single row has a value."""
-    return not (keys.are_private or keys.rights.model_mcp.checks_objects or keys.column.masked)
+    return not (keys.are_private or keys.rights.checks_objects or keys.column.masked)
 
 
 def _held(keys: Keys, words: Sequence[str]) -> Any:

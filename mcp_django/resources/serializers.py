@@ -206,8 +206,8 @@ class RecordSerializer:
     def _shown_rows(self, queryset: QuerySet[Any], rights: ModelRights | None, field: Field) -> Any:
         if rights is None or not rights.has_rows:
             return []
-        looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.model_mcp.checks_objects else 1)
-        if rights.model_mcp.checks_objects or is_sliced_or_combined(queryset):
+        looks = (MAX_RELATED + 1) * (_MAX_LOOKS if rights.checks_objects else 1)
+        if rights.checks_objects or is_sliced_or_combined(queryset):
             return self._listed((item for item in queryset[:looks] if self._may_see(item, rights)), field)
         if rights.scoped:
             queryset = queryset.filter(pk__in=rights.rows().using(queryset.db).values("pk"))

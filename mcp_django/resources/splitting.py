@@ -104,7 +104,7 @@ def _bounds(name: str, conditions: JSON) -> Iterator[tuple[str, Any]]:
 
 def _with_ends_of_rows(rights: ModelRights, column: Column, ends: list[Any]) -> list[Any]:
     """The ends, those that are open as the visible rows have them, if an index gives them and they may be known."""
-    if all(end is not None for end in ends) or rights.model_mcp.checks_objects or rights.smallest_group > 1:
+    if all(end is not None for end in ends) or rights.checks_objects or rights.smallest_group > 1:
         return ends
     rows = rights.rows().filter(Q((f"{column.attname}__isnull", False))).values_list(column.attname, flat=True)
     found = list(ends)

@@ -43,7 +43,7 @@ def of_model(model: ModelRights) -> list[JSON]:
     described: Mapping[ways.Way, Callable[[ModelRights], JSON]] = {
         "record": _record,
         "collection": _query,
-        **({} if model.model_mcp.checks_objects else {"aggregate": _aggregate}),
+        **({} if model.checks_objects else {"aggregate": _aggregate}),
     }
     return [describe(model) for way, describe in described.items() if ways.is_open(model, way)]
 

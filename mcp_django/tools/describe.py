@@ -132,7 +132,7 @@ def _acts_on(tool: BaseTool, model: ModelRights) -> bool:
 def _examples(model: ModelRights) -> list[JSON]:
     """Two calls that work as they are written, of the tools that the principal may use."""
     found = [_example_of_rows(model)] if ways.is_open(model, "collection") else []
-    if not model.model_mcp.checks_objects:
+    if not model.checks_objects:
         grouped: JSON = {"tool": "aggregate_records", "arguments": {"model": model.label, **_groups(model)}}
         found += [grouped] if ways.is_open(model, "aggregate") else []
     elif found:

@@ -35,6 +35,33 @@ pytestmark = pytest.mark.every_database
 # Forward.
 
 
+def test_the_permission_of_a_related_model_is_asked_only_where_a_column_needs_it(
+    root: User, flights: None, declared: Declared
+) -> None:
+    asked: list[str] = []
+
+    class Noted(ModelMCP):
+        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+            if obj is None:
+                asked.append(self.label)
+            return super().has_view_permission(request, obj)
+
+    for model in (Airline, Airport, Plane):
+        declared.model(model, type("Own", (Noted,), {"object_permissions": False}))
+    fields: dict[str, list[str]] = {
+        "number": [], "origin": ["flights.airport"], "carrier__name": ["flights.airline"],
+    }  # fmt: skip
+
+    for name, expected in fields.items():
+        asked.clear()
+        page = rows.find(rights_on(Flight, root), rows.RecordQuery(fields=[name], order_by=["departs_at"]))
+        assert (page.columns, asked) == (["id", name], expected)
+    asked.clear()
+    conditions = rows.RecordQuery(fields=["number"], filter={"carrier__name__startswith": "U"})
+    rows.find(rights_on(Flight, root), conditions)
+    assert asked == ["flights.airline"]
+
+
 def test_fields_of_related_rows(root: User, flights: None) -> None:
     assert read(Flight, root, "origin__name", "plane__seats", limit=4)[:3] == [
         [1, "JFK", None], [2, "EWR", 149], [3, "LGA", 149],
