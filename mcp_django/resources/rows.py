@@ -250,7 +250,9 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
     counts = {one.column.path: one.column.expression() for one in orders if isinstance(one.column, RelatedCount)}
-    ordered = queryset.annotate(**counts).order_by(*(order.path for order in orders))
+    # Django copies a queryset at each step, also where there is nothing to add.
+    counted = queryset.annotate(**counts) if counts else queryset
+    ordered = counted.order_by(*(order.path for order in orders))
     return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, ordered, after, identity)
 
 

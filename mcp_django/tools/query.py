@@ -156,7 +156,8 @@ class QueryTool(BaseTool):
         model = rights.of_label(str(arguments.get("model", "")).lower())
         if model is not None:
             exchange.usage.model = model.label
-            note_filter(exchange.usage, model, arguments.get("filter", {}))
+            if "filter" in arguments:
+                note_filter(exchange.usage, model, arguments["filter"])
 
     def _check_rest(self, rights: Rights, arguments: JSON, wrong: Collection[str]) -> None:
         """Raises InvalidQuery for what else is wrong, beside the arguments whose values are ``wrong``."""
