@@ -20,6 +20,7 @@ from channels.layers import get_channel_layer  # noqa: E402
 
 from demo_project.asgi import application as demo  # noqa: E402
 from demo_project.flights.models import Airline  # noqa: E402
+from mcp_django.push.receivers import watch  # noqa: E402
 
 Fire = Callable[[], Awaitable[None]]
 
@@ -46,17 +47,21 @@ def with_fire(application: Any, fire: Fire) -> Any:
     return served
 
 
+@sync_to_async
+def save() -> None:
+    Airline.objects.get(pk="UA").save()
+
+
 def ours() -> Any:
     """The demo: a row is saved."""
-
-    def save() -> None:
-        Airline.objects.get(pk="UA").save()
-
-    return with_fire(demo, sync_to_async(save))
+    return with_fire(demo, save)
 
 
 def loop() -> Any:
-    """The least that can be done: every socket of the process is sent the frame, in a loop."""
+    """The least that can be done: the row is saved, and every socket of the process is sent the frame, in a loop."""
+    # Nothing of ours hears of the save.
+    watch._connect()
+    watch._disconnect()
     sockets: set[Any] = set()
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -70,6 +75,7 @@ def loop() -> Any:
             sockets.discard(send)
 
     async def fire() -> None:
+        await save()
         for send in list(sockets):
             await send({"type": "websocket.send", "text": FRAME})
 

@@ -18,8 +18,9 @@ from bench import asgi_server
 from bench.asgi_server import Served
 from bench.fanout import listening
 from bench.principals import Principals
+from bench.push import SAVES
 from bench.report import Goal
-from bench.saving import SAVES, compared
+from bench.saving import compared
 from demo_project.flights.models import Airline
 from mcp_django import flush
 

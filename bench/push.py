@@ -1,7 +1,7 @@
 """What a change costs on its way to those who watch: fan-out, latency between processes, saving, and many filters.
 
 .venv/bin/python -m bench.push [--only fanout|latency|saving|filters] [--sockets 1000 5000] [--rounds N]
-    [--rows all|january] [--bus redis|postgresql] [--check]
+    [--saves N] [--rows all|january] [--bus redis|postgresql] [--check]
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 PARTS = ("fanout", "latency", "saving", "filters")
 SOCKETS = (1_000, 5_000)
 ROUNDS = 15
+SAVES = 200
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=PARTS, action="append", help="measure this part alone; may be given again")
     parser.add_argument("--sockets", type=int, nargs="+", default=SOCKETS, help="how many sockets listen")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
+    parser.add_argument("--saves", type=int, default=SAVES, help=f"how many saves are timed together ({SAVES})")
     parser.add_argument("--rows", default="january", help="which flights the database holds (january)")
     parser.add_argument("--bus", choices=["redis", "postgresql"], default="redis", help="carries changes (redis)")
     parser.add_argument("--check", action="store_true", help="fail where a goal is missed")
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif name == "filters":
             goals += filters.measure(principals, options.rounds)
         else:
-            goals += saving.measure(options.rounds)
+            goals += saving.measure(options.rounds, options.saves)
     print("\nGoals", *goals, sep="\n")
     return 0 if all(goal.holds for goal in goals) or not options.check else 1
 

@@ -1,11 +1,6 @@
-"""Settings of the other servers: the demo's models and middleware, as they would be deployed.
+"""Settings of the other servers: the demo's models and middleware, as they would be deployed."""
 
-Read from the environment: `BENCH_DATABASE_FILE`, and what the package reads.
-"""
-
-import os
-
-from bench.peers import PEER, TOKENS
+from bench.peers import PEER, TOKENS, database
 from demo_project.settings import *  # noqa: F403
 
 DEBUG = False
@@ -21,7 +16,7 @@ INSTALLED_APPS = [
 ROOT_URLCONF = f"bench.peers.{PEER}"
 WSGI_APPLICATION = "bench.peers.wsgi.application"
 
-DATABASES["default"] |= {"NAME": os.environ["BENCH_DATABASE_FILE"], "CONN_MAX_AGE": 600}  # noqa: F405
+DATABASES["default"] = database(DATABASES["default"])  # noqa: F405
 
 # django-mcp-server.
 DJANGO_MCP_GLOBAL_SERVER_CONFIG = {"name": "bench", "stateless": True}

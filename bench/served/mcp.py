@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django.http import HttpRequest
 
 from bench.peers import TOKENS
 from bench.peers.work import PERMISSION, greeting
 from demo_project.flights.models import Airline, Airport, Flight, Plane
-from mcp_django import ModelMCP, register, tool
+from mcp_django import MCPSite, ModelMCP, register, site, tool
 
 
 @tool(permission=PERMISSION if TOKENS else "", read_only=True)
 def greet(request: HttpRequest, name: str) -> str:
+    """Greet somebody."""
+    return greeting(name)
+
+
+@tool(permission=PERMISSION if TOKENS else "", read_only=True)
+async def greet_async(request: HttpRequest, name: str) -> str:
     """Greet somebody."""
     return greeting(name)
 
@@ -39,3 +49,16 @@ class FlightMCP(PlainMCP):
 
 # The keys of rows that may not be seen are not shown.
 register(Airline, Airport, Plane)(PlainMCP)
+
+
+class ContextSite(MCPSite):
+    """A site whose project does the work of a middleware of its own."""
+
+    @contextmanager
+    def call_context(self, request: HttpRequest) -> Iterator[None]:
+        yield
+
+
+if os.environ.get("BENCH_CALL_CONTEXT"):
+    # The one that all is registered with, under the demo's URL.
+    site.__class__ = ContextSite

@@ -1,7 +1,7 @@
 """How many requests a second one process answers on one core, beside other servers.
 
-.venv/bin/python -m bench.serving [--only asgi|servers|wsgi|asgi-tokens|wsgi-tokens|websocket|audit] [--rounds N]
-    [--seconds N] [--ours] [--folder FOLDER] [--check]
+.venv/bin/python -m bench.serving [--only asgi|servers|wsgi|asgi-tokens|postgresql|wsgi-tokens|websocket|audit]
+    [--rounds N] [--seconds N] [--ours] [--folder FOLDER] [--check]
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def _run(tables: Sequence[Table], folder: Path, rounds: int, seconds: int, check
         check_wrk()
     if any(line.way == SOCKET for line in lines):
         python_of("load")
-    environments = list(dict.fromkeys(line.server.environment for line in lines))
-    for name in environments:
-        python_of(name)
-    tokens = data.prepare(folder, environments)
+    servers = list(dict.fromkeys(line.server for line in lines))
+    for server in servers:
+        python_of(server.environment)
+    tokens = data.prepare(folder, servers)
     pin_load()
     goals: list[report.Goal] = []
     print(report.heading(rounds, seconds))

@@ -19,13 +19,15 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 _GREETING = ("greet", {"name": "Ada"})
-#: The two tools of the other servers, and our three.
+#: The two tools of the other servers, and ours.
 THEIR_TOOLS: Mapping[str, tuple[str, JSON]] = {GREET: _GREETING, FIND: ("find_flights", {"limit": 20})}
 OUR_TOOLS: Mapping[str, tuple[str, JSON]] = {
     GREET: _GREETING,
     FIND: ("find_records", {"model": "flights.flight", "order_by": ["departs_at", "id"], "limit": 20}),
     CHANGE: ("note_delay", {"minutes": 20}),
 }
+#: Ours where they are an ``async def``.
+OUR_ASYNC_TOOLS: Mapping[str, tuple[str, JSON]] = {GREET: ("greet_async", {"name": "Ada"})}
 
 
 @dataclass(frozen=True, slots=True)

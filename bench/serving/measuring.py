@@ -13,6 +13,7 @@ from bench.serving.calls import (
     INITIALIZE,
     JSON,
     LEGACY,
+    OUR_ASYNC_TOOLS,
     OUR_TOOLS,
     THEIR_TOOLS,
     Call,
@@ -21,7 +22,7 @@ from bench.serving.calls import (
     message,
     open_session,
 )
-from bench.serving.data import variables
+from bench.serving.data import database_of, variables
 from bench.serving.load import Reading
 from bench.serving.processes import Running, Server, serving
 from bench.serving.tables import SESSION, SOCKET, Line, Table
@@ -66,7 +67,7 @@ def measure(
 
 def turns(table: Table, rounds: int) -> int:
     """How often ``advance`` is called."""
-    return len(table.lines) * len(table.works) * (rounds + 1)
+    return sum(len(table.works_of(line)) for line in table.lines) * (rounds + 1)
 
 
 def _median(readings: list[Reading]) -> Reading:
@@ -83,7 +84,7 @@ def _running(table: Table, folder: Path) -> Iterator[Mapping[Server, Running]]:
     with ExitStack() as stack:
         running = {}
         for number, server in enumerate(dict.fromkeys(line.server for line in table.lines)):
-            known = (*server.variables, *variables(folder, server.environment).items())
+            known = (*server.variables, *variables(folder, server).items())
             started = Server(server.environment, server.application, server.runner, known)
             running[server] = stack.enter_context(serving(started, folder / f"server-{number}.log"))
         yield running
@@ -96,6 +97,8 @@ def _contestants(
     for work in table.works:
         expected = None
         for line in table.lines:
+            if work not in table.works_of(line):
+                continue
             running = servers[line.server]
             if line.way == SOCKET:
                 found.append(Contestant(line, work, _over_websocket(line, work, running)))
@@ -114,7 +117,9 @@ def _contestants(
 
 
 def _tools(line: Line) -> Mapping[str, tuple[str, JSON]]:
-    return OUR_TOOLS if line.is_ours else THEIR_TOOLS
+    if not line.is_ours:
+        return THEIR_TOOLS
+    return OUR_ASYNC_TOOLS if line.is_async else OUR_TOOLS
 
 
 def _headers(line: Line, running: Running, tokens: Mapping[str, str]) -> dict[str, str]:
@@ -122,11 +127,11 @@ def _headers(line: Line, running: Running, tokens: Mapping[str, str]) -> dict[st
     if dict(line.server.variables).get("BENCH_TOKENS"):
         # What the authentication of Django REST framework calls it.
         scheme = "Token" if line.server.environment == "toolset" else "Bearer"
-        headers["Authorization"] = f"{scheme} {tokens[line.server.environment]}"
+        headers["Authorization"] = f"{scheme} {tokens[database_of(line.server)]}"
     return {**headers, **open_session(running.port, headers)} if line.way == SESSION else headers
 
 
 def _over_websocket(line: Line, work: str, running: Running) -> Callable[[int], Reading]:
     body = call(_tools(line)[work], line.era, {}).body
-    opening = message("initialize", INITIALIZE) if line.era == LEGACY and not line.is_echo else b""
+    opening = message("initialize", INITIALIZE) if line.era == LEGACY else b""
     return lambda seconds: load.over_websocket(running, "/mcp", body, seconds, opening)

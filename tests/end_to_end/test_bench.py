@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.serving import report
 from bench.serving.calls import GREET
 from bench.serving.load import Reading
-from bench.serving.tables import TABLES, WEBSOCKET
+from bench.serving.tables import ASGI, TABLES, WEBSOCKET
 from tests.conftest import is_listening, need
 from tests.end_to_end.conftest import ROWS, has_data
 from tests.end_to_end.servers import ROOT, demo
@@ -60,26 +60,63 @@ def test_what_serving_is_compared_with_is_in_the_same_table() -> None:
 
         assert len(titles) == len(table.lines)
         assert {table.bases[line.era] for line in table.lines} <= titles.keys()
-        assert {title for title, _ in table.goals} <= {title for title, line in titles.items() if line.is_ours}
+        assert {goal.line for goal in table.goals} <= {title for title, line in titles.items() if line.is_ours}
+        for goal in table.goals:
+            line, base = titles[goal.line], titles[goal.base or table.bases[titles[goal.line].era]]
+            assert goal.work in table.works_of(line)
+            assert goal.work in table.works_of(base)
+
+
+def test_our_own_lines_alone_are_held_against_the_first_of_them() -> None:
+    alone = ASGI.ours()
+
+    assert [line.title for line in alone.lines] == [
+        "mcp_django, 2026-07-28", "mcp_django, async tool, 2026-07-28",
+        "mcp_django through Django's handler, 2026-07-28", "mcp_django, 2025-11-25",
+        "mcp_django in a session, 2025-11-25",
+    ]  # fmt: skip
+    assert set(alone.bases.values()) == {"mcp_django, 2026-07-28"}
+    assert not alone.goals
 
 
 def test_serving_is_told_in_markdown_with_its_goals() -> None:
     readings = {
         ("mcp_django, 2026-07-28", GREET): Reading(900, 0.001, 0.9),
+        ("mcp_django, async tool, 2026-07-28", GREET): Reading(950, 0.0016, 0.9),
         ("mcp_django, 2025-11-25", GREET): Reading(600, 0.0015, 0.9),
         ("a consumer of Channels that echoes", GREET): Reading(1_000, 0.0008, 0.8),
     }
 
     assert report.table(WEBSOCKET, readings).splitlines()[3:] == [
-        "|  | trivial call | CPU | busy | ratio |",
-        "| --- | ---: | ---: | ---: | ---: |",
-        "| mcp_django, 2026-07-28 | 900/s | 1,000 µs | 90% | 0.90 (0.80) |",
-        "| mcp_django, 2025-11-25 | 600/s | 1,500 µs | 90% | 0.60 (0.53) |",
-        "| a consumer of Channels that echoes | 1,000/s | 800 µs | 80% | 1.00 (1.00) |",
+        "|  | trivial call | CPU | busy | ratio | goal |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        "| mcp_django, 2026-07-28 | 900/s | 1,000 µs | 90% | 0.90 (0.80) |  |",
+        "| mcp_django, async tool, 2026-07-28 | 950/s | 1,600 µs | 90% | 0.95 (0.50) | (0.75) |",
+        "| mcp_django, 2025-11-25 | 600/s | 1,500 µs | 90% | 0.60 (0.53) |  |",
+        "| a consumer of Channels that echoes | 1,000/s | 800 µs | 80% | 1.00 (1.00) |  |",
     ]
     assert [str(goal) for goal in report.goals(WEBSOCKET, readings)] == [
-        "  PASS  WebSocket, uvicorn, without authentication: trivial call, mcp_django, 2026-07-28, to a consumer of "
-        "Channels that echoes: 0.90 times (at least 0.75)"
+        "  MISS  WebSocket, uvicorn, without authentication: trivial call, mcp_django, async tool, 2026-07-28, to a "
+        "consumer of Channels that echoes, by the processor's time: 0.50 times (at least 0.75)"
+    ]
+
+
+def test_a_goal_against_another_line_stands_beside_its_own_ratio_and_a_work_that_is_not_asked_for_is_empty() -> None:
+    readings = {(line.title, work): Reading(100, 0.01, 1) for line in ASGI.lines for work in ASGI.works_of(line)} | {
+        ("mcp_django in a session, 2025-11-25", GREET): Reading(80, 0.01, 1)
+    }
+
+    lines = {line.split(" | ")[0]: line for line in report.table(ASGI, readings).splitlines()}
+
+    assert lines["| mcp_django in a session, 2025-11-25"] == (
+        "| mcp_django in a session, 2025-11-25 | 80/s | 10,000 µs | 100% | 0.80 (1.00) | "
+        "0.8, to mcp_django, 2025-11-25: 0.80 | 100/s | 10,000 µs | 100% | 1.00 (1.00) |  |"
+    )
+    assert lines["| a bare async Django view"] == (
+        "| a bare async Django view | 100/s | 10,000 µs | 100% | 1.00 (1.00) |  |  |  |  |  |  |"
+    )
+    assert {goal.what.partition(": ")[2]: goal.holds for goal in report.goals(ASGI, readings)}[
+        "trivial call, mcp_django in a session, 2025-11-25, to mcp_django, 2025-11-25"
     ]
 
 
@@ -90,22 +127,23 @@ def test_pushing_is_measured_with_a_line_for_each_contestant(tmp_path: Path) -> 
 
     done = subprocess.run(
         [sys.executable, "-m", "bench.push", "--only", "fanout", "--only", "saving", "--sockets", "20", "--rounds", "1",
-         "--rows", ROWS],
+         "--saves", "20", "--rows", ROWS],
         cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 
     lines = re.findall(r"^\| ([^|-][^|]*) \| ([^|]+) \|", done.stdout, re.MULTILINE)
     assert done.returncode == 0, done.stderr
     assert [line for line in lines if line[0] == "20"] == [
-        ("20", "bare ASGI app that loops over its sockets"),
+        ("20", "bare ASGI app that saves the row, and loops over its sockets"),
         ("20", "mcp_django, one principal"),
         ("20", "mcp_django, 20 distinct principals"),
         ("20", "bare group_send to a consumer per socket"),
     ]
     assert [name for name, _ in lines if "save" in name or "transaction" in name] == [
-        "each save by itself", "each in a transaction", "200 in a transaction",
+        "each save by itself", "each in a transaction", "20 in a transaction",
     ]  # fmt: skip
-    assert {title for title, _ in re.findall(r"^  (?:PASS|MISS)  ([^:]+): ([\d.]+)", done.stdout, re.MULTILINE)} == {
-        "20 sockets, to the loop", "20 sockets, to group_send",
-        "save, each save by itself", "save, each in a transaction", "save, 200 in a transaction",
+    goals = re.findall(r"^  (?:PASS|MISS)  ([^:]+): [-\d.]+ \w+ \(at most ([\d.]+)\)$", done.stdout, re.MULTILINE)
+    assert dict(goals) == {
+        "20 sockets, to the loop": "1.80", "20 sockets, to group_send": "0.35", "20 distinct principals, each": "0.09",
+        "save, each save by itself": "1.07", "save, each in a transaction": "1.07", "save, 20 in a transaction": "1.07",
     }  # fmt: skip
