@@ -28,8 +28,8 @@ async def greet_async(request: HttpRequest, name: str) -> str:
 
 @tool(permission=PERMISSION if TOKENS else "")
 def note_delay(request: HttpRequest, minutes: int) -> str:
-    """Write how late the first flight is."""
-    Flight.objects.filter(pk=Flight.objects.order_by("pk").values("pk")[:1]).update(notes=f"{minutes} minutes late")
+    """Write how late the last flight is, which is not among the rows that are compared."""
+    Flight.objects.filter(pk=Flight.objects.order_by("-pk").values("pk")[:1]).update(notes=f"{minutes} minutes late")
     return "Written."
 
 

