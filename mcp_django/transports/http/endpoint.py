@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from mcp_django.deadlines import deadlines
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
+from mcp_django.on_loop.suspension import Suspended, finishing
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
@@ -98,7 +99,7 @@ class EndpointView(View, InFlight):
             pending.exchange.principal = authenticate(self.request, fresh=True)
             self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
-            return _response_of(pending.exchange, respond_again(pending, given))
+            return finishing(partial(_response_of, pending.exchange), partial(respond_again, pending, given))
 
         return self.respond_by(answer)
 
@@ -187,6 +188,11 @@ class EndpointView(View, InFlight):
         return self._batch is None and self._headers.accepts(SSE_TYPE)
 
     @property
+    def can_suspend(self) -> bool:  # type: ignore[override]
+        # The members of a batch are answered one after the other, by one run.
+        return self.loop is not None and self._batch is None
+
+    @property
     def can_ask(self) -> bool:
         return self.push and self.session is not None and self.can_stream
 
@@ -259,11 +265,17 @@ class EndpointView(View, InFlight):
 
     def answer(self, principal: Principal, message: jsonrpc.Request, opening: Opening) -> HTTPResponse:
         exchange = self.exchange(self.site, self.request, principal, message, opening)
-        return _response_of(exchange, respond(exchange))
+        response_of = partial(_response_of, exchange)
+        try:
+            return response_of(partial(respond, exchange))
+        except Suspended as suspended:
+            suspended.then(response_of)
+            raise
 
 
-def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
+def _response_of(exchange: Exchange, run: Callable[[], Reply]) -> HTTPResponse:
     """The response that a reply is: a message, a stream, or questions first."""
+    reply = run()
     if reply.pending is not None:
         return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
     if reply.listen is None:
