@@ -62,12 +62,15 @@ class _Job:
         #: Set while the body of an asynchronous function runs on the loop.
         self.suspended: Suspended | None = None
 
-    def run(self) -> tuple[Any, Exception | None]:
-        """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
+    def run(self, call: Callable[..., Any]) -> tuple[Any, Exception | None]:
+        """The result and the error, one of which is None. A call that nobody awaits any more is not made.
+
+        ``call`` makes it: ``_call`` in a worker.
+        """
         try:
             if self.future.cancelled() and not self._is_begun:
                 return None, None
-            return self._context.run(_call, self._function, self._args), None
+            return self._context.run(call, self._function, self._args), None
         except StopIteration:
             return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
@@ -82,7 +85,7 @@ class _Job:
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
 
-    def start_body(self, bodies: Bodies, then: Callable[[_Job, Outcome], None]) -> None:
+    def start_body(self, bodies: Bodies, then: Callable[[_Job, Outcome, bool], None]) -> None:
         """Run the body of the function that suspended the call. Raises Overloaded."""
         if self.suspended is not None:
             bodies.start(self.suspended, self._loop, self._context, partial(then, self))
@@ -228,9 +231,12 @@ class Workers:
         else:
             self._line_of(key).setdefault(key, deque()).append(job)
 
-    def _take_up(self, job: _Job, outcome: Outcome) -> None:
-        """Finish a call whose body has ended. It was admitted before, and is not refused now."""
+    def _take_up(self, job: _Job, outcome: Outcome, is_light: bool = False) -> None:
+        """Finish a call whose body has ended: here if that is light. It was admitted before, and is not refused now."""
         job.resume(outcome)
+        if is_light:
+            job.deliver(*job.run(_call_here))
+            return
         with self._lock:
             self._accepted.add(job.principal_key, 1)
             self._enqueue(job)
@@ -271,7 +277,7 @@ class Workers:
         job = self._next(None)
         while job is not None:
             _here.work = self, job
-            result, error = job.run()
+            result, error = job.run(_call)
             _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
@@ -335,6 +341,11 @@ def count_as(principal_key: str) -> None:
 
 def _refuse(error: Overloaded) -> None:
     raise error
+
+
+def _call_here(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """The call of a function that uses no database connection."""
+    return function(*args)
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:

@@ -10,6 +10,7 @@ import types
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
+from dataclasses import dataclass
 from functools import partial
 from threading import Condition
 from typing import Any
@@ -29,7 +30,12 @@ _HELD_SECONDS = 0.25
 #: How often the end of the process looks whether a loop is still there.
 _LOOK_SECONDS = 0.1
 
+#: A longer text is written by a worker.
+_LONGEST_TEXT = 4_096
+
 Outcome = Callable[[], Any]
+#: Takes an outcome, and whether the request may be finished on the loop, which is where it is called then.
+Then = Callable[[Outcome, bool], None]
 
 
 class Bodies:
@@ -48,9 +54,9 @@ class Bodies:
         suspended: Suspended,
         loop: asyncio.AbstractEventLoop,
         context: Context,
-        then: Callable[[Outcome], None],
+        then: Then,
     ) -> None:
-        """Run the body, and call ``then`` with its outcome, in any thread. Raises Overloaded, and nothing else.
+        """Run the body, and call ``then`` with its outcome, once. Raises Overloaded, and nothing else.
 
         A worker calls it. Nobody else may use the ``context`` until ``then`` is called.
         """
@@ -95,7 +101,7 @@ class Bodies:
         suspended: Suspended,
         loop: asyncio.AbstractEventLoop,
         context: Context,
-        then: Callable[[Outcome], None],
+        then: Then,
     ) -> None:
         cancellation = suspended.cancellation
         executor = SlotExecutor(self._slots, suspended.principal_key, cancellation.queries)
@@ -106,13 +112,15 @@ class Bodies:
             task.cancel()
         cancellation.when_cancelled(partial(_cancel, loop, task))
 
-        def end(outcome: Outcome) -> None:
-            then(outcome)
+        def end(outcome: Outcome, is_light: bool = False) -> None:
+            then(outcome, is_light)
             self._leave(suspended.principal_key, loop)
 
         def ended(_: asyncio.Task[Any]) -> None:
             self._tasks.discard(task)
-            executor.end(partial(end, _outcome_of(task, suspended)))
+            outcome = _outcome_of(task, suspended)
+            is_light = suspended.finishes_on_loop and executor.is_unused and isinstance(outcome, _Plain)
+            executor.end(partial(end, outcome, is_light))
 
         task.add_done_callback(ended)
 
@@ -137,7 +145,18 @@ async def _run(suspended: Suspended, executor: SlotExecutor) -> Outcome:
         result = await _watched(suspended.body(), suspended.name)
     except BaseException as error:  # noqa: BLE001 - raised again where the request is taken up
         return partial(_raise, error, suspended)
-    return lambda: result
+    is_plain = type(result) in (int, float, bool, type(None)) or (type(result) is str and len(result) < _LONGEST_TEXT)
+    return _Plain(result) if is_plain else lambda: result
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """What a body has returned, where it can be written without anything of the project."""
+
+    result: str | float | None
+
+    def __call__(self) -> str | float | None:
+        return self.result
 
 
 def _outcome_of(task: asyncio.Task[Outcome], suspended: Suspended) -> Outcome:

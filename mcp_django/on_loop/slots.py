@@ -146,6 +146,10 @@ class SlotExecutor(Executor):
         except RuntimeError:  # The pool has ended.
             then()
 
+    @property
+    def is_unused(self) -> bool:
+        return not self._asked
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Nothing: the slots end with the pool of workers."""
 

@@ -29,6 +29,9 @@ class Suspended(BaseException):
         self.name = name
         self.principal_key = principal_key
         self.cancellation = cancellation
+        #: Whether the steps after a plain result ask no database, and call nothing of the project: then they are taken
+        #: on the loop.
+        self.finishes_on_loop = False
         self._steps: list[Callable[[Callable[[], Any]], Any]] = []
 
     def then(self, step: Callable[[Callable[[], Any]], Any]) -> None:

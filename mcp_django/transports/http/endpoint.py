@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -99,7 +99,8 @@ class EndpointView(View, InFlight):
             pending.exchange.principal = authenticate(self.request, fresh=True)
             self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
-            return finishing(partial(_response_of, pending.exchange), partial(respond_again, pending, given))
+            again = partial(respond_again, pending, given)
+            return finishing(lambda run: _response_of(pending.exchange, run()), again)
 
         return self.respond_by(answer)
 
@@ -265,17 +266,16 @@ class EndpointView(View, InFlight):
 
     def answer(self, principal: Principal, message: jsonrpc.Request, opening: Opening) -> HTTPResponse:
         exchange = self.exchange(self.site, self.request, principal, message, opening)
-        response_of = partial(_response_of, exchange)
         try:
-            return response_of(partial(respond, exchange))
+            reply = respond(exchange)
         except Suspended as suspended:
-            suspended.then(response_of)
+            suspended.then(lambda run: _response_of(exchange, run()))
             raise
+        return _response_of(exchange, reply)
 
 
-def _response_of(exchange: Exchange, run: Callable[[], Reply]) -> HTTPResponse:
+def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
     """The response that a reply is: a message, a stream, or questions first."""
-    reply = run()
     if reply.pending is not None:
         return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
     if reply.listen is None:
