@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.http import HttpRequest
 
 from demo_project.flights.models import Airport, Flight
@@ -27,6 +27,7 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, DuplexPeer, Peer, Peers, meta
 from tests.support.talking import accept, talk
 from tests.tools.test_function_calls import text_of
+from tests.transports.test_cancellation import SlowTool
 
 ALL = pytest.mark.parametrize("transport", TRANSPORTS)
 ON_LOOP = pytest.mark.parametrize("transport", PUSHING)
@@ -358,6 +359,28 @@ def test_a_client_that_gives_a_call_up_cancels_its_body(peers: Peers, users: Use
 
     assert cancelled.wait(30)
     assert "wait" in peer.tools()
+
+
+@pytest.mark.every_database
+@ON_LOOP
+def test_the_statement_of_a_call_that_takes_too_long_is_stopped(admin: Peer, declared: Declared, settings: Any) -> None:
+    slow = SlowTool()
+
+    async def query(request: HttpRequest) -> str:
+        """Take a minute."""
+        await sync_to_async(slow.run)()
+        return "done"
+
+    declared.tool(query, read_only=True)
+    admin.tools()
+    # Enough for the query to begin.
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 1.5}
+
+    error = admin.error(MODERN, "tools/call", {"name": "query", "arguments": {}})
+
+    assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
+    assert slow.ended.wait(30)
+    assert isinstance(slow.error, DatabaseError)
 
 
 # Attacks.
