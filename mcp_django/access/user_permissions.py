@@ -96,7 +96,9 @@ def _query(user_model: type[models.Model]) -> PreparedQuery:
         return found.values_list(mark, "content_type__app_label", "codename")
 
     def make(user: Any) -> QuerySet[Any, Any]:
-        return rows(True, **{holder: user}).union(rows(False, **{f"group__{member}": user}), all=True)
+        both = rows(True, **{holder: user}).union(rows(False, **{f"group__{member}": user}), all=True)
+        # From Django 6.1 on the order of the model is that of a union too.
+        return both.order_by()
 
     return PreparedQuery(make, user_model._meta.pk)
 

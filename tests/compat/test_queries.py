@@ -315,7 +315,7 @@ def test_a_value_stands_in_each_place_that_names_it(token: AccessToken) -> None:
     names = Permission.objects.order_by().values_list("codename")
 
     def make(user: Any) -> models.QuerySet[Any, Any]:
-        return names.filter(user=user).union(names.filter(group__user=user), all=True)
+        return names.filter(user=user).union(names.filter(group__user=user), all=True).order_by()
 
     prepared = PreparedQuery(make, User._meta.pk)
 
