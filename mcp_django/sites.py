@@ -160,7 +160,7 @@ class MCPSite:
         return type(self).call_context is not MCPSite.call_context
 
     def remember_key(self, request: HttpRequest) -> Hashable | None:
-        """What a user's permissions depend on beside the user, as the tenant of the request; None: read them each time.
+        """What a user's permissions depend on beside the user, such as the tenant; None: they are read each time.
 
         With it they are remembered for TOKEN_CACHE_SECONDS at most, and never for a call that may write. By itself it
         is None where ``call_context`` is overridden, or where MIDDLEWARE has an entry that may choose a tenant.

@@ -6,7 +6,7 @@ They are put onto the user where ModelBackend keeps them, so that ``has_perm`` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
 Sets = tuple[Collection[str], Collection[str]]
 
-#: Of how many tenants the permissions of one user are remembered.
+#: How many sets are remembered with a token: of tenants, and of users that it acts as.
 _MAX_KEYS = 16
 
 
@@ -37,25 +37,33 @@ def put_onto_user(request: MCPRequest) -> None:
     """Read what ModelBackend would read of the request's user, unless it was read before, and put it onto the user.
 
     Where ModelBackend might read something else, nothing is done, and it reads by itself. The permissions are
-    remembered with the token, under what ``MCPSite.remember_key`` says that they depend on.
+    remembered with the token, under the user and what ``MCPSite.remember_key`` says that they depend on.
     """
     user: Any = request.user
     if user.pk is None or getattr(user, "is_superuser", False) or users.has_permissions(user):
         return
     if not (are_in_tables() and isinstance(user, get_user_model()) and user.is_active):
         return
-    known, key = getattr(request.mcp.principal.auth, "known_permissions", None), None
-    site = getattr(request.mcp, "site", None)
-    if known is not None and site is not None:
-        key = site.remember_key(request)
-    found = known[key] if known is not None and key in known else _of_user(user)
+    known, key = _memory(request)
+    # An authentication class of the project may let a token act as another user than its own.
+    name = user.pk, key
+    found = known.get(name) or _of_user(user)
     if found is None:
         return
-    if known is not None and key is not None and key not in known:
+    if key is not None and name not in known:
         if len(known) >= _MAX_KEYS:
             known.clear()
-        known[key] = found
+        known[name] = found
     users.keep_permissions(user, *found)
+
+
+def _memory(request: MCPRequest) -> tuple[dict[Hashable, Sets], Hashable | None]:
+    """The sets that are remembered with the request's token, and what they depend on; None: nothing is remembered."""
+    known = getattr(request.mcp.principal.auth, "known_permissions", None)
+    site = getattr(request.mcp, "site", None)
+    if known is None or site is None:
+        return {}, None
+    return known, site.remember_key(request)
 
 
 def are_in_tables() -> bool:

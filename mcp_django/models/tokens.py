@@ -123,7 +123,7 @@ class AccessToken(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     revoked_at = models.DateTimeField(_("revoked"), null=True, editable=False)
 
-    #: The permissions of the user by what else they depend on, while this instance is remembered: see
+    #: Permissions by user and by what else they depend on, while this instance is remembered: see
     #: ``access.user_permissions``.
     known_permissions: dict[Hashable, Any] | None = None
 

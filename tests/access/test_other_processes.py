@@ -11,9 +11,8 @@ from django.contrib.auth.models import Group, Permission, User
 from django.db import connection
 
 from mcp_django.models import AccessToken, Tool
-from tests.conftest import is_listening, need
 from tests.end_to_end.servers import wait_for
-from tests.push.processes import POSTGRESQL, PUBSUB, ServedPeer, new_prefix, run_python, served
+from tests.push.processes import POSTGRESQL, ServedPeer, bus, run_python, served
 
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
@@ -42,10 +41,7 @@ def deployed(
     request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Deployed]:
     """A server. With a broker it would remember for an hour, so that only the news of a change can end that."""
-    prefix, layer = "", POSTGRESQL if request.param == "postgresql" else PUBSUB
-    if request.param == "redis":
-        need(is_listening(6379), "Redis on 127.0.0.1:6379")
-        prefix = new_prefix()
+    prefix, layer = bus(request.param)
     log: Path = tmp_path_factory.mktemp("deployed") / "log"
     with pytest.MonkeyPatch.context() as patched:
         if request.param != "no broker":

@@ -177,6 +177,16 @@ def test_each_tenant_that_a_site_names_is_remembered_by_itself(user: User) -> No
     assert len(known) <= user_permissions._MAX_KEYS
 
 
+def test_a_token_that_acts_as_another_user_lends_nobody_what_it_remembers(user: User) -> None:
+    """As an authentication class of a project may have it, for support staff."""
+    known: dict[Any, Any] = {}
+    other = User.objects.create_user("grace")
+
+    for one in (user, other, user):
+        user_permissions.put_onto_user(request_of(acting := fresh(one), known=known))
+        assert acting.has_perm(VIEW) is (one == user)
+
+
 def test_what_a_hook_does_to_its_user_is_not_remembered(user: User) -> None:
     known: dict[Any, Any] = {}
     first = fresh(user)

@@ -23,6 +23,7 @@ from websockets import Subprotocol
 from websockets.sync.client import connect
 
 from mcp_django.events.bus import ChannelLayerBus
+from tests.conftest import is_listening, need
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import forkserver, schemas
 from tests.support.base import wanted_of
@@ -53,6 +54,14 @@ _SERVERS = {
 def new_prefix() -> str:
     """A name under which no other test speaks on the broker."""
     return f"tests-{uuid.uuid4().hex}"
+
+
+def bus(name: str) -> tuple[str, str]:
+    """The prefix and the layer of a bus: "redis", "postgresql" or "no broker"."""
+    if name == "redis":
+        need(is_listening(6379), "Redis on 127.0.0.1:6379")
+        return new_prefix(), PUBSUB
+    return "", POSTGRESQL if name == "postgresql" else PUBSUB
 
 
 def environment(prefix: str, layer: str = PUBSUB) -> dict[str, str]:

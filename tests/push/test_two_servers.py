@@ -15,9 +15,8 @@ from django.utils import timezone
 
 from demo_project.flights.models import Flight
 from mcp_django.models import OpenQuestion, Session
-from tests.conftest import is_listening, need
 from tests.end_to_end.servers import wait_for
-from tests.push.processes import POSTGRESQL, PUBSUB, ServedPeer, new_prefix, served
+from tests.push.processes import ServedPeer, bus, served
 from tests.support import schemas
 from tests.support.data import Users, switch_on, token_of
 from tests.support.http import parse_events
@@ -44,10 +43,7 @@ BUSES = ["redis", "no broker", *(["postgresql"] if connection.vendor == "postgre
 def two(
     request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Two]:
-    prefix, layer = "", POSTGRESQL if request.param == "postgresql" else PUBSUB
-    if request.param == "redis":
-        need(is_listening(6379), "Redis on 127.0.0.1:6379")
-        prefix = new_prefix()
+    prefix, layer = bus(request.param)
     logs: Path = tmp_path_factory.mktemp("two")
     module = "tests.push.asking_tools"
     with (
