@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -321,6 +322,11 @@ class _Parameter(Expression):
         return "%s", [self]
 
 
+#: How many answers of the database to a query are remembered with what Django's converters made of them.
+_ANSWERS = 1_000
+_Raw = tuple[tuple[Any, ...], ...]
+
+
 class _Compiled:
     """A query as it is written for one database."""
 
@@ -335,6 +341,7 @@ class _Compiled:
         finally:
             own.close()
         self._compiler: Any = compiler
+        self._converted = lru_cache(maxsize=_ANSWERS)(self._convert)
         self._info: Any = compiler.klass_info if gives_instances(queryset) else None
         if self._info is not None:
             chosen = self._info["select_fields"]
@@ -351,8 +358,24 @@ class _Compiled:
             cursor.execute(self._sql, params)
             rows: Any = cursor.fetchall()
         if self._converters:
-            rows = self._compiler.apply_converters(rows, self._converters)
+            rows = self._values(tuple(map(tuple, rows)))
         return map(tuple, rows) if self._info is None else map(self._instance, rows)
+
+    def _values(self, raw: _Raw) -> Sequence[Sequence[Any]]:
+        """The values of rows. Mostly these are the same as before, and so is what Django makes of them."""
+        try:
+            rows, mutable = self._converted(raw)
+        except TypeError:  # A driver gave a value that has no hash.
+            return self._convert(raw)[0]
+        if not mutable:
+            return rows
+        return [[deepcopy(one) if place in mutable else one for place, one in enumerate(row)] for row in rows]
+
+    def _convert(self, raw: _Raw) -> tuple[_Raw, frozenset[int]]:
+        """The values of rows, and the places of those that their owner may change."""
+        rows = tuple(map(tuple, self._compiler.apply_converters(raw, self._converters)))
+        mutable = (place for row in rows for place, one in enumerate(row) if isinstance(one, (list, dict)))
+        return rows, frozenset(mutable)
 
     def _instance(self, row: Sequence[Any]) -> Any:
         found = self._info["model"].from_db(self._using, self._names, row[self._columns])

@@ -287,6 +287,30 @@ def test_instances_are_those_of_the_queryset(token: AccessToken, django_assert_n
 
 
 @pytest.mark.every_database
+def test_what_a_caller_does_with_a_row_is_not_seen_by_the_next_one(token: AccessToken) -> None:
+    AccessToken.objects.update(limits={"calls": "60/min"})
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+    [found] = prepared.fetch("default", token.hash)
+
+    found.scopes.append("more")
+    found.limits["calls"] = "1/min"
+    found.name = found.user.username = "changed"
+
+    [again] = prepared.fetch("default", token.hash)
+    assert (again.scopes, again.limits) == (["read", "actions"], {"calls": "60/min"})
+    assert (again.name, again.user.username) == ("", "ada")
+
+
+@pytest.mark.every_database
+def test_a_row_that_has_changed_is_seen_at_once(token: AccessToken) -> None:
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+    for scopes in (["read"], ["actions"], ["read"]):
+        AccessToken.objects.update(scopes=scopes)
+
+        assert [found.scopes for found in prepared.fetch("default", token.hash)] == [scopes]
+
+
+@pytest.mark.every_database
 def test_each_call_has_its_own_values(token: AccessToken) -> None:
     other = AccessToken.objects.create_token(user=token.user)[0]
     prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
