@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 logger = logging.getLogger("mcp_django")
+
+#: The context of calls where the project has none.
+_NO_CONTEXT = nullcontext()
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
@@ -145,14 +148,13 @@ class MCPSite:
 
     # Properties and methods that a project may override.
 
-    @contextmanager
-    def call_context(self, request: HttpRequest) -> Iterator[None]:
+    def call_context(self, request: HttpRequest) -> AbstractContextManager[None]:
         """A context around every handler on every transport, and around every check before a push.
 
         Use it for the work of the project's middleware: to choose a tenant, a database role or a language. It runs in
         the worker's thread, so it may set a variable of the database session. It must undo that at its end.
         """
-        yield
+        return _NO_CONTEXT
 
     @property
     def has_call_context(self) -> bool:

@@ -260,8 +260,9 @@ class Workers:
                 line[key] = jobs
 
 
-#: What the thread works at, in its attribute ``work``.
+#: What the thread works at, in its attribute ``work``, and when its connections are to be looked at before a call.
 _here = local()
+_LOOK_SECONDS = 1.0
 
 
 def count_as(principal_key: str) -> None:
@@ -276,15 +277,21 @@ def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     if settings.DEBUG:
         # Otherwise Django logs no queries.
         reset_queries()
-    for connection in connections.all(initialized_only=True):
-        _close_if_stale(connection)
-        forget_failure(connection)
+    if time.monotonic() >= getattr(_here, "look_at", 0.0):
+        _look_at_connections()
     try:
         return function(*args)
     finally:
-        for connection in connections.all(initialized_only=True):
-            _close_if_stale(connection)
+        _look_at_connections()
         close_caches()
+
+
+def _look_at_connections() -> None:
+    """Close this thread's connections that are stale. A call that begins soon afterwards need not look again."""
+    for connection in connections.all(initialized_only=True):
+        _close_if_stale(connection)
+        forget_failure(connection)
+    _here.look_at = time.monotonic() + _LOOK_SECONDS
 
 
 def _close_if_stale(connection: BaseDatabaseWrapper) -> None:

@@ -84,9 +84,10 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    with using_tool(exchange.request, name):
-        if fresh and has_scope(exchange.request, ACTIONS):
-            renew_principal(exchange)
+    if fresh:
+        with using_tool(exchange.request, name):
+            if has_scope(exchange.request, ACTIONS):
+                renew_principal(exchange)
     rows = overrides.tools.of(exchange, fresh=fresh)
     Rights.of(exchange.site, exchange.request).decided_by(rows)
     decision = _decide(tool, rows, exchange)

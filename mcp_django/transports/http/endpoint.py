@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -129,15 +129,12 @@ class EndpointView(View, InFlight):
         self.principal = authenticate_from_memory(self.request)
         return self.principal is None
 
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
+    def _deadline(self) -> AbstractContextManager[None]:
         """Stop the request when its time is over, where no event loop does: its queries, at least."""
         seconds = get_conf().REQUEST_SECONDS
         if not seconds or self.http.method != "POST" or self._is_quick:
-            yield
-            return
-        with deadlines.within(seconds, self._expire_in_thread):
-            yield
+            return nullcontext()
+        return deadlines.within(seconds, self._expire_in_thread)
 
     def _expire_in_thread(self) -> None:
         self.cancellation.expire()

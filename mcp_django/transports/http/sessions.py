@@ -85,7 +85,8 @@ def answer_batch(view: EndpointView, principal: Principal, members: list[Any]) -
         session, opening = find(view, principal)
     batch = Batch(members, opening.revision, view.message_limit)
     for message in batch.requests(partial(_receive, session)):
-        exchange = view.exchange(view.site, view.request, principal, message, opening)
+        request = view.request.copy().for_principal(principal)
+        exchange = view.exchange(view.site, request, principal, message, opening)
         batch.add(respond(exchange).body, message.id)
     return HTTPResponse.json(batch.body) if batch.body else HTTPResponse(HTTPStatus.ACCEPTED)
 
