@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakSet
@@ -22,6 +21,7 @@ from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
 from django.dispatch import Signal
 from django.utils import translation
+from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__

@@ -6,12 +6,12 @@ import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
+from django.utils.functional import cached_property
 
 from mcp_django.completion import CompletionFunction
 from mcp_django.content import write_annotations

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
+from django.utils.functional import cached_property
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import ALLOWED, decide, decide_by_override
