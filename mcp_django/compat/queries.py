@@ -327,12 +327,13 @@ def first_rows(queryset: Rows, names: Sequence[str], order: Sequence[str], count
     """
     is_whole = has_every_row(queryset) and has_one_table(queryset) and has_plain_rows(queryset)
     kind = type(queryset)
-    if not (is_whole and _reads_as_django(kind) and type(queryset.query) is Query):  # type: ignore[arg-type]
+    if not (is_whole and _reads_as_django(kind) and type(queryset.query) is Query):
         return None
     columns = _own_columns(queryset.model._meta)
     if queryset.query.select_for_update or not columns.keys() >= {*names, *(one.removeprefix("-") for one in order)}:
         return None
-    return _first_rows(queryset.model, tuple(names), tuple(order), count)
+    model: Any = queryset.model
+    return _first_rows(model, tuple(names), tuple(order), count)
 
 
 @lru_cache(maxsize=256)
