@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache, partial
 from inspect import getattr_static
@@ -378,7 +378,7 @@ class _Compiled:
         finally:
             own.close()
         self._compiler: Any = compiler
-        self._converted = lru_cache(maxsize=answers)(self._convert) if answers else self._convert
+        self._converted = lru_cache(maxsize=answers)(self._convert_marked) if answers else None
         self._info: Any = compiler.klass_info if gives_instances(queryset) else None
         if self._info is not None:
             chosen = self._info["select_fields"]
@@ -398,19 +398,24 @@ class _Compiled:
             rows = self._values(tuple(map(tuple, rows)))
         return map(tuple, rows) if self._info is None else map(self._instance, rows)
 
-    def _values(self, raw: _Raw) -> Sequence[Sequence[Any]]:
+    def _values(self, raw: _Raw) -> Iterable[Sequence[Any]]:
         """The values of rows. Mostly these are the same as before, and so is what Django makes of them."""
+        if self._converted is None:
+            return self._convert(raw)
         try:
             rows, mutable = self._converted(raw)
         except TypeError:  # A driver gave a value that has no hash.
-            return self._convert(raw)[0]
+            return self._convert(raw)
         if not mutable:
             return rows
         return [[deepcopy(one) if place in mutable else one for place, one in enumerate(row)] for row in rows]
 
-    def _convert(self, raw: _Raw) -> tuple[_Raw, frozenset[int]]:
+    def _convert(self, raw: _Raw) -> Iterable[Sequence[Any]]:
+        return self._compiler.apply_converters(raw, self._converters)  # type: ignore[no-any-return]
+
+    def _convert_marked(self, raw: _Raw) -> tuple[_Raw, frozenset[int]]:
         """The values of rows, and the places of those that their owner may change."""
-        rows = tuple(map(tuple, self._compiler.apply_converters(raw, self._converters)))
+        rows = tuple(map(tuple, self._convert(raw)))
         mutable = (place for row in rows for place, one in enumerate(row) if isinstance(one, (list, dict)))
         return rows, frozenset(mutable)
 
