@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import cached_property
 from importlib import import_module
@@ -153,6 +153,21 @@ class MCPSite:
         the worker's thread, so it may set a variable of the database session. It must undo that at its end.
         """
         yield
+
+    @asynccontextmanager
+    async def acall_context(self, request: HttpRequest) -> AsyncIterator[None]:
+        """A context around the body of each asynchronous function that runs on the event loop.
+
+        There ``call_context`` is not entered, so a project that overrides that one overrides this one too, or such
+        bodies run in a worker. It may set context variables, but what it sets in a database session holds only where
+        it does so in the thread of the function, by ``sync_to_async``.
+        """
+        yield
+
+    @property
+    def runs_on_loop(self) -> bool:
+        """Whether the bodies of asynchronous functions may run on the event loop."""
+        return not self.has_call_context or type(self).acall_context is not MCPSite.acall_context
 
     @property
     def has_call_context(self) -> bool:
@@ -430,6 +445,7 @@ def tool(
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
+    on_loop: bool = True,
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -447,6 +463,7 @@ def tool(
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
+    on_loop: bool = True,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
     """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
@@ -454,8 +471,9 @@ def tool(
     ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
     the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
     function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
-    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. The
-    decorator returns the function itself. Raises ImproperlyConfigured if the function cannot be a tool.
+    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. With
+    ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. The decorator returns the function
+    itself. Raises ImproperlyConfigured if the function cannot be a tool.
     """
 
     def decorate(decorated: F) -> F:
@@ -475,6 +493,7 @@ def tool(
                 input_schema=input_schema,
                 task=task,
                 audit=audit,
+                on_loop=on_loop,
             )
         )
         return decorated

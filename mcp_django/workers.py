@@ -16,8 +16,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import chain
-from threading import Lock, local
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
@@ -29,6 +30,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
+from mcp_django.on_loop.bodies import Bodies, Outcome
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
 logger = logging.getLogger("mcp_django")
@@ -46,7 +49,7 @@ ADDRESSES_PART = 4
 class _Job:
     """One call, and the future for its result."""
 
-    __slots__ = ("_args", "_context", "_function", "_loop", "future", "principal_key")
+    __slots__ = ("_args", "_context", "_function", "_is_begun", "_loop", "future", "principal_key", "suspended")
 
     def __init__(self, principal_key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.principal_key = principal_key
@@ -54,20 +57,45 @@ class _Job:
         self._args = args
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
+        self._is_begun = False
         self.future: asyncio.Future[Any] = self._loop.create_future()
+        #: Set while the body of an asynchronous function runs on the loop.
+        self.suspended: Suspended | None = None
 
-    def run(self) -> tuple[Any, Exception | None]:
-        """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
+    def run(self, call: Callable[..., Any]) -> tuple[Any, Exception | None]:
+        """The result and the error, one of which is None. A call that nobody awaits any more is not made.
+
+        ``call`` makes it: ``_call`` in a worker.
+        """
         try:
-            return (None if self.future.cancelled() else self._context.run(_call, self._function, self._args)), None
+            if self.future.cancelled() and not self._is_begun:
+                return None, None
+            return self._context.run(call, self._function, self._args), None
         except StopIteration:
             return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
             return None, raised
+        except Suspended as suspended:
+            # The frames would hold what the run has left behind.
+            suspended.__traceback__ = suspended.__context__ = None
+            self.suspended = suspended
+            return None, None
         except BaseException as raised:
             # A SystemExit would end the event loop, and with it every other request.
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
+
+    def start_body(self, bodies: Bodies, then: Callable[[_Job, Outcome, bool], None]) -> None:
+        """Run the body of the function that suspended the call. Raises Overloaded."""
+        if self.suspended is not None:
+            bodies.start(self.suspended, self._loop, self._context, partial(then, self))
+
+    def resume(self, outcome: Outcome) -> None:
+        """Let the next run take the call up, whether somebody awaits it or not: what the body did is written down."""
+        suspended, self.suspended = self.suspended, None
+        if suspended is not None:
+            self._function, self._args = suspended.resume, (outcome,)
+            self._is_begun = True
 
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
@@ -121,6 +149,8 @@ class Workers:
         self._addresses_share = max(1, threads // ADDRESSES_PART)
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
+        #: Bodies of asynchronous functions, which use none of the threads. Made for the first one.
+        self._bodies: Bodies | None = None
         self._lock = Lock()
         self._closed = False
         #: By principal: calls that were accepted, calls that may run, and calls that wait for their principal's turn.
@@ -149,10 +179,7 @@ class Workers:
         job = _Job(principal_key, function, args)
         with self._lock:
             self._admit(principal_key)
-            if self._may_run(principal_key):
-                self._make_ready(job)
-            else:
-                self._line_of(principal_key).setdefault(principal_key, deque()).append(job)
+            self._enqueue(job)
         return job.future
 
     def count_as(self, job: _Job, principal_key: str) -> None:
@@ -176,8 +203,11 @@ class Workers:
         for job in left:
             # Cancelling the future would cancel the task that awaits it.
             job.deliver(None, Overloaded(_ENDING))
+        if self._bodies is not None:
+            # Their requests come back to the threads.
+            self._bodies.close()
         if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor.shutdown(wait=True)
 
     def _admit(self, principal_key: str) -> None:
         conf = get_conf()
@@ -192,6 +222,24 @@ class Workers:
                 "You have QUEUE_PER_PRINCIPAL requests waiting. Wait for their answers before you send more."
             )
         self._accepted.add(principal_key, 1)
+
+    def _enqueue(self, job: _Job) -> None:
+        """Let the call run, now or when it is its principal's turn."""
+        key = job.principal_key
+        if self._may_run(key):
+            self._make_ready(job)
+        else:
+            self._line_of(key).setdefault(key, deque()).append(job)
+
+    def _take_up(self, job: _Job, outcome: Outcome, is_light: bool = False) -> None:
+        """Finish a call whose body has ended: here if that is light. It was admitted before, and is not refused now."""
+        job.resume(outcome)
+        if is_light:
+            job.deliver(*job.run(_call_here))
+            return
+        with self._lock:
+            self._accepted.add(job.principal_key, 1)
+            self._enqueue(job)
 
     def _admit_address(self, key: str, places: int) -> None:
         if self._accepted.of_addresses >= places or self._accepted[key] >= max(1, places // 2):
@@ -219,22 +267,36 @@ class Workers:
         self._ready.append(job)
         if self._active < self._threads and self._executor is not None:
             self._active += 1
-            self._executor.submit(self._work)
+            try:
+                self._executor.submit(self._work)
+            except RuntimeError:  # The pool has ended, and the call's body only now.
+                Thread(target=self._work, name="mcp_django-late").start()
 
     def _work(self) -> None:
         """Run ready jobs, in a worker, until there are none."""
         job = self._next(None)
         while job is not None:
             _here.work = self, job
-            result, error = job.run()
+            result, error = job.run(_call)
             _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
             following = self._next(job)
-            job.deliver(result, error)
+            if job.suspended is None:
+                job.deliver(result, error)
+            else:
+                self._start_body(job)
             job = following
             # Otherwise the objects of this call would live until the next one ends.
             del result, error, following
+
+    def _start_body(self, job: _Job) -> None:
+        with self._lock:
+            bodies = self._bodies = self._bodies or Bodies(self._threads)
+        try:
+            job.start_body(bodies, self._take_up)
+        except Overloaded as refused:
+            self._take_up(job, partial(_refuse, refused))
 
     def _next(self, done: _Job | None) -> _Job | None:
         """The next job of this worker, after ``done``. None if there is none, and the worker ends."""
@@ -264,12 +326,26 @@ class Workers:
 _here = local()
 
 
+def can_suspend() -> bool:
+    """Whether the call that runs in this thread may leave it while the body of a function runs on the loop."""
+    return getattr(_here, "work", None) is not None
+
+
 def count_as(principal_key: str) -> None:
     """The credentials of the call that runs in this thread were seen to hold: it counts as one of their principal."""
     work = getattr(_here, "work", None)
     if work is not None:
         workers, job = work
         workers.count_as(job, principal_key)
+
+
+def _refuse(error: Overloaded) -> None:
+    raise error
+
+
+def _call_here(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    """The call of a function that uses no database connection."""
+    return function(*args)
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
