@@ -164,10 +164,14 @@ class MCPSite:
         """
         yield
 
-    @property
+    @cached_property
     def runs_on_loop(self) -> bool:
-        """Whether the bodies of asynchronous functions may run on the event loop."""
-        return not self.has_call_context or type(self).acall_context is not MCPSite.acall_context
+        """Whether the bodies of asynchronous functions may run on the event loop.
+
+        A class below one with ``acall_context`` may override ``call_context`` alone: the other knows nothing of that.
+        """
+        first = next(vars(cls) for cls in type(self).__mro__ if {"call_context", "acall_context"} & vars(cls).keys())
+        return "acall_context" in first
 
     @property
     def has_call_context(self) -> bool:

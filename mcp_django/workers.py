@@ -30,7 +30,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
-from mcp_django.on_loop.bodies import Bodies, Outcome
+from mcp_django.on_loop.bodies import Bodies, Outcome, Then
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
@@ -38,7 +38,12 @@ logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
 _ENDING = "The server is shutting down. Try again in a moment."
+_NO_THREAD = "The server can start no thread for the request. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
+#: How long the end of the pool waits for a body that was cancelled.
+_CANCELLED_SECONDS = 5.0
+#: How often the end of the pool looks whether calls have come to their end, and their loops still run.
+_LOOK_SECONDS = 0.02
 
 #: The key of a caller who is not known begins with this, and the caller's address follows. All addresses together get a
 #: quarter of what there is, so that credentials which nobody has seen hold up nobody.
@@ -49,7 +54,16 @@ ADDRESSES_PART = 4
 class _Job:
     """One call, and the future for its result."""
 
-    __slots__ = ("_args", "_context", "_function", "_is_begun", "_loop", "future", "principal_key", "suspended")
+    __slots__ = (
+        "_args",
+        "_context",
+        "_function",
+        "_loop",
+        "future",
+        "is_begun",
+        "principal_key",
+        "suspended",
+    )
 
     def __init__(self, principal_key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.principal_key = principal_key
@@ -57,20 +71,18 @@ class _Job:
         self._args = args
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
-        self._is_begun = False
         self.future: asyncio.Future[Any] = self._loop.create_future()
+        #: Whether a body has run for it: what that did is written down, whether somebody awaits the call or not.
+        self.is_begun = False
         #: Set while the body of an asynchronous function runs on the loop.
         self.suspended: Suspended | None = None
 
-    def run(self, call: Callable[..., Any]) -> tuple[Any, Exception | None]:
-        """The result and the error, one of which is None. A call that nobody awaits any more is not made.
-
-        ``call`` makes it: ``_call`` in a worker.
-        """
+    def run(self) -> tuple[Any, Exception | None]:
+        """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
         try:
-            if self.future.cancelled() and not self._is_begun:
+            if self.future.cancelled() and not self.is_begun:
                 return None, None
-            return self._context.run(call, self._function, self._args), None
+            return self._context.run(_call, self._function, self._args), None
         except StopIteration:
             return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
@@ -85,22 +97,43 @@ class _Job:
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
 
-    def start_body(self, bodies: Bodies, then: Callable[[_Job, Outcome, bool], None]) -> None:
-        """Run the body of the function that suspended the call. Raises Overloaded."""
-        if self.suspended is not None:
-            bodies.start(self.suspended, self._loop, self._context, partial(then, self))
+    def start_body(self, bodies: Bodies, then: Then) -> None:
+        """Run the body of the function that suspended the call."""
+        suspended = self.suspended
+        if suspended is not None:
+            key = suspended.principal_key or self.principal_key
+            bodies.start(suspended, key, self._loop, self._context, then)
 
     def resume(self, outcome: Outcome) -> None:
-        """Let the next run take the call up, whether somebody awaits it or not: what the body did is written down."""
+        """Let the next run take the call up."""
         suspended, self.suspended = self.suspended, None
         if suspended is not None:
             self._function, self._args = suspended.resume, (outcome,)
-            self._is_begun = True
+            self.is_begun = True
+
+    def comes_back(self, *, if_cancelled: bool) -> bool:
+        """Whether the call will end: its body does, where it has one, if another thread runs its loop.
+
+        ``if_cancelled``: whether one that was cancelled does too. It may swallow that.
+        """
+        suspended = self.suspended
+        if suspended is None:
+            return True
+        waits = if_cancelled or not suspended.cancellation.cancelled
+        return waits and self._loop.is_running() and not _is_here(self._loop)
 
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
             self._loop.call_soon_threadsafe(settle, self.future, result, error)
+
+
+def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs the loop, and so cannot wait for it."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
@@ -149,9 +182,11 @@ class Workers:
         self._addresses_share = max(1, threads // ADDRESSES_PART)
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
-        #: Bodies of asynchronous functions, which use none of the threads. Made for the first one.
-        self._bodies: Bodies | None = None
+        #: Bodies of asynchronous functions, which use none of the threads.
+        self._bodies = Bodies(threads)
         self._lock = Lock()
+        #: Calls that have not come to their end, whether they wait, run, or have a body on a loop.
+        self._open: set[_Job] = set()
         self._closed = False
         #: By principal: calls that were accepted, calls that may run, and calls that wait for their principal's turn.
         self._accepted = Tally()
@@ -159,9 +194,9 @@ class Workers:
         self._waiting: dict[str, deque[_Job]] = {}
         #: Calls of addresses that wait, in the order in which the addresses have their turns.
         self._waiting_addresses: dict[str, deque[_Job]] = {}
-        #: The jobs for the next free threads, and the number of threads at work.
+        #: The jobs for the next free threads, the threads that are or will be at work, and those that are to begin.
         self._ready: deque[_Job] = deque()
-        self._active = 0
+        self._active = self._due = 0
 
     async def run(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
         """The function's result, from a worker. Raises Overloaded, and everything that the function raises.
@@ -179,7 +214,11 @@ class Workers:
         job = _Job(principal_key, function, args)
         with self._lock:
             self._admit(principal_key)
+            self._open.add(job)
             self._enqueue(job)
+            is_stranded = self._is_stranded
+        if is_stranded:
+            self._refuse_stranded()
         return job.future
 
     def count_as(self, job: _Job, principal_key: str) -> None:
@@ -192,22 +231,41 @@ class Workers:
                 self._running.add(principal_key, 1)
 
     def close(self) -> None:
-        """Wait for running calls, refuse waiting ones, and end the threads with their connections."""
+        """Wait for calls that have begun, refuse waiting ones, and end the threads with their connections.
+
+        Bodies on a loop that does not run, or that runs in this thread, are not waited for, and those that were
+        cancelled not for long.
+        """
         with self._lock:
             self._closed = True
             lines = (self._waiting, self._waiting_addresses)
-            left = [*self._ready, *chain.from_iterable(jobs for line in lines for jobs in line.values())]
-            self._ready.clear()
+            queues = [self._ready, *chain.from_iterable(line.values() for line in lines)]
+            left = [job for queue in queues for job in queue if not job.is_begun]
+            for queue in queues:
+                begun = [job for job in queue if job.is_begun]
+                queue.clear()
+                queue.extend(begun)
             for line in lines:
-                line.clear()
+                for key in [key for key, queue in line.items() if not queue]:
+                    del line[key]
+            self._open.difference_update(left)
         for job in left:
             # Cancelling the future would cancel the task that awaits it.
             job.deliver(None, Overloaded(_ENDING))
-        if self._bodies is not None:
-            # Their requests come back to the threads.
-            self._bodies.close()
+        self._wait_for_open()
         if self._executor is not None:
             self._executor.shutdown(wait=True)
+
+    def _wait_for_open(self) -> None:
+        """Wait until every call has come to its end that will."""
+        patient_until = time.monotonic() + _CANCELLED_SECONDS
+        while True:
+            self._bodies.give_up(lambda loop: not loop.is_running())
+            is_patient = time.monotonic() < patient_until
+            with self._lock:
+                if not any(job.comes_back(if_cancelled=is_patient) for job in self._open):
+                    return
+            time.sleep(_LOOK_SECONDS)
 
     def _admit(self, principal_key: str) -> None:
         conf = get_conf()
@@ -231,15 +289,15 @@ class Workers:
         else:
             self._line_of(key).setdefault(key, deque()).append(job)
 
-    def _take_up(self, job: _Job, outcome: Outcome, is_light: bool = False) -> None:
-        """Finish a call whose body has ended: here if that is light. It was admitted before, and is not refused now."""
+    def _take_up(self, job: _Job, outcome: Outcome) -> None:
+        """Finish a call whose body has ended. It was admitted before, and is not refused now. In any thread."""
         job.resume(outcome)
-        if is_light:
-            job.deliver(*job.run(_call_here))
-            return
         with self._lock:
             self._accepted.add(job.principal_key, 1)
             self._enqueue(job)
+            is_stranded = self._is_stranded
+        if is_stranded:
+            self._work_here()
 
     def _admit_address(self, key: str, places: int) -> None:
         if self._accepted.of_addresses >= places or self._accepted[key] >= max(1, places // 2):
@@ -267,17 +325,49 @@ class Workers:
         self._ready.append(job)
         if self._active < self._threads and self._executor is not None:
             self._active += 1
+            self._due += 1
             try:
                 self._executor.submit(self._work)
-            except RuntimeError:  # The pool has ended, and the call's body only now.
-                Thread(target=self._work, name="mcp_django-late").start()
+            except RuntimeError:
+                # The pool has ended, or Python cannot start one more thread: those that are at work take the job.
+                self._active -= 1
+                self._due -= 1
+
+    @property
+    def _is_stranded(self) -> bool:
+        """Whether there are jobs, and no thread for them. The caller holds the lock."""
+        return bool(self._ready) and not self._active
+
+    def _refuse_stranded(self) -> None:
+        """Refuse the calls for which there is no thread, and finish those that have begun."""
+        with self._lock:
+            left = [job for job in self._ready if not job.is_begun]
+            for job in left:
+                self._ready.remove(job)
+                self._open.discard(job)
+                self._leave(job.principal_key)
+        for job in left:
+            job.deliver(None, Overloaded(_NO_THREAD))
+        self._work_here()
+
+    def _work_here(self) -> None:
+        """Run ready jobs without a worker: in a thread of their own, or in this one if there can be none."""
+        with self._lock:
+            if not self._is_stranded:
+                return
+            self._active += 1
+            self._due += 1
+        try:
+            Thread(target=self._work, name="mcp_django-late").start()
+        except RuntimeError:
+            self._work()
 
     def _work(self) -> None:
         """Run ready jobs, in a worker, until there are none."""
-        job = self._next(None)
+        job = self._first()
         while job is not None:
             _here.work = self, job
-            result, error = job.run(_call)
+            result, error = job.run()
             _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
@@ -285,24 +375,26 @@ class Workers:
             if job.suspended is None:
                 job.deliver(result, error)
             else:
-                self._start_body(job)
+                job.start_body(self._bodies, partial(self._take_up, job))
             job = following
             # Otherwise the objects of this call would live until the next one ends.
             del result, error, following
 
-    def _start_body(self, job: _Job) -> None:
+    def _first(self) -> _Job | None:
+        """The first job of this worker. None if there is none, or if this thread comes where it was not expected."""
         with self._lock:
-            bodies = self._bodies = self._bodies or Bodies(self._threads)
-        try:
-            job.start_body(bodies, self._take_up)
-        except Overloaded as refused:
-            self._take_up(job, partial(_refuse, refused))
+            if not self._due:
+                return None
+            self._due -= 1
+        return self._next(None)
 
     def _next(self, done: _Job | None) -> _Job | None:
         """The next job of this worker, after ``done``. None if there is none, and the worker ends."""
         with self._lock:
             if done is not None:
                 self._leave(done.principal_key)
+                if done.suspended is None:
+                    self._open.discard(done)
             if self._ready:
                 return self._ready.popleft()
             self._active -= 1
@@ -337,15 +429,6 @@ def count_as(principal_key: str) -> None:
     if work is not None:
         workers, job = work
         workers.count_as(job, principal_key)
-
-
-def _refuse(error: Overloaded) -> None:
-    raise error
-
-
-def _call_here(function: Callable[..., T], args: tuple[Any, ...]) -> T:
-    """The call of a function that uses no database connection."""
-    return function(*args)
 
 
 def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:

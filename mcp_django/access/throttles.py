@@ -39,11 +39,6 @@ def admit(principal: Principal, request: MCPRequest, is_change: Callable[[], boo
     take([limit for limit in budget if limit.kind != CHANGES or amounts[CHANGES]], amounts)
 
 
-def counts_answers(exchange: Exchange) -> bool:
-    """Whether ``spend`` has anything to count for the caller."""
-    return any(limit.kind in (ROWS, BYTES) for limit in budget_of(exchange.principal, exchange.request))
-
-
 def spend(exchange: Exchange, size: int) -> None:
     """Count what an answer of ``size`` bytes has read. Raises nothing: the call has done its work."""
     _spend(budget_of(exchange.principal, exchange.request), {ROWS: exchange.usage.rows, BYTES: size})

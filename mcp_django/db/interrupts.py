@@ -63,7 +63,10 @@ class Interruptible:
         """The thread works for the request from now on, and no other one does."""
         mine = list(connections.all())
         with self._lock:
-            self._connections, self._is_left, self._waiting = mine, False, None
+            self._connections, self._is_left = mine, False
+            if self._waiting is not None and self._waiting.is_set():
+                # That of an earlier part of the request. One that is not set has a call of ``interrupt`` waiting.
+                self._waiting = None
         for connection in mine:
             forget_failure(connection)
             add_execute_wrapper(connection, self._execute)

@@ -36,4 +36,5 @@ def call_function(
         async with context(request):
             return await function(request, **values)
 
-    raise Suspended(body, name, exchange.principal.key, exchange.cancellation)
+    principal = exchange.principal
+    raise Suspended(body, name, exchange.cancellation, principal.key if principal.user.pk is not None else "")

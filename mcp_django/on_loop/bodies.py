@@ -4,202 +4,183 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import time
-import types
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable
 from contextvars import Context
-from dataclasses import dataclass
 from functools import partial
-from threading import Condition
+from threading import Lock
 from typing import Any
 
-from mcp_django.compat.sync_to_async import use_executor
+from mcp_django.compat.sync_to_async import thread_sensitive_in
 from mcp_django.conf import get_conf
-from mcp_django.on_loop.slots import SlotExecutor, Slots
+from mcp_django.on_loop.executor import BodyExecutor
+from mcp_django.on_loop.guard import Guard, Guarded
+from mcp_django.on_loop.permits import Permits
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded, RequestCancelled
 
-logger = logging.getLogger("mcp_django")
-
 #: One principal gets this part of MAX_ASYNC.
 _PART_OF_PRINCIPAL = 10
-#: A body that holds the loop for longer is logged, since everything else in the process waits meanwhile.
-_HELD_SECONDS = 0.25
-#: How often the end of the process looks whether a loop is still there.
-_LOOK_SECONDS = 0.1
 
-#: A longer text is written by a worker.
-_LONGEST_TEXT = 4_096
 
-Outcome = Callable[[], Any]
-#: Takes an outcome, and whether the request may be finished on the loop, which is where it is called then.
-Then = Callable[[Outcome, bool], None]
+class Outcome:
+    """What a body returned or raised. It is called once, and holds neither afterwards: an error refers to its frames,
+    and these to what they were called with.
+    """
+
+    __slots__ = ("_error", "_result")
+
+    def __init__(self, result: Any = None, error: BaseException | None = None) -> None:
+        self._result = result
+        self._error = error
+
+    def __call__(self) -> Any:
+        result, self._result = self._result, None
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+            return result
+        finally:
+            del error
+
+
+Then = Callable[[Outcome], None]
+
+
+class Body:
+    """One body: admitted, begun on its loop, ended, and handed to ``then`` with its outcome."""
+
+    __slots__ = ("_context", "_suspended", "_task", "_then", "executor", "key", "loop", "name")
+
+    def __init__(
+        self, suspended: Suspended, key: str, loop: asyncio.AbstractEventLoop, context: Context, then: Then
+    ) -> None:
+        self.key = key
+        self.loop = loop
+        self.name = suspended.name
+        self.executor: BodyExecutor | None = None
+        self._then: Then | None = then
+        self._suspended: Suspended | None = suspended
+        self._context: Context | None = context
+        self._task: asyncio.Task[Any] | None = None
+
+    def begin(self, permits: Permits, end: Callable[[Body, Outcome], None]) -> None:
+        """Start the task. ``end`` is called when it has ended. On the loop."""
+        suspended = self._suspended
+        if suspended is None:  # Its loop seemed to be over.
+            return
+        cancellation = suspended.cancellation
+        self.executor = BodyExecutor(permits, self.key, cancellation.queries)
+        steps = Guarded(_run(suspended, self.executor), Guard(self.loop, self.name))
+        self._task = asyncio.Task(steps, loop=self.loop, context=self._context)
+        self._task.add_done_callback(lambda task: end(self, self._outcome_of(task)))
+        if cancellation.cancelled:
+            # Before its first step: it never begins.
+            self._task.cancel()
+        else:
+            cancellation.when_cancelled(self._cancel_soon)
+
+    def take_then(self) -> Then | None:
+        """Let go of everything, since the cancellation of the request still refers to this object."""
+        then, self._then = self._then, None
+        self._suspended = self._context = self._task = None
+        return then
+
+    def _outcome_of(self, task: asyncio.Task[Any]) -> Outcome:
+        if not task.cancelled():
+            error = task.exception()
+            return Outcome(error=error) if error is not None else Outcome(task.result())
+        if self._suspended is None or self._suspended.cancellation.cancelled:
+            return Outcome(error=RequestCancelled())
+        return Outcome(error=RuntimeError(f"{self.name} was cancelled, and not by its client"))
+
+    def _cancel_soon(self) -> None:
+        """Cancel the task; from any thread."""
+        with contextlib.suppress(RuntimeError):  # The loop is closed.
+            self.loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+
+async def _run(suspended: Suspended, executor: BodyExecutor) -> Any:
+    with thread_sensitive_in(executor):
+        return await suspended.body()
 
 
 class Bodies:
     """Runs bodies, each in a task of its own and in the context of its request."""
 
     def __init__(self, threads: int) -> None:
-        self._slots = Slots(threads)
-        self._changed = Condition()
+        self._permits = Permits(threads)
+        self._lock = Lock()
         self._of: Counter[str] = Counter()
-        #: How many run on each loop.
-        self._on: Counter[asyncio.AbstractEventLoop] = Counter()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._on: dict[asyncio.AbstractEventLoop, set[Body]] = {}
 
     def start(
-        self,
-        suspended: Suspended,
-        loop: asyncio.AbstractEventLoop,
-        context: Context,
-        then: Then,
+        self, suspended: Suspended, key: str, loop: asyncio.AbstractEventLoop, context: Context, then: Then
     ) -> None:
-        """Run the body, and call ``then`` with its outcome, once. Raises Overloaded, and nothing else.
+        """Run the body, and call ``then`` with its outcome, once, whatever happens. It counts against ``key``.
 
-        A worker calls it. Nobody else may use the ``context`` until ``then`` is called.
+        A worker calls it. Nobody else may use the ``context`` until ``then`` is called, in any thread.
         """
-        self._admit(suspended.principal_key, loop)
+        self.give_up(lambda loop: loop.is_closed())
+        body = Body(suspended, key, loop, context, then)
+        refusal = self._admit(body)
+        if refusal:
+            then(Outcome(error=Overloaded(refusal)))
+            return
         try:
-            loop.call_soon_threadsafe(partial(self._begin, suspended, loop, context, then))
+            loop.call_soon_threadsafe(body.begin, self._permits, self._end)
         except RuntimeError:  # The loop is closed.
-            self._leave(suspended.principal_key, loop)
-            raise Overloaded("The server is shutting down. Try again in a moment.") from None
+            self._end(body, Outcome(error=RequestCancelled()))
 
-    def close(self) -> None:
-        """Wait for the bodies, where their loop goes on meanwhile, and end the threads."""
-        with self._changed:
-            while any(loop.is_running() and not _is_here(loop) for loop in self._on):
-                self._changed.wait(_LOOK_SECONDS)
-        self._slots.close()
+    def give_up(self, is_over: Callable[[asyncio.AbstractEventLoop], bool]) -> None:
+        """End the bodies whose loop will not end them."""
+        with self._lock:
+            left = [body for loop, bodies in self._on.items() if is_over(loop) for body in bodies]
+        for body in left:
+            self._end(body, Outcome(error=RequestCancelled()))
 
-    def _admit(self, key: str, loop: asyncio.AbstractEventLoop) -> None:
+    def _admit(self, body: Body) -> str:
+        """Give the body a place. Otherwise the text says why there is none."""
         limit = get_conf().MAX_ASYNC
         share = max(1, limit // _PART_OF_PRINCIPAL)
-        with self._changed:
-            if sum(self._on.values()) >= limit:
-                raise Overloaded("The server is busy: MAX_ASYNC functions are running. Try again in a moment.")
-            if self._of[key] >= share:
-                raise Overloaded(
+        with self._lock:
+            if sum(map(len, self._on.values())) >= limit:
+                return "The server is busy: MAX_ASYNC functions are running. Try again in a moment."
+            if self._of[body.key] >= share:
+                return (
                     f"{share} asynchronous functions are running for you, a tenth of MAX_ASYNC. Wait for their answers "
                     "before you send more."
                 )
-            self._of[key] += 1
-            self._on[loop] += 1
+            self._of[body.key] += 1
+            self._on.setdefault(body.loop, set()).add(body)
+            return ""
 
-    def _leave(self, key: str, loop: asyncio.AbstractEventLoop) -> None:
-        with self._changed:
-            for counter, one in ((self._of, key), (self._on, loop)):
-                counter[one] -= 1  # type: ignore[index]
-                if not counter[one]:  # type: ignore[index]
-                    del counter[one]
-            self._changed.notify_all()
-
-    def _begin(
-        self,
-        suspended: Suspended,
-        loop: asyncio.AbstractEventLoop,
-        context: Context,
-        then: Then,
-    ) -> None:
-        cancellation = suspended.cancellation
-        executor = SlotExecutor(self._slots, suspended.principal_key, cancellation.queries)
-        task = loop.create_task(_run(suspended, executor), context=context)
-        self._tasks.add(task)
-        if cancellation.cancelled:
-            # Before its first step: it never begins.
-            task.cancel()
-        cancellation.when_cancelled(partial(_cancel, loop, task))
-
-        def end(outcome: Outcome, is_light: bool = False) -> None:
-            then(outcome, is_light)
-            self._leave(suspended.principal_key, loop)
-
-        def ended(_: asyncio.Task[Any]) -> None:
-            self._tasks.discard(task)
-            outcome = _outcome_of(task, suspended)
-            is_light = suspended.finishes_on_loop and executor.is_unused and isinstance(outcome, _Plain)
-            executor.end(partial(end, outcome, is_light))
-
-        task.add_done_callback(ended)
-
-
-def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether this thread runs the loop, and so cannot wait for it."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
-
-
-def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[Any]) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop is closed.
-        loop.call_soon_threadsafe(task.cancel)
-
-
-async def _run(suspended: Suspended, executor: SlotExecutor) -> Outcome:
-    """What the body returned or raised. It raises nothing: a SystemExit would end the loop."""
-    use_executor(executor)
-    try:
-        result = await _watched(suspended.body(), suspended.name)
-    except BaseException as error:  # noqa: BLE001 - raised again where the request is taken up
-        return partial(_raise, error, suspended)
-    is_plain = type(result) in (int, float, bool, type(None)) or (type(result) is str and len(result) < _LONGEST_TEXT)
-    return _Plain(result) if is_plain else lambda: result
-
-
-@dataclass(frozen=True, slots=True)
-class _Plain:
-    """What a body has returned, where it can be written without anything of the project."""
-
-    result: str | float | None
-
-    def __call__(self) -> str | float | None:
-        return self.result
-
-
-def _outcome_of(task: asyncio.Task[Outcome], suspended: Suspended) -> Outcome:
-    if task.cancelled():  # Before it began.
-        return partial(_raise, asyncio.CancelledError(), suspended)
-    return task.result()
-
-
-def _raise(error: BaseException, suspended: Suspended) -> None:
-    if isinstance(error, asyncio.CancelledError):
-        if suspended.cancellation.cancelled:
-            raise RequestCancelled
-        raise RuntimeError(f"{suspended.name} was cancelled, and not by its client") from error
-    raise error
-
-
-@types.coroutine
-def _watched(body: Coroutine[Any, Any, Any], name: str) -> Generator[Any, Any, Any]:
-    """The result of the body. The first of its steps that holds the loop for too long is logged."""
-    step: Callable[[], Any] = partial(body.send, None)
-    told = False
-    while True:
-        begun = time.perf_counter()
-        try:
-            waited_for = step()
-        except StopIteration as stop:
-            return stop.value
-        finally:
-            held = time.perf_counter() - begun
-            if held > _HELD_SECONDS and not told:
-                told = True
-                logger.warning(
-                    "%s held the event loop for %d ms, and every other request with it. Await what takes long, or keep "
-                    "it in a worker: a tool by @tool(on_loop=False), anything by def instead of async def",
-                    name,
-                    held * 1_000,
-                )
-        try:
-            value = yield waited_for
-        except GeneratorExit:
-            body.close()
-            raise
-        except BaseException as error:  # noqa: BLE001 - the body decides
-            step = partial(body.throw, error)
+    def _end(self, body: Body, outcome: Outcome) -> None:
+        """The body has ended, in whatever way: the first end counts."""
+        with self._lock:
+            then = body.take_then()
+        if then is None:
+            return
+        executor, body.executor = body.executor, None
+        leave = partial(self._leave, body, partial(then, outcome))
+        if executor is None:
+            leave()
         else:
-            step = partial(body.send, value)
+            executor.end(leave)
+
+    def _leave(self, body: Body, go_on: Callable[[], None]) -> None:
+        """Give the place back, and then go on with the request: its client may send the next one with the answer."""
+        with self._lock:
+            self._of[body.key] -= 1
+            if not self._of[body.key]:
+                del self._of[body.key]
+            bodies = self._on[body.loop]
+            bodies.discard(body)
+            if not bodies:
+                del self._on[body.loop]
+        go_on()

@@ -21,17 +21,19 @@ class Suspended(BaseException):
     """
 
     def __init__(
-        self, body: Callable[[], Coroutine[Any, Any, Any]], name: str, principal_key: str, cancellation: Cancellation
+        self,
+        body: Callable[[], Coroutine[Any, Any, Any]],
+        name: str,
+        cancellation: Cancellation,
+        principal_key: str = "",
     ) -> None:
         super().__init__(name)
         self.body = body
         #: Names the function in logs.
         self.name = name
-        self.principal_key = principal_key
         self.cancellation = cancellation
-        #: Whether the steps after a plain result ask no database, and call nothing of the project: then they are taken
-        #: on the loop.
-        self.finishes_on_loop = False
+        #: Empty for a caller without a user, who counts as in the queue of the workers: by the address.
+        self.principal_key = principal_key
         self._steps: list[Callable[[Callable[[], Any]], Any]] = []
 
     def then(self, step: Callable[[Callable[[], Any]], Any]) -> None:

@@ -87,12 +87,6 @@ def respond(exchange: Exchange) -> Reply:
         try:
             return _respond_safely(exchange, partial(_respond, exchange))
         except Suspended as suspended:
-            # What was begun in the trail ends in the database, and so does what is counted against a limit.
-            suspended.finishes_on_loop = (
-                exchange.usage.intent is None
-                and not exchange.site.has_call_context
-                and not throttles.counts_answers(exchange)
-            )
             # Span and line end with the body.
             suspended.then(partial(_respond_observed, exchange, observed.pop_all()))
             raise

@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
-from django.db import DatabaseError, connections
+from asgiref.sync import async_to_sync, sync_to_async
+from django.db import DatabaseError, connections, transaction
 from django.http import HttpRequest
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite
 from mcp_django.exceptions import ToolError
-from mcp_django.on_loop import bodies
+from mcp_django.on_loop import guard
 from mcp_django.workers import close_workers, get_workers
 from tests.conftest import DUPLEX, PUSHING, TRANSPORTS
 from tests.support.data import Users, token_of
@@ -104,9 +104,11 @@ def test_a_tool_can_be_kept_in_a_worker(admin: Peer, peers: Peers, declared: Dec
 
 
 @ONE
-@pytest.mark.parametrize(("has_async", "expected"), [(False, "worker sync"), (True, "loop async")])
+@pytest.mark.parametrize(
+    ("which", "expected"), [("Tenants", "worker sync"), ("AsyncTenants", "loop async"), ("Below", "worker below")]
+)
 def test_a_site_with_a_call_context_runs_bodies_on_the_loop_only_in_an_asynchronous_one(
-    peers: Peers, users: Users, has_async: bool, expected: str
+    peers: Peers, users: Users, which: str, expected: str
 ) -> None:
     from mcp_django import tool
 
@@ -126,7 +128,16 @@ def test_a_site_with_a_call_context_runs_bodies_on_the_loop_only_in_an_asynchron
             yield
             entered.pop()
 
-    peers.site = (AsyncTenants if has_async else Tenants)("tenants")
+    class Below(AsyncTenants):
+        """Its asynchronous context knows nothing of what the other one does here."""
+
+        @contextmanager
+        def call_context(self, request: HttpRequest) -> Iterator[None]:
+            entered.append("below")
+            yield
+            entered.pop()
+
+    peers.site = {cls.__name__: cls for cls in (Tenants, AsyncTenants, Below)}[which]("tenants")
 
     @tool(read_only=True, site=peers.site)
     async def place(request: HttpRequest) -> str:
@@ -193,27 +204,27 @@ def test_the_orm_of_many_tools_shares_threads_threads_and_closes_its_connections
     peers: Peers, users: Users, declared: Declared, flights: Any, settings: Any
 ) -> None:
     settings.MCP = {**settings.MCP, "THREADS": 4}
-    threads: set[int] = set()
+    holding, most = set[object](), [0]
     total = Flight.objects.count()
-
-    def look() -> int:
-        threads.add(threading.get_ident())
-        return Flight.objects.count()
 
     async def count(request: HttpRequest) -> str:
         """Count, twice, in one thread."""
-        first = await sync_to_async(look)()
+        first = await Flight.objects.acount()
+        holding.add(request)
+        most[0] = max(most[0], len(holding))
         name = await sync_to_async(threading.get_ident)()
         await asyncio.sleep(0)
         assert name == await sync_to_async(threading.get_ident)()
-        return str(first + await Flight.objects.acount())
+        second = await Flight.objects.acount()
+        holding.discard(request)
+        return str(first + second)
 
     declared.tool(count, read_only=True)
 
     with calling(peers, users, "count", 16) as calls:
         assert texts(calls) == [str(2 * total)] * 16
     # One principal holds at most half of them.
-    assert 1 <= len(threads) <= 2
+    assert 1 <= most[0] <= 2
 
 
 @ONE
@@ -386,6 +397,97 @@ def test_the_statement_of_a_call_that_takes_too_long_is_stopped(admin: Peer, dec
 # Attacks.
 
 
+@pytest.mark.parametrize("transport", ["http-view-asgi"])
+@pytest.mark.parametrize("in_task", [False, True])
+def test_behind_a_synchronous_middleware_the_database_is_reached_in_a_thread_of_the_tool(
+    admin: Peer, declared: Declared, flights: Any, settings: Any, in_task: bool
+) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.tools.synchronous.middleware"]
+
+    async def place(request: Any) -> str:
+        """Say where the database is reached."""
+        # What goes before the answer makes it a stream, which outlives the view.
+        request.mcp.progress(1, 2)
+        await Flight.objects.acount()
+        name = sync_to_async(lambda: threading.current_thread().name)
+        return str(await (asyncio.create_task(name()) if in_task else name()))  # type: ignore[arg-type]
+
+    declared.tool(place, read_only=True)
+
+    found = talk(admin, MODERN, "tools/call", {"name": "place", "arguments": {}, "_meta": {"progressToken": "p"}})
+
+    assert found.text.startswith("mcp_django_async")
+
+
+@ON_LOOP
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_a_task_of_a_tool_cannot_end_the_server(admin: Peer, declared: Declared, error: type[BaseException]) -> None:
+    async def leave() -> None:
+        raise error
+
+    async def start(request: HttpRequest) -> str:
+        """Start a task that ends the process."""
+        await asyncio.create_task(leave())
+        return "never"
+
+    declared.tool(start, read_only=True)
+
+    assert admin.call("start")["isError"] is True
+    assert "start" in admin.tools()
+
+
+@ONE
+def test_what_a_tool_leaves_in_its_session_of_the_database_is_gone_with_it(
+    admin: Peer, declared: Declared, flights: Any
+) -> None:
+    def leave_transaction() -> str:
+        connections["default"].set_autocommit(False)
+        Airport.objects.update(name="hijacked")
+        connections["default"].execute_wrappers.append(lambda *args: 1 / 0)
+        return "left"
+
+    async def leave(request: HttpRequest) -> str:
+        """Leave a transaction and a wrapper behind."""
+        return await sync_to_async(leave_transaction)()
+
+    async def look(request: HttpRequest) -> str:
+        """Look at the database."""
+        autocommit = await sync_to_async(transaction.get_autocommit)()
+        return f"{autocommit} {await Airport.objects.filter(name='hijacked').acount()}"
+
+    declared.tool(leave, read_only=True)
+    declared.tool(look, read_only=True)
+
+    assert text_of(admin.call("leave")) == "left"
+    assert text_of(admin.call("look")) == "True 0"
+
+
+@ONE
+def test_a_tool_that_bridges_back_to_the_loop_from_its_thread(admin: Peer, declared: Declared, flights: Any) -> None:
+    async def count() -> int:
+        # In the thread of the tool, which waits for this.
+        return await Flight.objects.acount()
+
+    async def bridge(request: HttpRequest) -> str:
+        """Go to the thread and back."""
+        return str(await sync_to_async(async_to_sync(count))())
+
+    declared.tool(bridge, read_only=True)
+
+    assert text_of(admin.call("bridge")) == str(Flight.objects.count())
+
+
+@ONE
+def test_a_thread_of_the_project_is_none_of_ours(admin: Peer, declared: Declared) -> None:
+    async def place(request: HttpRequest) -> str:
+        """Use a thread of the loop's own executor."""
+        return await sync_to_async(lambda: threading.current_thread().name, thread_sensitive=False)()
+
+    declared.tool(place, read_only=True)
+
+    assert text_of(admin.call("place")).startswith("asyncio_")
+
+
 @ONE
 def test_a_task_that_a_tool_leaves_behind_cannot_use_the_database(
     admin: Peer, declared: Declared, flights: Any
@@ -425,7 +527,7 @@ def test_a_tool_that_holds_the_loop_is_logged_by_its_name(
         return "blocked"
 
     # Every step is longer.
-    monkeypatch.setattr(bodies, "_HELD_SECONDS", -1.0)
+    monkeypatch.setattr(guard, "_HELD_SECONDS", -1.0)
     declared.tool(block, read_only=True)
 
     with caplog.at_level(logging.WARNING, "mcp_django"):
