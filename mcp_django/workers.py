@@ -31,6 +31,7 @@ from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.on_loop.bodies import Bodies, Outcome, Then
+from mcp_django.on_loop.calls import call_soon
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
@@ -125,7 +126,7 @@ class _Job:
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
-            self._loop.call_soon_threadsafe(settle, self.future, result, error)
+            call_soon(self._loop, settle, self.future, result, error)
 
 
 def _is_here(loop: asyncio.AbstractEventLoop) -> bool:

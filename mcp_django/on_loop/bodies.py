@@ -13,6 +13,7 @@ from typing import Any
 
 from mcp_django.compat.sync_to_async import thread_sensitive_in
 from mcp_django.conf import get_conf
+from mcp_django.on_loop.calls import call_soon
 from mcp_django.on_loop.executor import BodyExecutor
 from mcp_django.on_loop.guard import Guard, Guarded
 from mcp_django.on_loop.permits import Permits
@@ -98,7 +99,7 @@ class Body:
     def _cancel_soon(self) -> None:
         """Cancel the task; from any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
-            self.loop.call_soon_threadsafe(self._cancel)
+            call_soon(self.loop, self._cancel)
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -133,7 +134,7 @@ class Bodies:
             then(Outcome(error=Overloaded(refusal)))
             return
         try:
-            loop.call_soon_threadsafe(body.begin, self._permits, self._end)
+            call_soon(loop, body.begin, self._permits, self._end)
         except RuntimeError:  # The loop is closed.
             self._end(body, Outcome(error=RequestCancelled()))
 
