@@ -183,9 +183,8 @@ class Workers:
         self._addresses_share = max(1, threads // ADDRESSES_PART)
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
-        #: Bodies of asynchronous functions, which use none of the threads.
-        self._bodies = Bodies(threads)
         self._lock = Lock()
+        self._bodies: Bodies | None = None
         #: Calls that have not come to their end, whether they wait, run, or have a body on a loop.
         self._open: set[_Job] = set()
         self._closed = False
@@ -198,6 +197,14 @@ class Workers:
         #: The jobs for the next free threads, the threads that are or will be at work, and those that are to begin.
         self._ready: deque[_Job] = deque()
         self._active = self._due = 0
+
+    @property
+    def bodies(self) -> Bodies:
+        """The bodies of asynchronous functions, which use none of the threads."""
+        with self._lock:
+            # Made for the first one.
+            self._bodies = self._bodies or Bodies(self._threads)
+            return self._bodies
 
     async def run(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
         """The function's result, from a worker. Raises Overloaded, and everything that the function raises.
@@ -261,7 +268,7 @@ class Workers:
         """Wait until every call has come to its end that will."""
         patient_until = time.monotonic() + _CANCELLED_SECONDS
         while True:
-            self._bodies.give_up(lambda loop: not loop.is_running())
+            self.bodies.give_up(lambda loop: not loop.is_running())
             is_patient = time.monotonic() < patient_until
             with self._lock:
                 if not any(job.comes_back(if_cancelled=is_patient) for job in self._open):
@@ -376,7 +383,7 @@ class Workers:
             if job.suspended is None:
                 job.deliver(result, error)
             else:
-                job.start_body(self._bodies, partial(self._take_up, job))
+                job.start_body(self.bodies, partial(self._take_up, job))
             job = following
             # Otherwise the objects of this call would live until the next one ends.
             del result, error, following

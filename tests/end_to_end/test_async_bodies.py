@@ -104,7 +104,7 @@ class Attacked:
             return
         body = json.dumps(self.message("hold"))
         address = "127.0.0.1", self.served.port
-        headers = {"Host": f"{address[0]}:{address[1]}", "Content-Type": "application/json", "Content-Length": str(len(body))}
+        headers = {"Host": "127.0.0.1", "Content-Type": "application/json", "Content-Length": str(len(body))}
         head = "".join(f"{name}: {value}\r\n" for name, value in {**headers, **self.headers("hold")}.items())
         with socket.create_connection(address) as connection:
             connection.sendall(f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())

@@ -62,7 +62,7 @@ def own_loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 def is_free(workers: Workers) -> bool:
-    return not workers._bodies._on and not workers._bodies._of and not workers._running.total
+    return not workers.bodies._on and not workers.bodies._of and not workers._running.total
 
 
 async def wait(event: threading.Event) -> None:
@@ -105,7 +105,7 @@ def test_the_place_of_a_body_whose_loop_was_closed_before_it_began_is_free(worke
         loop.run_until_complete(submit())
         is_over.set()
         # It is admitted, but its loop runs no more.
-        wait_for(lambda: bool(workers._bodies._on), "the body to be admitted")
+        wait_for(lambda: bool(workers.bodies._on), "the body to be admitted")
     with own_loop() as loop:
 
         async def call() -> str:
@@ -235,7 +235,7 @@ def test_the_end_of_the_pool_finishes_calls_whose_body_has_ended(serving_loop: L
         holding = asyncio.ensure_future(workers.run(hold))
         await wait(holds)
         release[0].set()
-        while workers._bodies._on:
+        while workers.bodies._on:
             await asyncio.sleep(0.01)
         closing = asyncio.get_running_loop().run_in_executor(None, workers.close)
         while not workers._closed:
