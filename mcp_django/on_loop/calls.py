@@ -25,10 +25,14 @@ class _Calls:
         self._context = Context()
 
     def put(self, function: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self._waiting.append((function, args))
         loop = self._loop()
+        if loop is None or loop.is_closed():
+            # One that was woken, and closed before its turn, would take calls for ever.
+            self._waiting.clear()
+            raise RuntimeError("The event loop is closed")
+        self._waiting.append((function, args))
         # Asked after the call is there: ``_make`` either finds it, or is seen here.
-        if self._is_woken or loop is None:
+        if self._is_woken:
             return
         self._is_woken = True
         try:

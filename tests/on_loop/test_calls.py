@@ -85,8 +85,11 @@ def test_a_call_has_not_the_context_of_another_request() -> None:
     assert found == ["unset"]
 
 
-def test_a_closed_loop_is_told_each_time() -> None:
+@pytest.mark.parametrize("is_woken", [False, True])
+def test_a_closed_loop_is_told_each_time(is_woken: bool) -> None:
     loop = asyncio.new_event_loop()
+    if is_woken:
+        call_soon(loop, print)
     loop.close()
 
     for _ in range(2):
