@@ -72,17 +72,24 @@ async def wait(event: threading.Event) -> None:
 # Its place.
 
 
-def test_a_place_is_free_before_the_answer_is_there(workers: Workers, serving_loop: LoopThread, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_ASYNC": 1}
+def test_a_place_is_free_before_the_answer_is_there(
+    workers: Workers, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[int] = []
+    take_up = workers._take_up
+
+    def note(*args: Any) -> None:
+        taken.append(workers.bodies._of["user:1"])
+        take_up(*args)
 
     async def body() -> str:
         return "done"
 
-    async def calls() -> list[str]:
-        # With the answer the client sends its next request.
-        return [await workers.run(Call(body), principal_key="user:1") for _ in range(50)]
+    # With the answer the client sends its next request.
+    monkeypatch.setattr(workers, "_take_up", note)
 
-    assert serving_loop.run(calls()) == ["done"] * 50
+    assert serving_loop.run(workers.run(Call(body), principal_key="user:1")) == "done"
+    assert taken == [0]
 
 
 def test_the_place_of_a_body_whose_loop_was_closed_before_it_began_is_free(workers: Workers, settings: Any) -> None:

@@ -400,9 +400,10 @@ def test_the_statement_of_a_call_that_takes_too_long_is_stopped(admin: Peer, dec
 @pytest.mark.parametrize("transport", ["http-view-asgi"])
 @pytest.mark.parametrize("in_task", [False, True])
 def test_behind_a_synchronous_middleware_the_database_is_reached_in_a_thread_of_the_tool(
-    admin: Peer, declared: Declared, flights: Any, settings: Any, in_task: bool
+    peers: Peers, users: Users, declared: Declared, flights: Any, settings: Any, in_task: bool
 ) -> None:
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.tools.synchronous.middleware"]
+    admin = peers(token_of(users.admin))
 
     async def place(request: Any) -> str:
         """Say where the database is reached."""
