@@ -84,6 +84,8 @@ class Conf:
     #: Requests that may wait for a worker: of all principals, and of one.
     QUEUE: int = 256
     QUEUE_PER_PRINCIPAL: int = 64
+    #: Asynchronous functions that may run on the event loop: of all principals. One gets a tenth of them.
+    MAX_ASYNC: int = 1_000
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
     #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See

@@ -44,6 +44,7 @@ class DuplexRequest(InFlight):
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     push = True
+    can_suspend = True
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
