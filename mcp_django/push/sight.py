@@ -41,10 +41,11 @@ class Sight:
         return catalog.find_declared(self._rights.site, self._rights.request, uri) is not None
 
     def record(self, model: ModelRights, key: str, alias: str) -> bool:
-        """Whether a record is visible that one of the subscriptions watches."""
-        place = (model.label, alias)
-        if place not in self._records:
-            self._records[place] = self._visible(model, self._watched[model.label], alias)
+        """Whether a record is visible. Those that the subscriptions watch are looked for together."""
+        place, watched = (model.label, alias), self._watched[model.label]
+        if place not in self._records or key not in watched:
+            watched.add(key)
+            self._records[place] = self._visible(model, watched, alias)
         return key in self._records[place]
 
     def touched(self, model: ModelRights, change: ModelChange, alias: str) -> set[str]:
