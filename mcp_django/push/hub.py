@@ -41,7 +41,7 @@ logger = logging.getLogger("mcp_django")
 #: Bytes of the URIs that one principal may watch in one process, on all streams and sockets together.
 MAX_WATCHED_BYTES = 16_000_000
 #: Principals that are checked in one call of a worker.
-_PRINCIPALS_PER_CALL = 100
+_PRINCIPALS_PER_CALL = 250
 #: The number of such calls at a time: while one waits for the database another goes on, and most workers stay free for
 #: requests.
 _CHECKS_AT_ONCE = 2

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from mcp_django.events.changes import ModelChange
-from mcp_django.options import shows_every_row
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
 from mcp_django.resources import catalog, rows, ways
@@ -63,12 +62,12 @@ class Sight:
 
     def _visible(self, model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
         others = self._visible_to_others
-        if others is None or model.checks_objects or not shows_every_row(model.model_mcp):
+        if others is None or not others.holds(model):
             return _visible(model, keys, alias)
         place = (model.label, alias, frozenset(keys))
-        if place not in others:
-            others[place] = _visible(model, keys, alias)
-        return others[place]
+        if place not in others.found:
+            others.found[place] = _visible(model, keys, alias)
+        return others.found[place]
 
 
 def model_of(subscription: Subscription, rights: Rights) -> ModelRights | None:

@@ -41,7 +41,9 @@ class EqualRights:
 
 def concerns(subscription: Subscription, label: str, change: ModelChange) -> bool:
     """Whether the change may touch the watched resource, as far as that is known without a query."""
-    return bool(concerned({subscription: None}, label, change))
+    if change.written is None or label != subscription.row_label:
+        return True
+    return subscription.key in change.written or subscription.key in change.deleted
 
 
 def concerned(watched: Mapping[Subscription, T], label: str, change: ModelChange) -> Collection[tuple[Subscription, T]]:
@@ -111,8 +113,8 @@ def _check_one(
     try:
         request = prefetch.request_of(listener)
         with listener.site.call_context(request):
-            firsts = [alike[0] for alike in waiting]
-            sight = Sight(Rights.of(listener.site, request), firsts, prefetch.visible(listener))
+            rights = Rights.of(listener.site, request)
+            sight = Sight(rights, [alike[0] for alike in waiting], prefetch.visible(listener))
             while waiting and not checked.slow:
                 try:
                     others = _check_alike(waiting[0], sight, changes, checked.notify)
@@ -122,6 +124,7 @@ def _check_one(
                 except TooSlow:
                     checked.slow.add(kind_of(waiting[0][0]))
                     waiting = deque(sorted(waiting, key=lambda alike: kind_of(alike[0]) in checked.slow))
+            rights.forget()
     except MCPError:
         return checked  # The credentials no longer hold; the sweep ends the stream.
     except BaseException as error:
@@ -178,7 +181,8 @@ def _check_alike(
 def _must_notify(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
     """Whether any of the changes is one to notify. Raises TooSlow, and the errors of a database that is away."""
     for (alias, label), change in changes.items():
-        if label not in subscription.labels or not concerns(subscription, label, change):
+        is_of_part = label != subscription.concrete
+        if (is_of_part and label not in subscription.labels) or not concerns(subscription, label, change):
             continue
         try:
             if _is_concerned(subscription, sight, (alias, label), change):
