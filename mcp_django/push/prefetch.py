@@ -66,7 +66,7 @@ class Prefetch:
         if found is not None and _is_plain(principal) and not listener.site.has_call_context:
             # The user of a token belongs to this request alone.
             users.keep_permissions(principal.user, *found)
-        return request.for_principal(principal)
+        return request.for_principal(principal, listener.site)
 
     def visible(self, listener: Listener) -> Visible | None:
         """Rows found for other principals, of models that show every row; None where the site has a call context."""

@@ -215,6 +215,18 @@ def test_permissions_are_remembered_with_the_token(
     assert len(statements_about(captured, "auth_permission")) == number
 
 
+def test_permissions_of_one_who_is_asked_alone_are_remembered_too(readers: list[User], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
+    groups = [watching(readers[1])]
+    assert who_is_told(groups) == ["grouped"]
+
+    with CaptureQueriesContext(connection) as captured:
+        [checked] = check(groups, saved(Airline, "UA"))
+
+    assert checked.notify
+    assert not statements_about(captured, "auth_permission")
+
+
 def test_permissions_are_read_in_the_context_of_the_site(readers: list[User]) -> None:
     tenants = Tenants("tenants")
     tenants.register(Airline)
