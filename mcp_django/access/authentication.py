@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import time
 from collections import OrderedDict
@@ -28,7 +29,7 @@ from rest_framework.request import Request
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
 from mcp_django.compat.queries import PreparedList, PreparedQuery
-from mcp_django.compat.users import copy_of
+from mcp_django.compat.requests import copy_of
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import HasMeta, client_address, is_within
@@ -238,10 +239,9 @@ def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
 
 def admitted(found: Principal, opened: Principal, request: HasMeta) -> Principal:
     """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
-    principal = _admitted(found, request)
-    if principal is None:
+    if not may_come_from(found.auth.addresses, request):
         raise Unauthenticated(_UNKNOWN, CHALLENGE)
-    return _renewed(opened, principal)
+    return _renewed(opened, replace(found, user=copy_of(found.user)))
 
 
 def _admitted(principal: Principal, request: HasMeta | None) -> Principal | None:
@@ -271,7 +271,7 @@ def user_name(key: Any) -> str:
 
 
 def _with_own_user(principal: Principal) -> Principal:
-    return replace(principal, user=copy_of(principal.user))
+    return replace(principal, user=copy.copy(principal.user))
 
 
 principals = PrincipalCache()

@@ -1,47 +1,15 @@
-"""Copies of users, the attributes that django.contrib.auth keeps on them, and the methods that find permissions."""
+"""The attributes that django.contrib.auth keeps on them, and the methods that find permissions."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection
-from functools import lru_cache
 from typing import Any
 
 from django.contrib.auth import get_backends
 from django.contrib.auth.backends import ModelBackend
-from django.db import models
 
 #: ModelBackend finds permissions by these methods. If none is overridden, we may read those of many users at once.
 _FINDING = ("_get_permissions", "_get_user_permissions", "_get_group_permissions")
-
-
-def copy_of(user: Any) -> Any:
-    """A copy of a user, as ``copy.copy`` makes it: what is put onto it is not put onto the other one.
-
-    Private: ``Model._state`` and its ``fields_cache``; which methods of ``Model`` make a copy. Seen with: Django 5.2,
-    6.0, 6.1. Public way: ``copy.copy``, which takes five times as long, since Django prepares a model for pickling.
-    """
-    cls: Any = type(user)
-    if not _is_copied_by_django(cls):
-        return copy.copy(user)
-    made = cls.__new__(cls)
-    values = made.__dict__
-    values.update(user.__dict__)
-    state = values["_state"] = copy.copy(user._state)
-    state.fields_cache = state.fields_cache.copy()
-    return made
-
-
-@lru_cache(maxsize=16)
-def _is_copied_by_django(cls: Any) -> bool:
-    """Whether it is a model, and neither the class nor its parents have their own way to be copied."""
-    names = ("__reduce__", "__getstate__", "__setstate__")
-    return (
-        issubclass(cls, models.Model)
-        and not any("__slots__" in vars(parent) or hasattr(parent, "__copy__") for parent in cls.__mro__)
-        and cls.__reduce_ex__ is object.__reduce_ex__
-        and all(getattr(cls, name) is getattr(models.Model, name) for name in names)
-    )
 
 
 def keep_permissions(user: Any, own: Collection[str], of_groups: Collection[str]) -> None:

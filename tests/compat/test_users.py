@@ -1,19 +1,16 @@
-"""Copies of users, and the attributes that django.contrib.auth keeps on them."""
+"""The attributes that django.contrib.auth keeps on a user."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import User
 from django.test import override_settings
 
 from mcp_django.compat.users import (
-    _is_copied_by_django,
-    copy_of,
     finds_by_tables,
     has_new_password,
     has_permissions,
@@ -33,58 +30,6 @@ def test_keep_permissions_sets_the_cache_of_model_backend(db: None, django_asser
         assert user.get_group_permissions() == {"flights.add_flight"}
         assert user.get_all_permissions() == {"flights.view_flight", "flights.add_flight"}
         assert not user.has_perm("flights.delete_flight")
-
-
-def test_copy_of_a_user_is_that_of_copy(db: None) -> None:
-    user = User.objects.get(pk=User.objects.create(username="ada").pk)
-    user._state.fields_cache["profile"] = "cached"
-    made, expected = copy_of(user), copy.copy(user)
-    for one in (made, expected):
-        one.__dict__.pop("_django_version", None)
-
-    made.username = "other"
-    made._state.adding = True
-    made._state.fields_cache["profile"] = "another"
-    made._mark = 1
-
-    assert type(made) is User
-    assert (user.username, user._state.adding, user._state.fields_cache) == ("ada", False, {"profile": "cached"})
-    assert not hasattr(user, "_mark")
-    again = copy_of(user)
-    assert {**vars(again), "_state": vars(again._state)} == {**vars(expected), "_state": vars(expected._state)}
-
-
-@pytest.mark.parametrize("method", ["__copy__", "__reduce__", "__getstate__"])
-def test_copy_of_a_user_that_has_its_own_way_to_be_copied(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = {
-        "__copy__": lambda user: user,
-        "__reduce__": lambda user: (User, ()),
-        "__getstate__": lambda user: dict(vars(user)),
-    }
-    asked: list[str] = []
-
-    def own(user: User) -> Any:
-        asked.append(method)
-        return ways[method](user)
-
-    monkeypatch.setattr(User, method, own, raising=False)
-    _is_copied_by_django.cache_clear()
-    try:
-        copy_of(User(username="ada"))
-    finally:
-        _is_copied_by_django.cache_clear()
-
-    assert asked == [method]
-
-
-def test_copy_of_a_user_that_is_no_model() -> None:
-    user = AnonymousUser()
-    user.username = "x"  # type: ignore[assignment]
-
-    made = copy_of(user)
-
-    assert made is not user
-    assert vars(made) == vars(user)
 
 
 class _Derived(ModelBackend):
