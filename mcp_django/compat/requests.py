@@ -90,7 +90,7 @@ def copy_of(user: Any) -> Any:
     """A copy of a user, as ``copy.copy`` makes it: what is put onto it is not put onto the other one.
 
     Private: ``Model._state`` and its ``fields_cache``; which methods of ``Model`` make a copy. Seen with: Django 5.2,
-    6.0, 6.1. Public way: ``copy.copy``, which takes five times as long, since Django prepares a model for pickling.
+    6.0, 6.1. Public way: ``copy.copy``, which takes twice as long, since Django prepares a model for pickling.
     """
     cls: Any = type(user)
     if not _is_copied_by_django(cls):
