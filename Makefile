@@ -66,6 +66,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.serving
 	$(BIN)/python -m bench.profile
 	$(BIN)/python -m bench.trail
+	$(BIN)/python -m bench.remembered
 	$(BIN)/python -m bench.push
 	$(BIN)/python -m bench.sockets
 

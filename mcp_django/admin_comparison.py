@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from django.contrib.admin import ModelAdmin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
+from django.utils.functional import cached_property
 
 from mcp_django.access.permissions import has_scope
 from mcp_django.admin_form import empty_object, has_form

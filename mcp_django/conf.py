@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.functional import cached_property
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,6 +84,8 @@ class Conf:
     #: Requests that may wait for a worker: of all principals, and of one.
     QUEUE: int = 256
     QUEUE_PER_PRINCIPAL: int = 64
+    #: Asynchronous functions that may run on the event loop: of all principals. One gets a tenth of them.
+    MAX_ASYNC: int = 1_000
     #: Age at which our worker threads close a database connection. None: as DATABASES says.
     CONN_MAX_AGE: float | None = None
     #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -14,12 +15,13 @@ from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.exchange.functions import call_function
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
 from mcp_django.resources.keys import no_record
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
-from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -125,13 +127,22 @@ class Signature:
 
     def call(self, request: MCPRequest, values: JSON) -> Any:
         """The function's return value. Raises ToolError if it refuses, with an exception of Django's or of ours."""
-        return call_handler(self.function, request, values)
+        return call_handler(self.function, request, values, name=self.what)
 
 
-def call_handler(function: Callable[..., Any], request: MCPRequest, values: JSON) -> Any:
-    """``function(request, **values)``. Exceptions of Django become ToolErrors whose texts reveal nothing."""
+def call_handler(
+    function: Callable[..., Any], request: MCPRequest, values: JSON, *, name: str, on_loop: bool = True
+) -> Any:
+    """``function(request, **values)``. Exceptions of Django become ToolErrors whose texts reveal nothing.
+
+    ``name`` and ``on_loop`` are those of ``call_function``, which may raise Suspended.
+    """
+    return finishing(_explained, partial(call_function, function, request, values, name=name, on_loop=on_loop))
+
+
+def _explained(run: Callable[[], Any]) -> Any:
     try:
-        return run_function(function, request, **values)
+        return run()
     except PermissionDenied:
         raise ToolError("You may not do this.") from None
     except ObjectDoesNotExist:

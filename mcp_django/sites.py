@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from datetime import datetime
-from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 from weakref import WeakSet
@@ -22,6 +21,7 @@ from django.db.models import Model, QuerySet
 from django.db.models.base import ModelBase
 from django.dispatch import Signal
 from django.utils import translation
+from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
 from mcp_django import __version__
@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
 
 logger = logging.getLogger("mcp_django")
+
+#: The context of calls where the project has none.
+_NO_CONTEXT = nullcontext()
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=type[ModelMCP])
@@ -145,14 +148,31 @@ class MCPSite:
 
     # Properties and methods that a project may override.
 
-    @contextmanager
-    def call_context(self, request: HttpRequest) -> Iterator[None]:
+    def call_context(self, request: HttpRequest) -> AbstractContextManager[None]:
         """A context around every handler on every transport, and around every check before a push.
 
         Use it for the work of the project's middleware: to choose a tenant, a database role or a language. It runs in
         the worker's thread, so it may set a variable of the database session. It must undo that at its end.
         """
-        yield
+        return _NO_CONTEXT
+
+    def acall_context(self, request: HttpRequest) -> AbstractAsyncContextManager[None]:
+        """A context around the body of each asynchronous function that runs on the event loop.
+
+        There ``call_context`` is not entered, so a project that overrides that one overrides this one too, or such
+        bodies run in a worker. It may set context variables, but what it sets in a database session holds only where
+        it does so in the thread of the function, by ``sync_to_async``.
+        """
+        return _NO_CONTEXT
+
+    @cached_property
+    def runs_on_loop(self) -> bool:
+        """Whether the bodies of asynchronous functions may run on the event loop.
+
+        A class below one with ``acall_context`` may override ``call_context`` alone: the other knows nothing of that.
+        """
+        first = next(vars(cls) for cls in type(self).__mro__ if {"call_context", "acall_context"} & vars(cls).keys())
+        return "acall_context" in first
 
     @property
     def has_call_context(self) -> bool:
@@ -430,6 +450,7 @@ def tool(
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
+    on_loop: bool = True,
     site: MCPSite = site,
 ) -> Callable[[F], F]: ...
 
@@ -447,6 +468,7 @@ def tool(
     input_schema: Mapping[str, Any] | None = None,
     task: TaskMode = False,
     audit: Collection[str] = (),
+    on_loop: bool = True,
     site: MCPSite = site,
 ) -> F | Callable[[F], F]:
     """Offer a function ``f(request, …)`` as a tool. Its annotations are the schema, and its docstring the description.
@@ -454,8 +476,9 @@ def tool(
     ``permission`` is the permission that the user needs, as ``app.codename``. A tool that is not ``read_only`` needs
     the scope ``actions``. ``input_schema`` is a JSON Schema of the dialect 2020-12, which is listed unchanged; the
     function is then ``f(request, arguments)``. With ``task`` a call may continue as a task: True, "required" or
-    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. The
-    decorator returns the function itself. Raises ImproperlyConfigured if the function cannot be a tool.
+    "later", as ``TaskMode`` describes. ``audit`` names the arguments whose values stand in the audit trail. With
+    ``on_loop=False`` an ``async def`` runs in a worker, and not on the event loop. The decorator returns the function
+    itself. Raises ImproperlyConfigured if the function cannot be a tool.
     """
 
     def decorate(decorated: F) -> F:
@@ -475,6 +498,7 @@ def tool(
                 input_schema=input_schema,
                 task=task,
                 audit=audit,
+                on_loop=on_loop,
             )
         )
         return decorated

@@ -16,8 +16,9 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import chain
-from threading import Lock, local
+from threading import Lock, Thread, local
 from typing import Any, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
@@ -29,13 +30,21 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
+from mcp_django.on_loop.bodies import Bodies, Outcome, Then
+from mcp_django.on_loop.calls import call_soon
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
 logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
 _ENDING = "The server is shutting down. Try again in a moment."
+_NO_THREAD = "The server can start no thread for the request. Try again in a moment."
 _PATIENCE_SECONDS = 10.0
+#: How long the end of the pool waits for a body that was cancelled.
+_CANCELLED_SECONDS = 5.0
+#: How often the end of the pool looks whether calls have come to their end, and their loops still run.
+_LOOK_SECONDS = 0.02
 
 #: The key of a caller who is not known begins with this, and the caller's address follows. All addresses together get a
 #: quarter of what there is, so that credentials which nobody has seen hold up nobody.
@@ -46,7 +55,16 @@ ADDRESSES_PART = 4
 class _Job:
     """One call, and the future for its result."""
 
-    __slots__ = ("_args", "_context", "_function", "_loop", "future", "principal_key")
+    __slots__ = (
+        "_args",
+        "_context",
+        "_function",
+        "_loop",
+        "future",
+        "is_begun",
+        "principal_key",
+        "suspended",
+    )
 
     def __init__(self, principal_key: str, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.principal_key = principal_key
@@ -55,24 +73,68 @@ class _Job:
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
+        #: Whether a body has run for it: what that did is written down, whether somebody awaits the call or not.
+        self.is_begun = False
+        #: Set while the body of an asynchronous function runs on the loop.
+        self.suspended: Suspended | None = None
 
     def run(self) -> tuple[Any, Exception | None]:
         """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
         try:
-            return (None if self.future.cancelled() else self._context.run(_call, self._function, self._args)), None
+            if self.future.cancelled() and not self.is_begun:
+                return None, None
+            return self._context.run(_call, self._function, self._args), None
         except StopIteration:
             return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
             return None, raised
+        except Suspended as suspended:
+            # The frames would hold what the run has left behind.
+            suspended.__traceback__ = suspended.__context__ = None
+            self.suspended = suspended
+            return None, None
         except BaseException as raised:
             # A SystemExit would end the event loop, and with it every other request.
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
 
+    def start_body(self, bodies: Bodies, then: Then) -> None:
+        """Run the body of the function that suspended the call."""
+        suspended = self.suspended
+        if suspended is not None:
+            key = suspended.principal_key or self.principal_key
+            bodies.start(suspended, key, self._loop, self._context, then)
+
+    def resume(self, outcome: Outcome) -> None:
+        """Let the next run take the call up."""
+        suspended, self.suspended = self.suspended, None
+        if suspended is not None:
+            self._function, self._args = suspended.resume, (outcome,)
+            self.is_begun = True
+
+    def comes_back(self, *, if_cancelled: bool) -> bool:
+        """Whether the call will end: its body does, where it has one, if another thread runs its loop.
+
+        ``if_cancelled``: whether one that was cancelled does too. It may swallow that.
+        """
+        suspended = self.suspended
+        if suspended is None:
+            return True
+        waits = if_cancelled or not suspended.cancellation.cancelled
+        return waits and self._loop.is_running() and not _is_here(self._loop)
+
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
-            self._loop.call_soon_threadsafe(settle, self.future, result, error)
+            call_soon(self._loop, settle, self.future, result, error)
+
+
+def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs the loop, and so cannot wait for it."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
@@ -122,6 +184,9 @@ class Workers:
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
         self._lock = Lock()
+        self._bodies: Bodies | None = None
+        #: Calls that have not come to their end, whether they wait, run, or have a body on a loop.
+        self._open: set[_Job] = set()
         self._closed = False
         #: By principal: calls that were accepted, calls that may run, and calls that wait for their principal's turn.
         self._accepted = Tally()
@@ -129,9 +194,17 @@ class Workers:
         self._waiting: dict[str, deque[_Job]] = {}
         #: Calls of addresses that wait, in the order in which the addresses have their turns.
         self._waiting_addresses: dict[str, deque[_Job]] = {}
-        #: The jobs for the next free threads, and the number of threads at work.
+        #: The jobs for the next free threads, the threads that are or will be at work, and those that are to begin.
         self._ready: deque[_Job] = deque()
-        self._active = 0
+        self._active = self._due = 0
+
+    @property
+    def bodies(self) -> Bodies:
+        """The bodies of asynchronous functions, which use none of the threads."""
+        with self._lock:
+            # Made for the first one.
+            self._bodies = self._bodies or Bodies(self._threads)
+            return self._bodies
 
     async def run(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> T:
         """The function's result, from a worker. Raises Overloaded, and everything that the function raises.
@@ -149,10 +222,11 @@ class Workers:
         job = _Job(principal_key, function, args)
         with self._lock:
             self._admit(principal_key)
-            if self._may_run(principal_key):
-                self._make_ready(job)
-            else:
-                self._line_of(principal_key).setdefault(principal_key, deque()).append(job)
+            self._open.add(job)
+            self._enqueue(job)
+            is_stranded = self._is_stranded
+        if is_stranded:
+            self._refuse_stranded()
         return job.future
 
     def count_as(self, job: _Job, principal_key: str) -> None:
@@ -165,19 +239,41 @@ class Workers:
                 self._running.add(principal_key, 1)
 
     def close(self) -> None:
-        """Wait for running calls, refuse waiting ones, and end the threads with their connections."""
+        """Wait for calls that have begun, refuse waiting ones, and end the threads with their connections.
+
+        Bodies on a loop that does not run, or that runs in this thread, are not waited for, and those that were
+        cancelled not for long.
+        """
         with self._lock:
             self._closed = True
             lines = (self._waiting, self._waiting_addresses)
-            left = [*self._ready, *chain.from_iterable(jobs for line in lines for jobs in line.values())]
-            self._ready.clear()
+            queues = [self._ready, *chain.from_iterable(line.values() for line in lines)]
+            left = [job for queue in queues for job in queue if not job.is_begun]
+            for queue in queues:
+                begun = [job for job in queue if job.is_begun]
+                queue.clear()
+                queue.extend(begun)
             for line in lines:
-                line.clear()
+                for key in [key for key, queue in line.items() if not queue]:
+                    del line[key]
+            self._open.difference_update(left)
         for job in left:
             # Cancelling the future would cancel the task that awaits it.
             job.deliver(None, Overloaded(_ENDING))
+        self._wait_for_open()
         if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor.shutdown(wait=True)
+
+    def _wait_for_open(self) -> None:
+        """Wait until every call has come to its end that will."""
+        patient_until = time.monotonic() + _CANCELLED_SECONDS
+        while True:
+            self.bodies.give_up(lambda loop: not loop.is_running())
+            is_patient = time.monotonic() < patient_until
+            with self._lock:
+                if not any(job.comes_back(if_cancelled=is_patient) for job in self._open):
+                    return
+            time.sleep(_LOOK_SECONDS)
 
     def _admit(self, principal_key: str) -> None:
         conf = get_conf()
@@ -192,6 +288,24 @@ class Workers:
                 "You have QUEUE_PER_PRINCIPAL requests waiting. Wait for their answers before you send more."
             )
         self._accepted.add(principal_key, 1)
+
+    def _enqueue(self, job: _Job) -> None:
+        """Let the call run, now or when it is its principal's turn."""
+        key = job.principal_key
+        if self._may_run(key):
+            self._make_ready(job)
+        else:
+            self._line_of(key).setdefault(key, deque()).append(job)
+
+    def _take_up(self, job: _Job, outcome: Outcome) -> None:
+        """Finish a call whose body has ended. It was admitted before, and is not refused now. In any thread."""
+        job.resume(outcome)
+        with self._lock:
+            self._accepted.add(job.principal_key, 1)
+            self._enqueue(job)
+            is_stranded = self._is_stranded
+        if is_stranded:
+            self._work_here()
 
     def _admit_address(self, key: str, places: int) -> None:
         if self._accepted.of_addresses >= places or self._accepted[key] >= max(1, places // 2):
@@ -219,11 +333,46 @@ class Workers:
         self._ready.append(job)
         if self._active < self._threads and self._executor is not None:
             self._active += 1
-            self._executor.submit(self._work)
+            self._due += 1
+            try:
+                self._executor.submit(self._work)
+            except RuntimeError:
+                # The pool has ended, or Python cannot start one more thread: those that are at work take the job.
+                self._active -= 1
+                self._due -= 1
+
+    @property
+    def _is_stranded(self) -> bool:
+        """Whether there are jobs, and no thread for them. The caller holds the lock."""
+        return bool(self._ready) and not self._active
+
+    def _refuse_stranded(self) -> None:
+        """Refuse the calls for which there is no thread, and finish those that have begun."""
+        with self._lock:
+            left = [job for job in self._ready if not job.is_begun]
+            for job in left:
+                self._ready.remove(job)
+                self._open.discard(job)
+                self._leave(job.principal_key)
+        for job in left:
+            job.deliver(None, Overloaded(_NO_THREAD))
+        self._work_here()
+
+    def _work_here(self) -> None:
+        """Run ready jobs without a worker: in a thread of their own, or in this one if there can be none."""
+        with self._lock:
+            if not self._is_stranded:
+                return
+            self._active += 1
+            self._due += 1
+        try:
+            Thread(target=self._work, name="mcp_django-late").start()
+        except RuntimeError:
+            self._work()
 
     def _work(self) -> None:
         """Run ready jobs, in a worker, until there are none."""
-        job = self._next(None)
+        job = self._first()
         while job is not None:
             _here.work = self, job
             result, error = job.run()
@@ -231,16 +380,29 @@ class Workers:
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
             following = self._next(job)
-            job.deliver(result, error)
+            if job.suspended is None:
+                job.deliver(result, error)
+            else:
+                job.start_body(self.bodies, partial(self._take_up, job))
             job = following
             # Otherwise the objects of this call would live until the next one ends.
             del result, error, following
+
+    def _first(self) -> _Job | None:
+        """The first job of this worker. None if there is none, or if this thread comes where it was not expected."""
+        with self._lock:
+            if not self._due:
+                return None
+            self._due -= 1
+        return self._next(None)
 
     def _next(self, done: _Job | None) -> _Job | None:
         """The next job of this worker, after ``done``. None if there is none, and the worker ends."""
         with self._lock:
             if done is not None:
                 self._leave(done.principal_key)
+                if done.suspended is None:
+                    self._open.discard(done)
             if self._ready:
                 return self._ready.popleft()
             self._active -= 1
@@ -260,8 +422,14 @@ class Workers:
                 line[key] = jobs
 
 
-#: What the thread works at, in its attribute ``work``.
+#: What the thread works at, in its attribute ``work``, and when its connections are to be looked at before a call.
 _here = local()
+_LOOK_SECONDS = 1.0
+
+
+def can_suspend() -> bool:
+    """Whether the call that runs in this thread may leave it while the body of a function runs on the loop."""
+    return getattr(_here, "work", None) is not None
 
 
 def count_as(principal_key: str) -> None:
@@ -276,15 +444,21 @@ def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     if settings.DEBUG:
         # Otherwise Django logs no queries.
         reset_queries()
-    for connection in connections.all(initialized_only=True):
-        _close_if_stale(connection)
-        forget_failure(connection)
+    if time.monotonic() >= getattr(_here, "look_at", 0.0):
+        _look_at_connections()
     try:
         return function(*args)
     finally:
-        for connection in connections.all(initialized_only=True):
-            _close_if_stale(connection)
+        _look_at_connections()
         close_caches()
+
+
+def _look_at_connections() -> None:
+    """Close this thread's connections that are stale. A call that begins soon afterwards need not look again."""
+    for connection in connections.all(initialized_only=True):
+        _close_if_stale(connection)
+        forget_failure(connection)
+    _here.look_at = time.monotonic() + _LOOK_SECONDS
 
 
 def _close_if_stale(connection: BaseDatabaseWrapper) -> None:

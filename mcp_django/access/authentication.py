@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, partial
 from importlib import import_module
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -36,6 +33,7 @@ from mcp_django.exchange.addresses import HasMeta, client_address, is_within
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
+from mcp_django.memory import Memory
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.workers import ADDRESS, count_as
 
@@ -72,14 +70,9 @@ class TokenAuthentication(BaseAuthentication):
 class PrincipalCache:
     """The tokens and named users that this process read in the last TOKEN_CACHE_SECONDS."""
 
-    size = 10_000
-
     def __init__(self) -> None:
         #: By the hash of a token, or by ``user_name``.
-        self._entries: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
-        self._lock = Lock()
-        #: Counts the clearings, since what was read before one must not be kept after it.
-        self._generation = 0
+        self._known: Memory[Principal] = Memory()
 
     def find(self, token: bytes, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
         """The principal of a token that is valid now. The user is a copy, so that a hook may write on it.
@@ -111,7 +104,7 @@ class PrincipalCache:
 
     def recall(self, name: str, request: HasMeta | None = None) -> Principal | None:
         """As ``find_in_memory``, by the hash of a token or by ``user_name``."""
-        principal = self._remembered(name)
+        principal = self._known.get(name)
         return None if principal is None else _admitted(principal, request)
 
     def read(self, digests: Collection[str]) -> dict[str, Principal]:
@@ -119,62 +112,47 @@ class PrincipalCache:
 
         Those that are not remembered are read together.
         """
-        seconds = get_conf().TOKEN_CACHE_SECONDS
-        known = {digest: self._remembered(digest) if seconds else None for digest in digests}
+        known = {digest: self._known.get(digest) for digest in digests}
         missing = [digest for digest, principal in known.items() if principal is None]
         found = {digest: principal for digest, principal in known.items() if principal is not None}
         if not missing:
             return found
-        generation = self._generation
+        generation = self._known.generation
         tokens = self._valid(missing)
         if tokens:
             tokens[0].touch(*tokens)
-        until = time.monotonic() + seconds
         for token in tokens:
             principal = found[token.hash] = _principal_of(token)
-            if seconds:
-                self._keep(token.hash, until, principal, generation)
+            if get_conf().TOKEN_CACHE_SECONDS:
+                self._keep(token.hash, principal, generation)
         return found
 
     def clear(self) -> None:
-        with self._lock:
-            self._generation += 1
-            self._entries.clear()
+        self._known.clear()
 
     def _find(
         self, name: str, fresh: bool, load: Callable[[], Principal | None], request: HasMeta | None
     ) -> Principal | None:
-        seconds = get_conf().TOKEN_CACHE_SECONDS
-        principal = None if fresh or not seconds else self._remembered(name)
+        principal = None if fresh else self._known.get(name)
+        if principal is not None:
+            return _admitted(principal, request)
+        generation = self._known.generation
+        principal = load()
         if principal is None:
-            generation = self._generation
-            principal = load()
-            if principal is None:
-                with self._lock:
-                    self._entries.pop(name, None)
-                return None
-            if seconds:
-                self._keep(name, time.monotonic() + seconds, principal, generation)
-            return _used(_admitted(principal, request))
-        return _admitted(principal, request)
-
-    def _remembered(self, name: str) -> Principal | None:
-        entry = self._entries.get(name)
-        if entry is None or entry[0] <= time.monotonic():
+            self._known.forget(name)
             return None
-        principal = entry[1]
-        return principal if principal.auth is None or principal.auth.is_current() else None
+        # A process that gets no events reads everything anew, so that it need not remember anything.
+        if get_conf().TOKEN_CACHE_SECONDS and (not fresh or name in self._known.entries):
+            self._keep(name, principal, generation)
+            return _used(_admitted(principal, request))
+        return _used(principal if _may_come(principal, request) else None)
 
-    def _keep(self, name: str, until: float, principal: Principal, generation: int) -> None:
-        with self._lock:
-            if generation != self._generation:
-                return
-            if principal.token_id is not None:
-                principal.auth.known_permissions = {}
-            self._entries[name] = (until, principal)
-            self._entries.move_to_end(name)
-            while len(self._entries) > self.size:
-                self._entries.popitem(last=False)
+    def _keep(self, name: str, principal: Principal, generation: int) -> None:
+        expires_at = None
+        if principal.token_id is not None:
+            principal.auth.known_permissions = {}
+            expires_at = principal.auth.expires_at
+        self._known.keep(name, principal, generation, expires_at)
 
     def _load(self, digest: str) -> Principal | None:
         from mcp_django.models import AccessToken
@@ -239,16 +217,19 @@ def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
 
 def admitted(found: Principal, opened: Principal, request: HasMeta) -> Principal:
     """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
-    if not may_come_from(found.auth.addresses, request):
+    principal = _admitted(found, request)
+    if principal is None:
         raise Unauthenticated(_UNKNOWN, CHALLENGE)
-    return _renewed(opened, replace(found, user=copy_of(found.user)))
+    return _renewed(opened, principal)
+
+
+def _may_come(principal: Principal, request: HasMeta | None) -> bool:
+    return principal.token_id is None or may_come_from(principal.auth.addresses, request)
 
 
 def _admitted(principal: Principal, request: HasMeta | None) -> Principal | None:
     """The principal with a user of its own, if its token may be used from where the request comes from."""
-    if principal.token_id is not None and not may_come_from(principal.auth.addresses, request):
-        return None
-    return _with_own_user(principal)
+    return _with_own_user(principal) if _may_come(principal, request) else None
 
 
 def _used(principal: Principal | None) -> Principal | None:
@@ -271,7 +252,7 @@ def user_name(key: Any) -> str:
 
 
 def _with_own_user(principal: Principal) -> Principal:
-    return replace(principal, user=copy.copy(principal.user))
+    return replace(principal, user=copy_of(principal.user))
 
 
 principals = PrincipalCache()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.utils.functional import cached_property
 
 from mcp_django.compat.queries import PreparedQuery
 from mcp_django.conf import get_conf

@@ -6,8 +6,8 @@ exist, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
@@ -83,16 +83,23 @@ def has_scope(request: MCPRequest, scope: str) -> bool:
     return scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held
 
 
-@contextmanager
-def using_tool(request: MCPRequest, name: str) -> Iterator[None]:
+class using_tool(AbstractContextManager[None]):
     """Decide meanwhile about the tool of this name and all that it needs, for a credential that may be for it alone."""
-    before = request.used_tool
-    # A tool that lists other tools lends them none of its own rights.
-    request.used_tool = name if scopes.of_tool(name) in request.mcp.principal.scopes else ""
-    try:
-        yield
-    finally:
-        request.used_tool = before
+
+    __slots__ = ("_before", "_name", "_request")
+
+    def __init__(self, request: MCPRequest, name: str) -> None:
+        self._request = request
+        self._name = name
+
+    def __enter__(self) -> None:
+        request = self._request
+        self._before = request.used_tool
+        # A tool that lists other tools lends them none of its own rights.
+        request.used_tool = self._name if scopes.of_tool(self._name) in request.mcp.principal.scopes else ""
+
+    def __exit__(self, *_: object) -> None:
+        self._request.used_tool = self._before
 
 
 def has_permission(request: MCPRequest, permission: str) -> bool:

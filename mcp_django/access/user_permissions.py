@@ -43,12 +43,13 @@ def put_onto_user(request: MCPRequest) -> None:
     user: Any = request.user
     if user.pk is None or getattr(user, "is_superuser", False) or users.has_permissions(user):
         return
-    if not (are_in_tables() and isinstance(user, get_user_model()) and user.is_active):
+    model, backends = get_user_model(), tuple(settings.AUTHENTICATION_BACKENDS)
+    if not (isinstance(user, model) and user.is_active and _are_in_tables(backends, model)):
         return
     known, key = _memory(request)
     # An authentication class of the project may let a token act as another user than its own.
     name = user.pk, key
-    found = known.get(name) or _of_user(user)
+    found = known.get(name) or _of_user(user, model)
     if found is None:
         return
     if key is not None and name not in known:
@@ -83,14 +84,14 @@ def _are_in_tables(backends: tuple[str, ...], user_model: type[models.Model]) ->
         return False
 
 
-def _of_user(user: Any) -> Sets | None:
+def _of_user(user: Any, model: type[models.Model]) -> Sets | None:
     """The permissions of one user; None where a router would read them from several databases."""
     alias = router.db_for_read(Permission, instance=user)
     if router.db_for_read(Permission) != alias:
         return None
     own: set[str] = set()
     of_groups: set[str] = set()
-    for is_own, label, codename in _query(get_user_model()).fetch(alias, user.pk):
+    for is_own, label, codename in _query(model).fetch(alias, user.pk):
         (own if is_own else of_groups).add(f"{label}.{codename}")
     return frozenset(own), frozenset(of_groups)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import deepcopy
 from functools import lru_cache, partial
+from inspect import getattr_static
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from django import VERSION
@@ -11,6 +14,7 @@ from django.db import Error, connections, models
 from django.db.models.expressions import Expression
 from django.db.models.options import Options
 from django.db.models.query import ModelIterable, get_related_populators
+from django.db.models.sql import Query
 from django.db.models.sql.datastructures import BaseTable
 
 from mcp_django.types import AnyField
@@ -296,9 +300,11 @@ class PreparedQuery:
     compiled at each call.
     """
 
-    def __init__(self, make: Callable[..., models.QuerySet[Any, Any]], *fields: AnyField) -> None:
+    def __init__(self, make: Callable[..., models.QuerySet[Any, Any]], *fields: AnyField, answers: int = 1_000) -> None:
         self._make = make
         self._fields = fields
+        #: How many answers of a database are remembered, with what Django's converters made of them.
+        self._answers = answers
         self._compiled: dict[str, _Compiled] = {}
 
     def fetch(self, using: str, *values: Any) -> list[Any]:
@@ -306,7 +312,7 @@ class PreparedQuery:
         compiled = self._compiled.get(using)
         if compiled is None:
             asked = self._make(*(_Parameter(place, field) for place, field in enumerate(self._fields)))
-            compiled = self._compiled[using] = _Compiled(asked, using)
+            compiled = self._compiled[using] = _Compiled(asked, using, self._answers)
         return list(compiled.read(values))
 
 
@@ -322,7 +328,9 @@ class PreparedList:
 
     def __init__(self, make: Callable[[list[Any]], models.QuerySet[Any, Any]], field: AnyField) -> None:
         self._queries = [
-            (size, PreparedQuery(lambda *values: make(list(values)), *[field] * size)) for size in self.sizes
+            # The same values seldom come together again: no answer is remembered.
+            (size, PreparedQuery(lambda *values: make(list(values)), *[field] * size, answers=0))
+            for size in self.sizes
         ]
 
     def fetch(self, using: str, values: Collection[Any]) -> Iterator[Any]:
@@ -333,6 +341,40 @@ class PreparedList:
             some, waiting = waiting[:size], waiting[size:]
             # The last one again, where there are fewer than the statement has: it adds no row.
             yield from query.fetch(using, *some, *[some[-1]] * (size - len(some)))
+
+
+def first_rows(queryset: Rows, names: Sequence[str], order: Sequence[str], count: int) -> PreparedQuery | None:
+    """The query for these columns of the first ``count`` rows in an order; None where Django must write it anew.
+
+    It is for a queryset of the whole table, with a class that reads as Django's does. ``names`` and ``order`` are
+    columns of that table. What a caller may read of it must be decided before.
+
+    Private: ``Query.select_for_update``. Seen with: Django 5.2, 6.0, 6.1. Public way: the queryset itself, which is
+    compiled at each call.
+    """
+    is_whole = has_every_row(queryset) and has_one_table(queryset) and has_plain_rows(queryset)
+    kind = type(queryset)
+    if not (is_whole and _reads_as_django(kind) and type(queryset.query) is Query):
+        return None
+    columns = _own_columns(queryset.model._meta)
+    if queryset.query.select_for_update or not columns.keys() >= {*names, *(one.removeprefix("-") for one in order)}:
+        return None
+    model: Any = queryset.model
+    return _first_rows(model, tuple(names), tuple(order), count)
+
+
+@lru_cache(maxsize=256)
+def _first_rows(model: type[models.Model], names: tuple[str, ...], order: tuple[str, ...], count: int) -> PreparedQuery:
+    rows: Rows = models.QuerySet(model).order_by(*order)
+    # Rows of a project are not kept in memory.
+    return PreparedQuery(lambda: values_list(rows, names)[:count], answers=0)
+
+
+@lru_cache(maxsize=1_000)
+def _reads_as_django(kind: Any) -> bool:
+    """Whether a class replaces no method of Django's own."""
+    own = ((name, value) for name, value in vars(models.QuerySet).items() if isinstance(value, FunctionType | property))
+    return all(getattr_static(kind, name) is value for name, value in own)
 
 
 class _Parameter(Expression):
@@ -346,10 +388,13 @@ class _Parameter(Expression):
         return "%s", [self]
 
 
+_Raw = tuple[tuple[Any, ...], ...]
+
+
 class _Compiled:
     """A query as it is written for one database."""
 
-    def __init__(self, queryset: models.QuerySet[Any, Any], using: str) -> None:
+    def __init__(self, queryset: models.QuerySet[Any, Any], using: str, answers: int) -> None:
         self._using = using
         # A connection of its own, since that of this thread may be closed while others use what was compiled.
         own = connections.create_connection(using)
@@ -360,6 +405,7 @@ class _Compiled:
         finally:
             own.close()
         self._compiler: Any = compiler
+        self._converted = lru_cache(maxsize=answers)(self._convert_marked) if answers else None
         self._info: Any = compiler.klass_info if gives_instances(queryset) else None
         if self._info is not None:
             chosen = self._info["select_fields"]
@@ -376,8 +422,29 @@ class _Compiled:
             cursor.execute(self._sql, params)
             rows: Any = cursor.fetchall()
         if self._converters:
-            rows = self._compiler.apply_converters(rows, self._converters)
+            rows = self._values(tuple(map(tuple, rows)))
         return map(tuple, rows) if self._info is None else map(self._instance, rows)
+
+    def _values(self, raw: _Raw) -> Iterable[Sequence[Any]]:
+        """The values of rows. Mostly these are the same as before, and so is what Django makes of them."""
+        if self._converted is None:
+            return self._convert(raw)
+        try:
+            rows, mutable = self._converted(raw)
+        except TypeError:  # A driver gave a value that has no hash.
+            return self._convert(raw)
+        if not mutable:
+            return rows
+        return [[deepcopy(one) if place in mutable else one for place, one in enumerate(row)] for row in rows]
+
+    def _convert(self, raw: _Raw) -> Iterable[Sequence[Any]]:
+        return self._compiler.apply_converters(raw, self._converters)  # type: ignore[no-any-return]
+
+    def _convert_marked(self, raw: _Raw) -> tuple[_Raw, frozenset[int]]:
+        """The values of rows, and the places of those that their owner may change."""
+        rows = tuple(map(tuple, self._convert(raw)))
+        mutable = (place for row in rows for place, one in enumerate(row) if isinstance(one, (list, dict)))
+        return rows, frozenset(mutable)
 
     def _instance(self, row: Sequence[Any]) -> Any:
         found = self._info["model"].from_db(self._using, self._names, row[self._columns])

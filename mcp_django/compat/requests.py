@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from django.contrib.messages.storage.base import BaseStorage, Message
 from django.db import models
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
+from django.utils.functional import cached_property
 from django.utils.http import parse_header_parameters
 
 #: The attributes that Django's own constructor sets, without those that are made when a hook reads them.

@@ -121,11 +121,16 @@ class SQLiteBounds(Bounds):
         self._end, self._has_ended = time.monotonic() + self.seconds, False
         if self.seconds:
             raw.set_progress_handler(self._is_over, self._OPERATIONS)
-        # A project may have set query_only itself.
-        if self.read_only and raw.execute("PRAGMA query_only").fetchone() == (0,):
-            raw.execute("PRAGMA query_only = ON")
-            self._closed_for_writing = True
+        if self.read_only:
+            self._close_for_writing(raw)
         return statement.run()
+
+    def _close_for_writing(self, raw: Any) -> None:
+        with driver_errors(self.connection):
+            # A project may have set query_only itself.
+            if raw.execute("PRAGMA query_only").fetchone() == (0,):
+                raw.execute("PRAGMA query_only = ON")
+                self._closed_for_writing = True
 
     def lift(self) -> None:
         raw, self._raw = self._raw, None

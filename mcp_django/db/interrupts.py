@@ -51,24 +51,35 @@ class Interruptible:
     @contextmanager
     def answering(self) -> Iterator[None]:
         """Around the handler, in its thread. After the block no interrupt can hit the query of another request."""
-        mine = list(connections.all())
-        with self._lock:
-            self._connections = mine
-        for connection in mine:
-            forget_failure(connection)
-            add_execute_wrapper(connection, self._execute)
+        self.begin()
         token = _answering.set(self)
         try:
             yield
         finally:
             _answering.reset(token)
-            for connection in mine:
-                remove_execute_wrapper(connection, self._execute)
-            with self._lock:
-                self._connections, self._is_left = [], True
-                waiting = self._waiting
-            if waiting is not None:
-                waiting.set()
+            self.end()
+
+    def begin(self) -> None:
+        """The thread works for the request from now on, and no other one does."""
+        mine = list(connections.all())
+        with self._lock:
+            self._connections, self._is_left = mine, False
+            if self._waiting is not None and self._waiting.is_set():
+                # That of an earlier part of the request. One that is not set has a call of ``interrupt`` waiting.
+                self._waiting = None
+        for connection in mine:
+            forget_failure(connection)
+            add_execute_wrapper(connection, self._execute)
+
+    def end(self) -> None:
+        """The thread works for another one from now on. It is the thread of ``begin``."""
+        for connection in self._connections:
+            remove_execute_wrapper(connection, self._execute)
+        with self._lock:
+            self._connections, self._is_left = [], True
+            waiting = self._waiting
+        if waiting is not None:
+            waiting.set()
 
     def interrupt(self) -> None:
         """Stop the queries of the thread. It may talk to the database, so do not call it on an event loop."""

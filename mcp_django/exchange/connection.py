@@ -57,6 +57,9 @@ class Connection(Protocol):
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
     headers: RequestHeaders | None = None
 
+    #: Whether the body of an asynchronous function may run on the loop, while no thread waits for it.
+    can_suspend: bool = False
+
     @property
     def can_ask(self) -> bool:
         """Whether the server can send the client a request while it answers one, and receive the response."""

@@ -12,9 +12,9 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from django.utils.functional import cached_property
 from pydantic import BaseModel
 
 from mcp_django.json_schema.schema import Schema

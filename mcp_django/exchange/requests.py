@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from django.contrib.auth.models import AnonymousUser
 from django.http import HttpRequest, QueryDict
 from django.utils.datastructures import MultiValueDict
+from django.utils.functional import cached_property
 
 from mcp_django.compat.requests import BareRequest
 from mcp_django.conf import get_conf

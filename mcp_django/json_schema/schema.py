@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 from typing import Any
 
+from django.utils.functional import cached_property
 from jsonschema.exceptions import ValidationError
 
 from mcp_django.exceptions import RECEIVED_CHARS, FieldError, field_error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.core.exceptions import ValidationError
@@ -14,6 +15,7 @@ from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import ALLOWED, decide
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.templates import TemplatePrompt
 from mcp_django.protocol.errors import InternalError, InvalidParams, PromptRefused
@@ -56,8 +58,12 @@ class AvailablePrompt:
         refused = f"Invalid arguments for the prompt {self.prompt.name}."
         if errors := self.prompt.errors(arguments):
             raise InvalidParams(refused, errors)
+        get_messages = partial(self.prompt.get_messages, exchange, arguments)
+        return finishing(partial(self._described, exchange, refused), get_messages)
+
+    def _described(self, exchange: Exchange, refused: str, run: Callable[[], list[JSON]]) -> JSON:
         try:
-            messages = self.prompt.get_messages(exchange, arguments)
+            messages = run()
         except InvalidArguments as error:
             prefixed = [{**entry, "field": f"arguments.{entry['field']}"} for entry in error.errors]
             raise InvalidParams(refused, prefixed) from None  # type: ignore[arg-type]

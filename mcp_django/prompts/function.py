@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -13,6 +14,7 @@ from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.completion import NOTHING, Completion, CompletionFunction, among, suggested_by
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
@@ -86,7 +88,8 @@ class FunctionPrompt(BasePrompt):
         return has_permission(request, self.permission)
 
     def get_messages(self, exchange: Exchange, arguments: Mapping[str, str]) -> list[JSON]:
-        return messages_of(self._signature.call(exchange.request, self._read(exchange, arguments)))
+        call = partial(self._signature.call, exchange.request, self._read(exchange, arguments))
+        return finishing(lambda run: messages_of(run()), call)
 
     def _read(self, exchange: Exchange, arguments: Mapping[str, str]) -> JSON:
         try:

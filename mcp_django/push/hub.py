@@ -29,6 +29,7 @@ from mcp_django.push.retries import Retries
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.push.sweep import sweep
 from mcp_django.push.waiters import Waiters
+from mcp_django.sessions.store import remembered
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
@@ -349,6 +350,7 @@ class Hub:
         self.waiters.wake(control)
         if control.kind not in (ControlKind.SESSION, ControlKind.STALE_SESSION):
             return
+        remembered.forget(control.key)
         for listener in self.listeners_of(control.key):
             try:
                 await session_streams.reload(self, listener, missed=control.kind is ControlKind.STALE_SESSION)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from django.conf import settings
@@ -14,6 +16,7 @@ from mcp_django.access.permissions import ALLOWED, Decision, decide
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.errors import InternalError, LimitExceeded, ResourceNotFound, ResourceRefused
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import distinct_titles
@@ -87,7 +90,13 @@ def read(exchange: Exchange, uri: str) -> JSON | None:
     if len(uri) > uris.MAX_URI:
         return None
     target = uris.parse(uri)
-    contents = _read_declared(exchange, uri) if target is None else _read_model(exchange, uri, target)
+    reader = partial(_read_declared, exchange, uri) if target is None else partial(_read_model, exchange, uri, target)
+    return finishing(_bounded, reader)
+
+
+def _bounded(run: Callable[[], JSON | None]) -> JSON | None:
+    """The contents. Raises LimitExceeded."""
+    contents = run()
     if contents is not None and len(encode(contents)) > get_conf().MAX_RESULT_BYTES:
         raise LimitExceeded(f"The resource is larger than {get_conf().MAX_RESULT_BYTES} bytes (MAX_RESULT_BYTES).")
     return contents
@@ -112,8 +121,13 @@ def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
     resource = find_declared(exchange.site, exchange.request, uri)
     if resource is None:
         return None
+    return finishing(partial(_explained, exchange, uri), partial(resource.read, exchange.request, uri))
+
+
+def _explained(exchange: Exchange, uri: str, run: Callable[[], JSON | None]) -> JSON | None:
+    """The contents of a declared resource. Raises MCPError, whatever its function raises."""
     try:
-        return resource.read(exchange.request, uri)
+        return run()
     except ToolError as error:
         raise ResourceRefused(error.message) from None
     except MCPError:

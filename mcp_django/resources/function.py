@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -13,7 +14,9 @@ from django.db.models import Model
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.content import write_annotations
+from mcp_django.exchange.functions import call_function
 from mcp_django.hooks import call_hook
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.types import JSON
 from mcp_django.workers import run_function
 
@@ -96,7 +99,8 @@ class FunctionResource(DeclaredByFunction):
 
     def read(self, request: MCPRequest, uri: str) -> JSON | None:
         """The contents."""
-        return contents(uri, self.mime_type, run_function(self.function, request))
+        call = partial(call_function, self.function, request, {}, name=f"resource {self.uri}")
+        return finishing(lambda run: contents(uri, self.mime_type, run()), call)
 
 
 def _are_models(value: Any) -> bool:

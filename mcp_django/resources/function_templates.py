@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.http import Http404
+from django.utils.functional import cached_property
 
 from mcp_django.completion import CompletionFunction
 from mcp_django.content import write_annotations
+from mcp_django.exchange.functions import call_function
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.resources.function import DeclaredByFunction, contents
 from mcp_django.types import JSON
-from mcp_django.workers import run_function
 
 if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
@@ -129,8 +131,12 @@ class FunctionTemplate(DeclaredByFunction):
         values = self.match(uri)
         if values is None:
             return None
+        call = partial(call_function, self.function, request, values, name=f"resource {self.uri}")
+        return finishing(partial(self._contents, uri), call)
+
+    def _contents(self, uri: str, run: Callable[[], Any]) -> JSON | None:
         try:
-            value = run_function(self.function, request, **values)
+            value = run()
         except (ObjectDoesNotExist, Http404, PermissionDenied):
             return None
         return None if value is None else contents(uri, self.mime_type, value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import models
 from django.db.models import F, Func, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Cast, Concat, Substr
+from django.utils.functional import cached_property
 
 from mcp_django.admin_form import generic_keys
 from mcp_django.compat.connections import has_uuid_type

@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
+from django.utils.functional import cached_property
 
 from mcp_django.access import overrides
 from mcp_django.access.permissions import ALLOWED, decide, decide_by_override
@@ -84,7 +85,7 @@ class ModelRights:
         """Readable fields by name, the primary key first."""
         columns: dict[str, Column] = {}
         for name in [self.model._meta.pk.name, *self.shown]:
-            column = self._column(name)
+            column = self._own.get(name) or self._column(name)
             if column is not None:
                 columns[column.name] = column
         return columns
@@ -108,16 +109,8 @@ class ModelRights:
         return field.name == name and (name in self.shown or getattr(field, "attname", name) in self.shown)
 
     def _column(self, name: str) -> Column | None:
-        try:
-            field = self.model._meta.get_field(name)
-        except FieldDoesNotExist:
-            return None
-        if not isinstance(field, models.Field) or not field.concrete or field.many_to_many:
-            return None
-        column = _column_of(field, self.model_mcp.names(field))
-        if column is None or self.model_mcp.hides(field):
-            return None
-        if not isinstance(field, models.ForeignKey):
+        column = _column_of(self.model_mcp, name)
+        if column is None or not isinstance(field := column.field, models.ForeignKey):
             return column
         related = self._related(field.related_model)
         if field.primary_key:
@@ -499,9 +492,15 @@ class Rights:
 
 
 @kept_with_settings
-def _column_of(field: AnyField, named: bool) -> Column | None:
-    """A field as a column, as the model alone has it: without what a foreign key points to, for every principal."""
-    kind = kind_of(field, named=named)
+def _column_of(model_mcp: ModelMCP, name: str) -> Column | None:
+    """A field as a column, as the options alone have it: without what a foreign key points to, for every principal."""
+    try:
+        field = model_mcp.model._meta.get_field(name)
+    except FieldDoesNotExist:
+        return None
+    if not isinstance(field, models.Field) or not field.concrete or field.many_to_many or model_mcp.hides(field):
+        return None
+    kind = kind_of(field, named=model_mcp.names(field))
     return None if kind is None else Column(field.name, field, kind)
 
 

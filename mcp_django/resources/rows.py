@@ -14,6 +14,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Value
 
+from mcp_django.compat.queries import first_rows
 from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded, fetch
 from mcp_django.hooks import call_hook
@@ -85,7 +86,6 @@ class _RecordPlan:
     orders: list[Order]
     #: The rows that meet the conditions, in no order.
     matching: models.QuerySet[Any]
-    queryset: models.QuerySet[Any]
     after: list[Any] | None
     #: Its digest names the query in a cursor.
     identity: tuple[Any, ...]
@@ -101,7 +101,16 @@ class _RecordPlan:
 
     def narrowed(self, condition: models.Q) -> _RecordPlan:
         """The plan for those of the rows that meet a condition."""
-        return replace(self, matching=self.matching.filter(condition), queryset=self.queryset.filter(condition))
+        return replace(self, matching=self.matching.filter(condition))
+
+    def ordered(self) -> models.QuerySet[Any]:
+        """The rows in their order."""
+        counts = {
+            one.column.path: one.column.expression() for one in self.orders if isinstance(one.column, RelatedCount)
+        }
+        # Django copies a queryset at each step, also where there is nothing to add.
+        counted = self.matching.annotate(**counts) if counts else self.matching
+        return counted.order_by(*(order.path for order in self.orders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +258,7 @@ def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks:
     if query.cursor is not None:
         digest = keyset.query_digest(*identity)
         after = keyset.read_cursor(query.cursor, orders, digest, rights.rights.request.mcp.principal.line)
-    counts = {one.column.path: one.column.expression() for one in orders if isinstance(one.column, RelatedCount)}
-    # Django copies a queryset at each step, also where there is nothing to add.
-    counted = queryset.annotate(**counts) if counts else queryset
-    ordered = counted.order_by(*(order.path for order in orders))
-    return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, ordered, after, identity)
+    return _RecordPlan(outputs, names_of(outputs, orders), orders, queryset, after, identity)
 
 
 def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[list[Sequence[Any]], bool]:
@@ -283,14 +288,28 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
     """The ``names`` of at most ``count`` rows after the values of a cursor."""
     if after is None:
-        return fetch_values(values_of(plan.queryset, plan.outputs, plan.names)[:count])
+        return _fetch_first(plan, count)
     rows: list[Sequence[Any]] = []
-    for condition in keyset.segments(plan.orders, after, alias=plan.queryset.db):
-        matching = plan.queryset.filter(condition)
+    queryset = plan.ordered()
+    for condition in keyset.segments(plan.orders, after, alias=queryset.db):
+        matching = queryset.filter(condition)
         rows += fetch_values(values_of(matching, plan.outputs, plan.names)[: count - len(rows)])
         if len(rows) >= count:
             break
     return rows
+
+
+def _fetch_first(plan: _RecordPlan, count: int) -> list[Sequence[Any]]:
+    """The same for the first rows of all, by SQL that was written before where that is known to be right."""
+    prepared = first_rows(plan.matching, plan.names, [order.path for order in plan.orders], count)
+    if prepared is None:
+        return fetch_values(values_of(plan.ordered(), plan.outputs, plan.names)[:count])
+    alias = plan.matching.db
+    try:
+        with bounded(alias):
+            return prepared.fetch(alias)
+    except Exception as error:  # noqa: BLE001 - it is raised again there if no value is at fault
+        return unreadable.fetch_marked(values_of(plan.ordered(), plan.outputs, plan.names)[:count], error)
 
 
 def _with_more(

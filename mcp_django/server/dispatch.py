@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from mcp_django.exchange.exchange import Exchange, TaskStarted
 from mcp_django.exchange.questions import InputRequired, Question
 from mcp_django.exchange.requests import Caller
 from mcp_django.models import Call
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     AnswerTooLong,
@@ -75,16 +77,36 @@ class Reply:
 
 
 def respond(exchange: Exchange) -> Reply:
-    """Answer a request. Never raises: each failure becomes an error message, and unexpected ones are logged."""
-    with telemetry.span(exchange, is_known=exchange.method in METHODS), trail.recorded(exchange):
-        reply = _respond_safely(exchange)
-        exchange.usage.bytes = len(reply.body)
+    """Answer a request. Each failure becomes an error message, and unexpected ones are logged.
+
+    Raises Suspended where the connection allows it, and nothing else. Its steps end with the reply.
+    """
+    with ExitStack() as observed:
+        observed.enter_context(telemetry.span(exchange, is_known=exchange.method in METHODS))
+        observed.enter_context(trail.recorded(exchange))
+        try:
+            return _respond_safely(exchange, partial(_respond, exchange))
+        except Suspended as suspended:
+            # Span and line end with the body.
+            suspended.then(partial(_respond_observed, exchange, observed.pop_all()))
+            raise
+
+
+def _respond_observed(exchange: Exchange, observed: ExitStack, run: Callable[[], Reply]) -> Reply:
+    with observed:
+        return _respond_safely(exchange, run)
+
+
+def _respond_safely(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
+    """The reply of a run, or the one that says why it failed."""
+    reply = _reply_or_error(exchange, run)
+    exchange.usage.bytes = len(reply.body)
     return reply
 
 
-def _respond_safely(exchange: Exchange) -> Reply:
+def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
     try:
-        return _respond(exchange)
+        return run()
     except MCPError as error:
         if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
             return error_reply(exchange, RequestTimedOut())
@@ -148,8 +170,18 @@ def _respond(exchange: Exchange) -> Reply:
     if brings_answers and exchange.era.enveloped and exchange.method in ASKING_METHODS:
         exchange.answers = take_answers(exchange)
     _validate(exchange, method)
+    reply = partial(_reply, exchange, method)
     try:
-        result = run_method(exchange, method)
+        return reply(partial(run_method, exchange, method))
+    except Suspended as suspended:
+        suspended.then(reply)
+        raise
+
+
+def _reply(exchange: Exchange, method: Method, run: Callable[[], JSON | Listen]) -> Reply:
+    """The reply that a run of the handler gives. Raises MCPError."""
+    try:
+        result = run()
     except InputRequired as asked:
         trail.fail(exchange, asked)
         if exchange.method not in ASKING_METHODS:
@@ -214,19 +246,37 @@ def _legacy_questions(exchange: Exchange, asked: InputRequired) -> PendingQuesti
 
 
 def run_method(exchange: Exchange, method: Method) -> JSON | Listen:
-    """The handler's result. Raises InputRequired, and everything that the handler raises."""
+    """The handler's result. Raises InputRequired, Suspended, and everything that the handler raises."""
     trail.begin(exchange)
+    in_context = partial(_run_in_context, exchange)
+    try:
+        return in_context(partial(_handle, exchange, method))
+    except Suspended as suspended:
+        suspended.then(in_context)
+        raise
+
+
+def _handle(exchange: Exchange, method: Method) -> JSON | Listen:
+    if exchange.cancellation.cancelled:
+        raise RequestCancelled
+    return method.handler(exchange)
+
+
+def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSON | Listen:
     request = exchange.request
     request.mcp = exchange
     try:
         # The project's context is the outer one, so that its end also runs for a cancelled request.
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
-            if exchange.cancellation.cancelled:
-                raise RequestCancelled
-            result = method.handler(exchange)
-            if isinstance(result, dict) and result.get("isError") is True:
-                exchange.usage.outcome = Call.Outcome.FAILED.value
-            return result
+            try:
+                result = run()
+                if isinstance(result, dict) and result.get("isError") is True:
+                    exchange.usage.outcome = Call.Outcome.FAILED.value
+                return result
+            except Suspended as found:
+                # For the project's context that is no failure: it comes to its end, and is entered again afterwards.
+                suspended = found
+        raise suspended
     finally:
         # Otherwise exchange and request would refer to each other until garbage is collected.
         request.mcp = Caller(exchange.principal)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from mcp_django.access.authentication import renew_principal
 from mcp_django.exchange.exchange import Exchange
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.errors import ResourceNotFound
 from mcp_django.resources import catalog
 from mcp_django.server.pages import page
@@ -22,7 +26,11 @@ def list_templates(exchange: Exchange) -> JSON:
 
 
 def read(exchange: Exchange) -> JSON:
-    contents = catalog.read(exchange, exchange.params["uri"])
+    return finishing(partial(_found, exchange), partial(catalog.read, exchange, exchange.params["uri"]))
+
+
+def _found(exchange: Exchange, run: Callable[[], JSON | None]) -> JSON:
+    contents = run()
     if contents is None:
         raise ResourceNotFound(exchange.params["uri"])
     return {"contents": [contents]}

@@ -5,10 +5,14 @@ A list is always computed anew, in every process, so that a client that was noti
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from mcp_django.access.authentication import renew_principal
 from mcp_django.exceptions import MissingCapability
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
 from mcp_django.tools import catalog
@@ -31,8 +35,18 @@ def call_tool(exchange: Exchange) -> JSON:
     if tool is None:
         raise ToolNotFound(exchange.params["name"])
     exchange.usage.found = tool.name
+    told = partial(_told, exchange)
     try:
-        return catalog.call(tool, exchange, exchange.params.get("arguments") or {})
+        return told(partial(catalog.call, tool, exchange, exchange.params.get("arguments") or {}))
+    except Suspended as suspended:
+        suspended.then(told)
+        raise
+
+
+def _told(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
+    """The result of a call, which for a legacy client also says which capability it lacks."""
+    try:
+        return run()
     except MissingCapability as error:
         if exchange.era.enveloped:
             raise

@@ -18,6 +18,7 @@ from mcp_django.events.controls import Control, ControlKind
 from mcp_django.events.publisher import flush
 from mcp_django.events.transaction import note_control
 from mcp_django.exchange.running import RUNNING, running_key
+from mcp_django.memory import Memory
 from mcp_django.models import Session, WatchedResource
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import LimitExceeded, SessionNotFound
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _MAX_CLIENT_BYTES = 4_000
+#: By their keys: the sessions that this process has read. Whoever changes one forgets it here, or changes it here too.
+remembered: Memory[Session] = Memory()
 _SESSION = PreparedQuery(lambda key: Session.objects.filter(pk=key), Session._meta.pk)
 
 
@@ -56,15 +59,14 @@ class StoredSession:
         return cls(row)
 
     @classmethod
-    def find(cls, site: MCPSite, principal: Principal, key: str) -> StoredSession:
-        """The session of that key, if the same credential line began it. Raises SessionNotFound."""
-        if not key.isprintable():
-            raise SessionNotFound  # PostgreSQL accepts no null character, not even in a condition.
-        rows: list[Session] = _SESSION.fetch(Session.objects.db, key[:64])
-        mine = [row for row in rows if (row.key, row.site, row.line) == (key, site.name, principal.line)]
-        if not mine or mine[0].expires_at <= timezone.now():
+    def find(cls, site: MCPSite, principal: Principal, key: str, *, fresh: bool) -> StoredSession:
+        """The session of that key, if the same credential line began it. Raises SessionNotFound.
+
+        ``fresh`` reads the database even if the session was read a moment ago: in a process that gets no events.
+        """
+        row = (None if fresh else remembered.get(key)) or _read(key)
+        if row is None or (row.site, row.line) != (site.name, principal.line):
             raise SessionNotFound
-        [row] = mine
         row.renew()
         return cls(row)
 
@@ -73,7 +75,7 @@ class StoredSession:
         self._report()
 
     def set_log_level(self, level: str) -> None:
-        self.log_level = level
+        self.log_level = self._row.log_level = level
         Session.objects.filter(pk=self.key).update(log_level=level)
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -121,6 +123,21 @@ class StoredSession:
         return router.db_for_write(Session)
 
 
+def _read(key: str) -> Session | None:
+    """The row of a session that has not expired."""
+    if not key.isprintable():
+        return None  # PostgreSQL accepts no null character, not even in a condition.
+    generation = remembered.generation
+    rows: list[Session] = _SESSION.fetch(Session.objects.db, key[:64])
+    # MariaDB finds a key that differs in upper case.
+    found = next((row for row in rows if row.key == key and row.expires_at > timezone.now()), None)
+    if found is not None:
+        remembered.keep(key, found, generation, found.expires_at)
+    elif key in remembered.entries:
+        remembered.forget(key)
+    return found
+
+
 def forget_answers(watched: Iterable[tuple[str, str]]) -> None:
     """Clear the stored digests of live queries whose clients are about to be notified: (session, URI).
 
@@ -138,6 +155,7 @@ def _end(keys: Collection[str]) -> None:
     sessions = Session.objects.filter(pk__in=keys)
     if not clear_away(sessions):
         sessions.update(expires_at=timezone.now())
+    remembered.forget(*keys)
 
 
 def _bounded(client: Client) -> Client:

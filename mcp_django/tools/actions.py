@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,6 +17,7 @@ from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import connections, router, transaction
 from django.http import QueryDict
 from django.http.response import HttpResponseBase
+from django.utils.functional import cached_property
 
 from mcp_django.access import nonces
 from mcp_django.compat.requests import close_resources, freeze

@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
 from mcp_django.exchange.scopes import ACTIONS, READ

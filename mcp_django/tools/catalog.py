@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from mcp_django.access.overrides import Override
 from mcp_django.access.permissions import ALLOWED, Decision, decide, has_scope, using_tool
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
 from mcp_django.resources.policy import Rights
@@ -84,9 +86,10 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     if tool is None:
         return None
     fresh = tool.scope == ACTIONS
-    with using_tool(exchange.request, name):
-        if fresh and has_scope(exchange.request, ACTIONS):
-            renew_principal(exchange)
+    if fresh:
+        with using_tool(exchange.request, name):
+            if has_scope(exchange.request, ACTIONS):
+                renew_principal(exchange)
     rows = overrides.tools.of(exchange, fresh=fresh)
     Rights.of(exchange.site, exchange.request).decided_by(rows)
     decision = _decide(tool, rows, exchange)
@@ -144,9 +147,19 @@ def may_change(exchange: Exchange, name: str) -> bool:
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
+    told = partial(_told, tool, exchange)
+    try:
+        return told(partial(tool.run, exchange, arguments))
+    except Suspended as suspended:
+        suspended.then(told)
+        raise
+
+
+def _told(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON]) -> JSON:
+    """The result of a run of the tool, or the one that says why it failed."""
     try:
         with using_tool(exchange.request, tool.name):
-            return tool.run(exchange, arguments)
+            return run()
     except ToolError as error:
         return error_result(error.message, error.errors)
     except TooSlow as error:

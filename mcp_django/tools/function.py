@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from copy import deepcopy
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured
@@ -15,6 +16,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
+from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources.audited import note_arguments
 from mcp_django.secrets import is_secret_name
@@ -50,8 +52,10 @@ class FunctionTool(BaseTool):
         input_schema: Mapping[str, Any] | None = None,
         task: TaskMode = False,
         audit: Collection[str] = (),
+        on_loop: bool = True,
     ) -> None:
         self.function = function
+        self._on_loop = on_loop
         self.name, self._description = name_and_description("tool", function, name)
         self.title = title
         self.permission = permission
@@ -59,7 +63,7 @@ class FunctionTool(BaseTool):
         if task not in (False, True, "later", "required"):
             raise ImproperlyConfigured(f"task of the tool {self.name} must be True, False, 'later' or 'required'.")
         self.task = task
-        what = f"tool {self.name}"
+        self._what = what = f"tool {self.name}"
         #: None where an ``input_schema`` was given, so that no annotations are read.
         self._signature = Signature(what, function) if input_schema is None else None
         try:
@@ -105,7 +109,12 @@ class FunctionTool(BaseTool):
         note_arguments(exchange.usage, self.audited, arguments)
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
-        result = self._returns.write(call_handler(self.function, exchange.request, values))
+        call = partial(call_handler, self.function, exchange.request, values, name=self._what, on_loop=self._on_loop)
+        return finishing(self._write, call)
+
+    def _write(self, run: Callable[[], Any]) -> JSON:
+        """The result of a call. Raises ToolError for one that is too large."""
+        result = self._returns.write(run())
         if may_be_longer(result, get_conf().MAX_RESULT_BYTES) and len(encode(result)) > get_conf().MAX_RESULT_BYTES:
             raise ToolError(f"The result is larger than {get_conf().MAX_RESULT_BYTES} bytes. Ask for less.")
         return result

@@ -44,6 +44,7 @@ class DuplexRequest(InFlight):
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     push = True
+    can_suspend = True
 
     def __post_init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -126,7 +127,8 @@ class DuplexRequest(InFlight):
         """Answer the request, in a worker or on the loop. The credentials are tried again at every message."""
         connection = self.connection
         principal = principal or authenticate_again(connection.principal, connection.request)
-        return respond(self.exchange(connection.site, connection.request, principal, self.message, opening))
+        request = connection.request.copy().for_principal(principal)
+        return respond(self.exchange(connection.site, request, principal, self.message, opening))
 
     async def _run(self, run: asyncio.Future[Reply] | Coroutine[None, None, Reply], era: Era) -> Reply | None:
         """The reply that a run of the handler gives, in the time that a request may take.

@@ -47,7 +47,7 @@ class InFlight(Connection):
     def exchange(
         self, site: MCPSite, request: MCPRequest, principal: Principal, message: Request, opening: Opening
     ) -> Exchange:
-        """The exchange in which the message is answered. ``request`` is copied: each message has one of its own."""
+        """The exchange in which the message is answered. Each message needs a ``request`` of its own."""
         return Exchange(
             site=site,
             principal=principal,
@@ -57,7 +57,7 @@ class InFlight(Connection):
             request_id=message.id,
             client=opening.client,
             connection=self,
-            request=request.copy().for_principal(principal),
+            request=request,
             session=opening.session,
             cancellation=self.cancellation,
         )

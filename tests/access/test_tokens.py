@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -14,6 +15,7 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from mcp_django import memory
 from mcp_django.access.authentication import principals
 from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken, digest
@@ -133,14 +135,14 @@ def test_a_token_in_the_url_is_none(peers: Peers, users: Any) -> None:
     assert response.status_code == 401
 
 
-def test_a_token_expires_while_it_is_remembered(peers: Peers, users: Any) -> None:
+def test_a_token_expires_while_it_is_remembered(peers: Peers, users: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     soon = timezone.now() + timedelta(seconds=60)
     with override_settings(MCP=CACHED):
-        token, plain = AccessToken.objects.create_token(user=users.admin, expires_at=soon)
+        _, plain = AccessToken.objects.create_token(user=users.admin, expires_at=soon)
         assert principals.find(plain.encode(), fresh=False) is not None
-        [(_, remembered)] = principals._entries.values()
-        remembered.auth.expires_at = timezone.now() - timedelta(seconds=1)
-        AccessToken.objects.filter(pk=token.pk).update(expires_at=remembered.auth.expires_at)
+        later = time.monotonic() + 61
+        monkeypatch.setattr(memory.time, "monotonic", lambda: later)
+        monkeypatch.setattr(timezone, "now", lambda: soon)
 
         assert principals.find(plain.encode(), fresh=False) is None
 

@@ -22,6 +22,7 @@ from mcp_django.compat.queries import (
     PreparedList,
     PreparedQuery,
     QuerySetHooks,
+    first_rows,
     forget_rows,
     gives_instances,
     has_every_row,
@@ -38,7 +39,7 @@ from mcp_django.compat.queries import (
     write_to,
 )
 from mcp_django.models import AccessToken
-from tests.shop.models import Parcel, Tag
+from tests.shop.models import Book, CheapProduct, Parcel, Product, Tag
 
 _ALL = Permission.objects.order_by()
 _NUMBERED = _ALL.annotate(number=Window(RowNumber(), partition_by="content_type"))
@@ -288,6 +289,30 @@ def test_instances_are_those_of_the_queryset(token: AccessToken, django_assert_n
 
 
 @pytest.mark.every_database
+def test_what_a_caller_does_with_a_row_is_not_seen_by_the_next_one(token: AccessToken) -> None:
+    AccessToken.objects.update(limits={"calls": "60/min"})
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+    [found] = prepared.fetch("default", token.hash)
+
+    found.scopes.append("more")
+    found.limits["calls"] = "1/min"
+    found.name = found.user.username = "changed"
+
+    [again] = prepared.fetch("default", token.hash)
+    assert (again.scopes, again.limits) == (["read", "actions"], {"calls": "60/min"})
+    assert (again.name, again.user.username) == ("", "ada")
+
+
+@pytest.mark.every_database
+def test_a_row_that_has_changed_is_seen_at_once(token: AccessToken) -> None:
+    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+    for scopes in (["read"], ["actions"], ["read"]):
+        AccessToken.objects.update(scopes=scopes)
+
+        assert [found.scopes for found in prepared.fetch("default", token.hash)] == [scopes]
+
+
+@pytest.mark.every_database
 def test_each_call_has_its_own_values(token: AccessToken) -> None:
     other = AccessToken.objects.create_token(user=token.user)[0]
     prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
@@ -373,3 +398,85 @@ def test_prepared_list_asks_for_many_values_with_few_statements(db: None, number
 
     assert sorted(found) == sorted(names)
     assert len(captured) == statements
+
+
+# The first rows of a table, by SQL that is written once.
+
+
+class _Silent(models.QuerySet[Product]):
+    """Replaces what Django does when rows are read."""
+
+    def _fetch_all(self) -> None:
+        self._result_cache: list[Any] = []
+
+
+class _Named(models.QuerySet[Product]):
+    """Adds a method of the project's own."""
+
+    def cheap(self) -> models.QuerySet[Product]:
+        return self.filter(price__lt=5)
+
+
+_PRODUCTS = Product.objects.order_by()
+_NAMES = ("id", "name", "price", "launched", "details", "lead_time", "sku")
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize("order", [("name", "id"), ("-price", "-id"), ("-id",)])
+@pytest.mark.parametrize("kind", [models.QuerySet, _Named])
+def test_the_first_rows_are_those_of_the_queryset(db: None, order: tuple[str, ...], kind: Any) -> None:
+    for number in range(4):
+        launched = timezone.now().date() - timedelta(days=number)
+        more = {"launched": launched, "details": {"n": [number]}, "lead_time": timedelta(hours=number)}
+        Product.objects.create(name=f"p{number % 2}", price=number, **more)
+    Product.objects.create(name="none")
+    queryset = kind(Product)
+
+    prepared = first_rows(queryset, _NAMES, order, 3)
+
+    assert prepared is not None
+    assert prepared.fetch("default") == list(_PRODUCTS.order_by(*order).values_list(*_NAMES)[:3])
+
+
+@pytest.mark.every_database
+def test_the_first_rows_are_read_anew_by_the_same_sql(db: None) -> None:
+    prepared = first_rows(_PRODUCTS, ["id", "name"], ["id"], 3)
+    assert prepared is not None and prepared.fetch("default") == []
+    row = Product.objects.create(name="first")
+
+    assert first_rows(Product.objects.all(), ["id", "name"], ["id"], 3) is prepared
+    assert prepared.fetch("default") == [(row.pk, "first")]
+
+    Product.objects.update(name="renamed")
+    assert prepared.fetch("default") == [(row.pk, "renamed")]
+
+
+@pytest.mark.parametrize(
+    "queryset",
+    [
+        _PRODUCTS.filter(name="x"),
+        _PRODUCTS.exclude(name="x"),
+        _PRODUCTS.none(),
+        _PRODUCTS.distinct(),
+        _PRODUCTS[:3],
+        _PRODUCTS.union(_PRODUCTS),
+        _PRODUCTS.extra(where=["1 = 0"]),
+        _PRODUCTS.annotate(twice=F("stock") * 2),
+        _PRODUCTS.filter(tags__name="x"),
+        _PRODUCTS.select_for_update(),
+        _PRODUCTS.values("id"),
+        _Silent(Product),
+        Book.objects.all(),
+        CheapProduct.objects.all(),
+    ],
+)
+def test_of_other_querysets_django_writes_the_sql(queryset: Any) -> None:
+    assert first_rows(queryset, ["id", "name"], ["id"], 3) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [(["id", "tags"], ["id"]), (["pk"], ["id"]), (["id", "_mcp_1"], ["id"]), (["id"], ["tags__name"])],
+)
+def test_other_names_than_those_of_own_columns_are_left_to_django(names: list[str], order: list[str]) -> None:
+    assert first_rows(_PRODUCTS, names, order, 3) is None

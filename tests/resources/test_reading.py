@@ -328,7 +328,8 @@ def test_a_question_of_a_cancelled_request_is_not_told_as_too_slow(tag: Tag, rea
     with override_settings(MCP={**PATIENT, "READ_ONLY_TRANSACTIONS": read_only}), queries.answering():
         with pytest.raises(DatabaseError):
             stopped_by(queries.interrupt)
-        with pytest.raises(DatabaseError, match=r"The request was cancelled\."):
+        # The interrupt is sent several times, and may meet what SQLite is told before the next query.
+        with pytest.raises(DatabaseError, match=r"The request was cancelled\.|interrupted"):
             fetch(Tag.objects.all())
 
     assert queries.interrupted

@@ -6,10 +6,16 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import LazySettings
 from django.utils import timezone
 
+from mcp_django.events.controls import ControlKind
+from mcp_django.events.publisher import flush
+from mcp_django.events.transaction import note_control
 from mcp_django.models import Session
+from mcp_django.sessions.store import remembered
 from tests.conftest import HTTP, PUSHING
+from tests.end_to_end.servers import wait_for
 from tests.support.peers import LEGACY, ASGIPeer, HTTPPeer
 from tests.support.raw import error
 
@@ -103,7 +109,8 @@ def test_a_session_that_was_deleted_is_gone(admin: HTTPPeer) -> None:
 
 
 @pytest.mark.parametrize("transport", HTTP)
-def test_a_session_that_has_expired_is_gone(admin: HTTPPeer) -> None:
+def test_a_session_that_has_expired_is_gone(settings: LazySettings, admin: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 0}
     key = admin.session(REVISION)
     Session.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
@@ -111,7 +118,8 @@ def test_a_session_that_has_expired_is_gone(admin: HTTPPeer) -> None:
 
 
 @pytest.mark.parametrize("transport", HTTP)
-def test_using_a_session_puts_its_end_off(admin: HTTPPeer) -> None:
+def test_using_a_session_puts_its_end_off(settings: LazySettings, admin: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 0}
     key = admin.session(REVISION)
     Session.objects.update(expires_at=timezone.now() + timedelta(minutes=1))
 
@@ -135,6 +143,59 @@ def test_delete_needs_a_session(admin: HTTPPeer) -> None:
     answer = admin.http("DELETE")
 
     assert (answer.status, answer.json["error"]["data"]["reason"]) == (400, "NOT_INITIALIZED")
+
+
+# What a process remembers of a session.
+
+
+def take_away(key: str) -> None:
+    """Delete a session in the database alone, as another process does."""
+    Session.objects.filter(pk=key).delete()
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_is_remembered_where_events_come_in(settings: LazySettings, admin: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    key = admin.session(REVISION)
+    assert ping(admin, key) == (200, PONG)
+
+    take_away(key)
+
+    assert ping(admin, key) == ((200, PONG) if admin.push else GONE)
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_session_that_another_process_ends_is_forgotten(settings: LazySettings, admin: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    key = admin.session(REVISION)
+    assert ping(admin, key) == (200, PONG)
+
+    take_away(key)
+    note_control("default", ControlKind.SESSION, key)
+    flush()
+
+    wait_for(lambda: ping(admin, key) == GONE, "the end of the session")
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_remembered_session_is_nobody_elses(settings: LazySettings, admin: HTTPPeer, viewer: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    key = admin.session(REVISION)
+    assert ping(admin, key) == (200, PONG)
+
+    assert ping(viewer, key) == GONE
+
+
+@pytest.mark.parametrize("transport", STREAMS)
+def test_a_remembered_session_has_the_log_level_that_was_set(settings: LazySettings, admin: HTTPPeer) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    key = admin.session(REVISION)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "error"}}
+
+    assert admin.post(message, {"Mcp-Session-Id": key}).status == 200
+
+    found = remembered.get(key)
+    assert found is not None and found.log_level == "error"
 
 
 # Streams.

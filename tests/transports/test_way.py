@@ -104,7 +104,7 @@ def way(settings: Any, peers: Peers, users: Any, flights: Any) -> Way:
 def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, moves: int) -> None:
     to_dispatch = way.before("dispatch.py", "respond")
 
-    assert len(to_dispatch.files) <= files, to_dispatch
+    assert len(to_dispatch.files) <= files, str(to_dispatch)
     assert len(to_dispatch.stations) - 1 <= moves, to_dispatch
 
 

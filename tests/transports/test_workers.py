@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import json
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from django.test import AsyncClient
 
+from mcp_django import workers
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.workers import Workers, close_workers, get_workers
 from tests.shop.models import Tag
@@ -108,6 +110,23 @@ def test_a_connection_that_is_kept_ends_at_its_age(
 
     assert opened is not None
     assert wrapper.connection is None
+
+
+def test_a_connection_whose_age_has_come_while_nothing_happened_is_replaced(
+    transactional_db: None, one_worker: Workers, serving_loop: LoopThread, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "CONN_MAX_AGE": 60}
+    wrapper, first = serving_loop.run(one_worker.run(query))
+
+    def idle() -> None:
+        wrapper._mcp_opened = (first, time.monotonic() - 61)
+
+    one_worker._executor.submit(idle).result()
+    one_worker._executor.submit(setattr, workers._here, "look_at", 0.0).result()
+    _, second = serving_loop.run(one_worker.run(query))
+
+    assert second is not first
+    serving_loop.run(one_worker.run(wrapper.close))
 
 
 def test_the_queue_is_bounded(one_worker: Workers, serving_loop: LoopThread, settings: Any) -> None:

@@ -17,6 +17,7 @@ from mcp_django.access.authentication import authenticate, queue_key
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.principals import Principal
+from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY, Era
@@ -79,9 +80,16 @@ class View(ABC):
             return self.refuse(error)
 
     def respond_by(self, handler: Callable[[], HTTPResponse]) -> HTTPResponse:
-        """The handler's response, or the one that its error is turned into."""
+        """The handler's response, or the one that its error is turned into. Raises Suspended."""
         try:
-            return self.finalize(handler())
+            return self._settled(handler)
+        except Suspended as suspended:
+            suspended.then(self._settled)
+            raise
+
+    def _settled(self, run: Callable[[], HTTPResponse]) -> HTTPResponse:
+        try:
+            return self.finalize(run())
         except MCPError as error:
             return self.refuse(error)
         except Exception:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -17,6 +17,7 @@ from mcp_django.deadlines import deadlines
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal
+from mcp_django.on_loop.suspension import Suspended, finishing
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
@@ -98,7 +99,8 @@ class EndpointView(View, InFlight):
             pending.exchange.principal = authenticate(self.request, fresh=True)
             self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
-            return _response_of(pending.exchange, respond_again(pending, given))
+            again = partial(respond_again, pending, given)
+            return finishing(lambda run: _response_of(pending.exchange, run()), again)
 
         return self.respond_by(answer)
 
@@ -129,15 +131,12 @@ class EndpointView(View, InFlight):
         self.principal = authenticate_from_memory(self.request)
         return self.principal is None
 
-    @contextmanager
-    def _deadline(self) -> Iterator[None]:
+    def _deadline(self) -> AbstractContextManager[None]:
         """Stop the request when its time is over, where no event loop does: its queries, at least."""
         seconds = get_conf().REQUEST_SECONDS
         if not seconds or self.http.method != "POST" or self._is_quick:
-            yield
-            return
-        with deadlines.within(seconds, self._expire_in_thread):
-            yield
+            return nullcontext()
+        return deadlines.within(seconds, self._expire_in_thread)
 
     def _expire_in_thread(self) -> None:
         self.cancellation.expire()
@@ -185,6 +184,11 @@ class EndpointView(View, InFlight):
     def can_stream(self) -> bool:
         """Whether the client takes a stream as the answer to this request: the answer to one message."""
         return self._batch is None and self._headers.accepts(SSE_TYPE)
+
+    @property
+    def can_suspend(self) -> bool:  # type: ignore[override]
+        # The members of a batch are answered one after the other, by one run.
+        return self.loop is not None and self._batch is None
 
     @property
     def can_ask(self) -> bool:
@@ -259,7 +263,12 @@ class EndpointView(View, InFlight):
 
     def answer(self, principal: Principal, message: jsonrpc.Request, opening: Opening) -> HTTPResponse:
         exchange = self.exchange(self.site, self.request, principal, message, opening)
-        return _response_of(exchange, respond(exchange))
+        try:
+            reply = respond(exchange)
+        except Suspended as suspended:
+            suspended.then(lambda run: _response_of(exchange, run()))
+            raise
+        return _response_of(exchange, reply)
 
 
 def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:

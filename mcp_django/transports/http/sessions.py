@@ -22,7 +22,6 @@ from mcp_django.sessions.stored_questions import answer_question
 from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http import headers as mcp_headers
-from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import SSE_TYPE, HTTPError, HTTPResponse
 from mcp_django.transports.http.streams import ListenerStream, RestStream
 from mcp_django.transports.in_flight import Opening
@@ -31,15 +30,18 @@ if TYPE_CHECKING:
     from mcp_django.transports.http.endpoint import EndpointView
 
 
-def find(site: MCPSite, headers: Headers, principal: Principal) -> tuple[StoredSession | None, Opening]:
+def find(view: EndpointView, principal: Principal) -> tuple[StoredSession | None, Opening]:
     """The session of a legacy request, and its opening. Raises UnsupportedVersionHeader and SessionNotFound."""
+    headers = view.http.headers
     version = headers.get(mcp_headers.VERSION)
     if version is not None and version not in LEGACY_REVISIONS:
         raise UnsupportedVersionHeader(version, LEGACY_REVISIONS)
     key = headers.get(mcp_headers.SESSION)
     if key is None:
         return None, Opening(version or ASSUMED_REVISION)
-    session = StoredSession.find(site, principal, key)
+    # A stream outlives what is remembered, and without push there are no events that end it.
+    is_fresh = view.http.method != "POST" or not view.push
+    session = StoredSession.find(view.site, principal, key, fresh=is_fresh)
     return session, Opening(session.revision, session.client, session)
 
 
@@ -66,7 +68,7 @@ def initialize(
 
 def answer(view: EndpointView, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification) -> HTTPResponse:
     """The answer to a message of a session, or to one without. Raises MCPError."""
-    session, opening = find(view.site, view.http.headers, principal)
+    session, opening = find(view, principal)
     if isinstance(message, jsonrpc.Notification):
         _receive(session, message)
         return HTTPResponse(HTTPStatus.ACCEPTED)
@@ -80,10 +82,11 @@ def answer_batch(view: EndpointView, principal: Principal, members: list[Any]) -
     """Several messages in one body, as old revisions have them. One answer a request, none a notification."""
     session, opening = None, Opening(view.http.headers.get(mcp_headers.VERSION) or "")
     if opening.revision not in MODERN_REVISIONS:
-        session, opening = find(view.site, view.http.headers, principal)
+        session, opening = find(view, principal)
     batch = Batch(members, opening.revision, view.message_limit)
     for message in batch.requests(partial(_receive, session)):
-        exchange = view.exchange(view.site, view.request, principal, message, opening)
+        request = view.request.copy().for_principal(principal)
+        exchange = view.exchange(view.site, request, principal, message, opening)
         batch.add(respond(exchange).body, message.id)
     return HTTPResponse.json(batch.body) if batch.body else HTTPResponse(HTTPStatus.ACCEPTED)
 
@@ -92,7 +95,7 @@ def take_response(view: EndpointView, principal: Principal, response: jsonrpc.Re
     """A client's answer to a request of ours, for whichever process waits for it. Raises MCPError."""
     if view.http.headers.get(mcp_headers.VERSION) in MODERN_REVISIONS:
         raise InvalidRequest("A client sends requests and notifications, and no responses.")
-    session, _ = find(view.site, view.http.headers, principal)
+    session, _ = find(view, principal)
     _receive(session, response)
     return HTTPResponse(HTTPStatus.ACCEPTED)
 
@@ -107,7 +110,7 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
         raise view.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
     if not headers.accepts(SSE_TYPE):
         raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
-    session, opening = find(view.site, headers, principal)
+    session, opening = find(view, principal)
     last_event_id = headers.get("last-event-id")
     if session is not None and last_event_id is not None:
         return _resume(view, session, last_event_id)
@@ -126,7 +129,7 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
 
 def end(view: EndpointView, principal: Principal) -> HTTPResponse:
     """``DELETE``: end the session."""
-    session, _ = find(view.site, view.http.headers, principal)
+    session, _ = find(view, principal)
     if session is None:
         raise NotInitialized
     session.end()

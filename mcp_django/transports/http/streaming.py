@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+
+from django.utils.functional import cached_property
 
 from mcp_django.access.authentication import key_of
 from mcp_django.conf import get_conf

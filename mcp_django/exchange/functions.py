@@ -1,0 +1,40 @@
+"""Calls the functions of a project that answer a request: in this thread, or with their bodies on the event loop."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.on_loop.suspension import Suspended
+from mcp_django.workers import can_suspend, run_function
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.requests import MCPRequest
+
+
+def call_function(
+    function: Callable[..., Any], request: MCPRequest, values: dict[str, Any], *, name: str, on_loop: bool = True
+) -> Any:
+    """``function(request, **values)``. ``name`` names it in logs, as "tool book".
+
+    Raises Suspended for an asynchronous function whose body may run on the loop.
+    """
+    if not inspect.iscoroutinefunction(function):
+        return function(request, **values)
+    exchange = request.mcp
+    if not on_loop or not isinstance(exchange, Exchange) or not exchange.connection.can_suspend or not can_suspend():
+        return run_function(function, request, **values)
+    if not exchange.site.runs_on_loop:
+        return run_function(function, request, **values)
+    used_tool, context = request.used_tool, exchange.site.acall_context
+
+    async def body() -> Any:
+        # The worker has taken both back by now.
+        request.mcp, request.used_tool = exchange, used_tool
+        async with context(request):
+            return await function(request, **values)
+
+    principal = exchange.principal
+    raise Suspended(body, name, exchange.cancellation, principal.key if principal.user.pk is not None else "")

@@ -1,0 +1,60 @@
+"""Leaves a worker while the body of an asynchronous function runs on the event loop, and takes the request up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.cancellation import Cancellation
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Suspended(BaseException):
+    """Ends the part of a request that runs before the body of an asynchronous function. Nothing but workers catch it.
+
+    Each function that it passes adds what it does with the outcome, so that a worker can do that when the body has
+    ended. It is no Exception: ``except Exception`` must not catch it.
+    """
+
+    def __init__(
+        self,
+        body: Callable[[], Coroutine[Any, Any, Any]],
+        name: str,
+        cancellation: Cancellation,
+        principal_key: str = "",
+    ) -> None:
+        super().__init__(name)
+        self.body = body
+        #: Names the function in logs.
+        self.name = name
+        self.cancellation = cancellation
+        #: Empty for a caller without a user, who counts as in the queue of the workers: by the address.
+        self.principal_key = principal_key
+        self._steps: list[Callable[[Callable[[], Any]], Any]] = []
+
+    def then(self, step: Callable[[Callable[[], Any]], Any]) -> None:
+        """Add a step. It gets a function that returns what the step before it returned, or raises what it raised."""
+        self._steps.append(step)
+
+    def resume(self, outcome: Callable[[], Any]) -> Any:
+        """Take the steps. ``outcome`` returns what the body returned, or raises what it raised."""
+        run = outcome
+        for step in self._steps:
+            run = partial(step, run)
+        return run()
+
+
+def finishing(step: Callable[[Callable[[], T]], R], run: Callable[[], T]) -> R:
+    """``step(run)``. Where ``run`` is suspended, the step is taken once more with the outcome of the body.
+
+    Functions that every request passes write this out, which spares it a frame of each.
+    """
+    try:
+        return step(run)
+    except Suspended as suspended:
+        suspended.then(step)
+        raise
