@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +21,7 @@ from channels.layers import get_channel_layer  # noqa: E402
 
 from demo_project.asgi import application as demo  # noqa: E402
 from demo_project.flights.models import Airline  # noqa: E402
+from mcp_django.events.bus import get_bus  # noqa: E402
 from mcp_django.push.receivers import watch  # noqa: E402
 
 Fire = Callable[[], Awaitable[None]]
@@ -57,29 +59,57 @@ def ours() -> Any:
     return with_fire(demo, save)
 
 
+class Sockets:
+    """A bare application that accepts sockets, and can send the frame to each of them in a loop."""
+
+    def __init__(self) -> None:
+        self._sends: set[Any] = set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        self._sends.add(send)
+        try:
+            while (await receive())["type"] != "websocket.disconnect":
+                pass
+        finally:
+            self._sends.discard(send)
+
+    async def tell(self) -> None:
+        for send in list(self._sends):
+            await send({"type": "websocket.send", "text": FRAME})
+
+
 def loop() -> Any:
     """The least that can be done: the row is saved, and every socket of the process is sent the frame, in a loop."""
     # Nothing of ours hears of the save.
     watch._connect()
     watch._disconnect()
-    sockets: set[Any] = set()
-
-    async def application(scope: Any, receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        sockets.add(send)
-        try:
-            while (await receive())["type"] != "websocket.disconnect":
-                pass
-        finally:
-            sockets.discard(send)
+    sockets = Sockets()
 
     async def fire() -> None:
         await save()
-        for send in list(sockets):
-            await send({"type": "websocket.send", "text": FRAME})
+        await sockets.tell()
 
-    return with_fire(application, fire)
+    return with_fire(sockets, fire)
+
+
+def relay() -> Any:
+    """The least that can be done for the changes of other processes: each event of the bus goes to every socket."""
+    sockets = Sockets()
+    following: list[asyncio.Task[None]] = []
+
+    async def follow() -> None:
+        async for event in get_bus().subscribe():
+            if "changes" in event:
+                await sockets.tell()
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        if not following:
+            following.append(asyncio.create_task(follow()))
+        await sockets(scope, receive, send)
+
+    return with_fire(application, save)
 
 
 class GroupConsumer(AsyncWebsocketConsumer):  # type: ignore[misc]
@@ -105,4 +135,6 @@ def group_send() -> Any:
     return with_fire(GroupConsumer.as_asgi(), fire)
 
 
-application = {"ours": ours, "loop": loop, "group_send": group_send}[os.environ.get("BENCH_FANOUT", "ours")]()
+application = {"ours": ours, "loop": loop, "relay": relay, "group_send": group_send}[
+    os.environ.get("BENCH_FANOUT", "ours")
+]()

@@ -16,8 +16,8 @@ from time import perf_counter
 from urllib.parse import urlsplit
 
 _TEXT, _CLOSE = 0x1, 0x8
-#: Upgrades that are on their way at a time.
-_AT_ONCE = 50
+#: Upgrades that are on their way at a time: fewer than may wait of one address whose credentials nobody has seen yet.
+_AT_ONCE = 25
 _READ_BYTES = 65_536
 
 

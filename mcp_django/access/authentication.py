@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import lru_cache, partial
@@ -26,7 +25,8 @@ from rest_framework.request import Request
 
 from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
-from mcp_django.compat.queries import PreparedQuery
+from mcp_django.compat.queries import PreparedList, PreparedQuery
+from mcp_django.compat.requests import copy_of
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import HasMeta, client_address, is_within
@@ -107,17 +107,25 @@ class PrincipalCache:
         principal = self._known.get(name)
         return None if principal is None else _admitted(principal, request)
 
-    def read(self, digests: Collection[str]) -> None:
-        """Read many tokens with one query, by their hashes, so that ``find_hash`` finds them in memory."""
-        missing = [digest for digest in digests if self._known.get(digest) is None]
-        if not get_conf().TOKEN_CACHE_SECONDS or not missing:
-            return
+    def read(self, digests: Collection[str]) -> dict[str, Principal]:
+        """The principals of many tokens that are valid now, by their hashes: see ``admitted``.
+
+        Those that are not remembered are read together.
+        """
+        known = {digest: self._known.get(digest) for digest in digests}
+        missing = [digest for digest, principal in known.items() if principal is None]
+        found = {digest: principal for digest, principal in known.items() if principal is not None}
+        if not missing:
+            return found
         generation = self._known.generation
-        found = self._valid(missing)
-        if found:
-            found[0].touch(*found)
-        for token in found:
-            self._keep(token.hash, _principal_of(token), generation)
+        tokens = self._valid(missing)
+        if tokens:
+            tokens[0].touch(*tokens)
+        for token in tokens:
+            principal = found[token.hash] = _principal_of(token)
+            if get_conf().TOKEN_CACHE_SECONDS:
+                self._keep(token.hash, principal, generation)
+        return found
 
     def clear(self) -> None:
         self._known.clear()
@@ -156,7 +164,7 @@ class PrincipalCache:
         """The tokens that let their users in."""
         from mcp_django.models import AccessToken
 
-        tokens = AccessToken.objects.select_related("user").order_by().filter(hash__in=digests)
+        tokens = _tokens_by_hash(get_user_model()).fetch(AccessToken.objects.db, digests)
         return [token for token in tokens if token.is_valid()]
 
     def _newest(self, line: str | UUID) -> AccessToken | None:
@@ -180,9 +188,39 @@ def _token_by_hash(user_model: type[Model]) -> PreparedQuery:
     return PreparedQuery(lambda digest: tokens.filter(hash=digest), AccessToken._meta.get_field("hash"))
 
 
+@lru_cache(maxsize=8)
+def _tokens_by_hash(user_model: type[Model]) -> PreparedList:
+    """The query for many tokens with their users."""
+    from mcp_django.models import AccessToken
+
+    tokens = AccessToken.objects.select_related("user").order_by()
+    return PreparedList(lambda digests: tokens.filter(hash__in=digests), AccessToken._meta.get_field("hash"))
+
+
 def may_come_from(addresses: Collection[str], request: HasMeta | None) -> bool:
     """Whether a token that is bound to these addresses may be used by the request. Without addresses any may."""
     return not addresses or (request is not None and is_within(client_address(request), addresses))
+
+
+def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
+    """The present principals of open connections, by the hashes of their tokens, for ``admitted``.
+
+    Those that only their credentials can find are left out.
+    """
+    is_ours = get_conf().AUTHENTICATION_CLASSES == OUR_CLASSES
+    return principals.read({
+        one.auth.hash
+        for one in opened
+        if one.token_id is not None and (one.source is Source.TICKET or (one.source is Source.REQUEST and is_ours))
+    })  # fmt: skip
+
+
+def admitted(found: Principal, opened: Principal, request: HasMeta) -> Principal:
+    """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
+    principal = _admitted(found, request)
+    if principal is None:
+        raise Unauthenticated(_UNKNOWN, CHALLENGE)
+    return _renewed(opened, principal)
 
 
 def _may_come(principal: Principal, request: HasMeta | None) -> bool:
@@ -214,7 +252,7 @@ def user_name(key: Any) -> str:
 
 
 def _with_own_user(principal: Principal) -> Principal:
-    return replace(principal, user=copy.copy(principal.user))
+    return replace(principal, user=copy_of(principal.user))
 
 
 principals = PrincipalCache()
@@ -379,6 +417,8 @@ def authenticate_again_from_memory(principal: Principal, request: MCPRequest) ->
 
 def _renewed(principal: Principal, found: Principal) -> Principal:
     """The principal as it was found now, for a connection that came with the other one."""
+    if principal.source is Source.REQUEST:
+        return found
     scopes = principal.scopes if principal.source is Source.COMMAND else found.scopes
     return replace(found, scopes=scopes, source=principal.source)
 

@@ -6,7 +6,7 @@ They are put onto the user where ModelBackend keeps them, so that ``has_perm`` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,13 +17,14 @@ from django.core.exceptions import FieldDoesNotExist
 from django.db import models, router
 
 from mcp_django.compat import users
-from mcp_django.compat.queries import PreparedQuery
+from mcp_django.compat.queries import PreparedList, PreparedQuery
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
     from django.contrib.auth.models import AnonymousUser
     from django.db.models import ManyToManyField, QuerySet
 
+    from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
 
 #: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
@@ -60,7 +61,7 @@ def put_onto_user(request: MCPRequest) -> None:
 
 def _memory(request: MCPRequest) -> tuple[dict[Hashable, Sets], Hashable | None]:
     """The sets that are remembered with the request's token, and what they depend on; None: nothing is remembered."""
-    known = getattr(request.mcp.principal.auth, "known_permissions", None)
+    known = remembered(request.mcp.principal)
     site = getattr(request.mcp, "site", None)
     if known is None or site is None:
         return {}, None
@@ -114,26 +115,59 @@ def _query(user_model: type[models.Model]) -> PreparedQuery:
 
 def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Sets]:
     """By the keys of users, as ModelBackend finds them for each. Users whom a router puts elsewhere are left out."""
+    if get_user_model()._meta.pk.is_relation:
+        return {}  # Django compiles such a list for its values alone.
     alias = router.db_for_read(Permission)
     # A project may keep users with their permissions in several databases.
     keys = [user.pk for user in asked if router.db_for_read(Permission, instance=user) == alias]
-    permissions, groups = Permission.objects.using(alias).order_by(), Group.objects.using(alias).order_by()
+    by_holder, by_member, by_group = _queries(get_user_model())
+    own = _names_by(by_holder.fetch(alias, keys))
+    groups: dict[Any, set[Any]] = defaultdict(set)
+    for user, group in by_member.fetch(alias, keys):
+        groups[user].add(group)
+    of_group = _names_by(by_group.fetch(alias, set().union(*groups.values())))
+    # Many users are in the same groups, and share a set.
+    of_groups: dict[frozenset[Any], frozenset[str]] = {}
+    found: dict[Any, Sets] = {}
+    for key in keys:
+        some = frozenset(groups[key])
+        if some not in of_groups:
+            of_groups[some] = frozenset().union(*(of_group[group] for group in some))
+        found[key] = frozenset(own[key]), of_groups[some]
+    return found
+
+
+@lru_cache(maxsize=8)
+def _queries(user_model: type[models.Model]) -> tuple[PreparedList, PreparedList, PreparedList]:
+    """For users: the permissions of their own, and their groups; for groups, their permissions."""
     holder, member = _query_name("user_permissions"), _query_name("groups")
-    own = _names_by(permissions.filter(**{f"{holder}__in": keys}), holder)
-    members = list(groups.filter(**{f"{member}__in": keys}).values_list(member, "pk"))
-    of_groups = _names_by(permissions.filter(group__in={group for _, group in members}), "group")
-    of_their_groups: dict[Any, set[str]] = defaultdict(set)
-    for user, group in members:
-        of_their_groups[user] |= of_groups[group]
-    return {key: (own[key], of_their_groups[key]) for key in keys}
+
+    # The condition comes before the values: only then do both use the same join.
+    def permissions(by: str) -> Callable[[list[Any]], QuerySet[Any, Any]]:
+        columns = by, "content_type__app_label", "codename"
+        return lambda keys: Permission.objects.order_by().filter(**{f"{by}__pk__in": keys}).values_list(*columns)
+
+    def groups(keys: list[Any]) -> QuerySet[Any, Any]:
+        return Group.objects.order_by().filter(**{f"{member}__pk__in": keys}).values_list(member, "pk")
+
+    return (
+        PreparedList(permissions(holder), user_model._meta.pk),
+        PreparedList(groups, user_model._meta.pk),
+        PreparedList(permissions("group"), Group._meta.pk),
+    )
 
 
-def _names_by(permissions: QuerySet[Permission], holder: str) -> dict[Any, set[str]]:
-    """Holder → names of permissions, as ``flights.view_flight``."""
+def _names_by(rows: Iterable[Any]) -> dict[Any, set[str]]:
+    """Holder → names of permissions, as ``flights.view_flight``, from rows with their parts."""
     found: dict[Any, set[str]] = defaultdict(set)
-    for key, label, codename in permissions.values_list(holder, "content_type__app_label", "codename"):
+    for key, label, codename in rows:
         found[key].add(f"{label}.{codename}")
     return found
+
+
+def remembered(principal: Principal) -> dict[Hashable, Sets] | None:
+    """The sets that are remembered with a principal's token, by user and key; None where the token is not."""
+    return getattr(principal.auth, "known_permissions", None)
 
 
 def _query_name(field: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
 from functools import lru_cache, partial
 from inspect import getattr_static
@@ -314,6 +314,33 @@ class PreparedQuery:
             asked = self._make(*(_Parameter(place, field) for place, field in enumerate(self._fields)))
             compiled = self._compiled[using] = _Compiled(asked, using, self._answers)
         return list(compiled.read(values))
+
+
+class PreparedList:
+    """As PreparedQuery, for many values of one field: ``make`` is handed the expressions that stand for some of them.
+
+    Private: as for PreparedQuery. Seen with: Django 5.2, 6.0, 6.1. Public way: the queryset itself, which is compiled
+    at each call.
+    """
+
+    #: How many values a statement has. No database refuses so many parameters.
+    sizes = (10, 50, 250)
+
+    def __init__(self, make: Callable[[list[Any]], models.QuerySet[Any, Any]], field: AnyField) -> None:
+        self._queries = [
+            # The same values seldom come together again: no answer is remembered.
+            (size, PreparedQuery(lambda *values: make(list(values)), *[field] * size, answers=0))
+            for size in self.sizes
+        ]
+
+    def fetch(self, using: str, values: Collection[Any]) -> Iterator[Any]:
+        """The rows in that database for these values, as ``PreparedQuery.fetch`` gives them."""
+        waiting = list(values)
+        while waiting:
+            size, query = next((one for one in self._queries if one[0] >= len(waiting)), self._queries[-1])
+            some, waiting = waiting[:size], waiting[size:]
+            # The last one again, where there are fewer than the statement has: it adds no row.
+            yield from query.fetch(using, *some, *[some[-1]] * (size - len(some)))
 
 
 def first_rows(queryset: Rows, names: Sequence[str], order: Sequence[str], count: int) -> PreparedQuery | None:

@@ -1,11 +1,14 @@
-"""Requests that no handler of Django has made, form data, and the parts of responses."""
+"""Requests that no handler of Django has made, copies of their users, form data, and the parts of responses."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from django.contrib.messages.storage.base import BaseStorage, Message
+from django.db import models
 from django.http import HttpRequest, QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.functional import cached_property
@@ -82,3 +85,32 @@ def close_resources(response: HttpResponseBase) -> None:
     closers: Any = response._resource_closers  # type: ignore[attr-defined]
     for closer in closers:
         closer()
+
+
+def copy_of(user: Any) -> Any:
+    """A copy of a user, as ``copy.copy`` makes it: what is put onto it is not put onto the other one.
+
+    Private: ``Model._state`` and its ``fields_cache``; which methods of ``Model`` make a copy. Seen with: Django 5.2,
+    6.0, 6.1. Public way: ``copy.copy``, which takes twice as long, since Django prepares a model for pickling.
+    """
+    cls: Any = type(user)
+    if not _is_copied_by_django(cls):
+        return copy.copy(user)
+    made = cls.__new__(cls)
+    values = made.__dict__
+    values.update(user.__dict__)
+    state = values["_state"] = copy.copy(user._state)
+    state.fields_cache = state.fields_cache.copy()
+    return made
+
+
+@lru_cache(maxsize=16)
+def _is_copied_by_django(cls: Any) -> bool:
+    """Whether it is a model, and neither the class nor its parents have their own way to be copied."""
+    names = ("__reduce__", "__getstate__", "__setstate__")
+    return (
+        issubclass(cls, models.Model)
+        and not any("__slots__" in vars(parent) or hasattr(parent, "__copy__") for parent in cls.__mro__)
+        and cls.__reduce_ex__ is object.__reduce_ex__
+        and all(getattr(cls, name) is getattr(models.Model, name) for name in names)
+    )

@@ -86,11 +86,16 @@ def unpublished(connection: BaseDatabaseWrapper) -> list[ChangeSet]:
 def note(alias: str, label: str, *, written: Iterable[str] | None = (), deleted: Iterable[str] = ()) -> None:
     """Note that rows of a model were written or deleted. It is published when the transaction commits."""
     connection = connections[alias]
+    if not connection.in_atomic_block:
+        # The usual save: it is committed already, and needs no set.
+        if connection.get_autocommit():
+            changes = Changes()
+            changes.note(alias, label, written, deleted)
+            publisher.put(changes, ControlSet())
+        return
     change_set = current(connection)
     if change_set is not None:
         change_set.changes.note(alias, label, written, deleted)
-        if not connection.in_atomic_block:
-            change_set()
 
 
 def note_control(alias: str, kind: ControlKind, key: str = "") -> None:

@@ -18,6 +18,7 @@ from mcp_django.conf import get_conf
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.principals import Principal
+    from mcp_django.sites import MCPSite
 
 _LONGEST_KNOWN_NAME = 64
 
@@ -45,12 +46,13 @@ _META = {"REQUEST_METHOD": "POST", "SERVER_NAME": "localhost", "SERVER_PORT": "8
 
 
 class Caller:
-    """``request.mcp`` where no client's request is being answered, as before a push. It has the principal alone."""
+    """``request.mcp`` where no client's request is being answered, as before a push: the principal, and a site."""
 
-    __slots__ = ("principal",)
+    __slots__ = ("principal", "site")
 
-    def __init__(self, principal: Principal) -> None:
+    def __init__(self, principal: Principal, site: MCPSite | None = None) -> None:
         self.principal = principal
+        self.site = site
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
@@ -93,13 +95,13 @@ class MCPRequest(BareRequest):
     def FILES(self) -> MultiValueDict[str, Any]:  # type: ignore[override]
         return MultiValueDict()
 
-    def for_principal(self, principal: Principal) -> MCPRequest:
-        """Make it a request of this principal, and forget the rights that were read for another one."""
+    def for_principal(self, principal: Principal, site: MCPSite | None = None) -> MCPRequest:
+        """Make it a request of this principal to the site, and forget the rights that were read for another one."""
         for name in ("_mcp_rights", "_mcp_viewers"):
             self.__dict__.pop(name, None)
         self.user = principal.user  # type: ignore[assignment]
         self.auth = principal.auth
-        self.mcp = Caller(principal)
+        self.mcp = Caller(principal, site)
         return self
 
     def copy(self) -> MCPRequest:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from django.contrib.auth import get_user_model
@@ -35,34 +37,51 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
     There is one query for all tokens, one for all other users, and a few for all sessions, whatever the number of
     streams. Credentials other than tokens are tried again, some of them at each ``turn``.
     """
-    valid_tokens = _valid_tokens({m.principal.token_id for m in members if m.principal.token_id is not None})
-    others = [m for m in members if m.principal.token_id is None and m.principal.user.is_authenticated]
+    by_token: dict[int, list[Member]] = defaultdict(list)
+    by_session: dict[str, list[Member]] = defaultdict(list)
+    others: list[Member] = []
+    # Thousands of sockets may be open: while this thread computes, the loop writes hardly anything.
+    for member in members:
+        principal, session_key = member.principal, member.session_key
+        if principal.token_id is not None:
+            by_token[principal.token_id].append(member)
+        elif principal.user.is_authenticated:
+            others.append(member)
+        if session_key is not None:
+            by_session[session_key].append(member)
+    over = set(_ended_tokens(by_token)) | set(_ended_logins(others, turn))
+    live, watched = _sessions(set(by_session))
+    sessions: dict[Listener, set[str]] = {}
+    for key, open_ones in by_session.items():
+        if key not in live:
+            over.update(open_ones)
+        sessions |= {one: watched.get(key, set()) for one in open_ones if isinstance(one, Listener) and one not in over}
+    return list(over), sessions
+
+
+def _ended_tokens(by_token: Mapping[int, list[Member]]) -> Iterator[Member]:
+    """The members whose token is not valid any more, or not for where they come from."""
+    valid = _valid_tokens(set(by_token))
+    for key, members in by_token.items():
+        addresses = valid.get(key)
+        if addresses is None:
+            yield from members
+        elif addresses:
+            yield from (member for member in members if not may_come_from(addresses, member.request))
+
+
+def _ended_logins(members: list[Member], turn: int) -> Iterator[Member]:
+    """The members whose credential is no token of ours, and no longer accepted; those of inactive users too."""
     # An authentication class may create users that are not in the database: only their credentials can be tried.
     user_model = get_user_model()
-    stored = {m.principal.user.pk for m in others if isinstance(m.principal.user, user_model)}
+    stored = {m.principal.user.pk for m in members if isinstance(m.principal.user, user_model)}
     # Not every user model has a column is_active.
-    valid_users = {user.pk for user in user_model._default_manager.filter(pk__in=stored) if user.is_active}
-    refused = _refused(others, turn)
-    keys = {member: member.session_key for member in members}
-    live, watched = _sessions({key for key in keys.values() if key is not None})
-
-    def holds(member: Member) -> bool:
-        if keys[member] is not None and keys[member] not in live:
-            return False
-        principal = member.principal
-        if principal.token_id is not None:
-            addresses = valid_tokens.get(principal.token_id)
-            return addresses is not None and may_come_from(addresses, member.request)
-        is_stored = isinstance(principal.user, user_model)
-        return member not in refused and (not is_stored or principal.user.pk in valid_users)
-
-    over = {member for member in members if not holds(member)}
-    sessions = {
-        member: watched.get(member.session_key, set())
-        for member in members
-        if isinstance(member, Listener) and member.session_key is not None and member not in over
-    }
-    return list(over), sessions
+    active = {user.pk for user in user_model._default_manager.filter(pk__in=stored) if user.is_active}
+    refused = _refused(members, turn)
+    for member in members:
+        is_stored = isinstance(member.principal.user, user_model)
+        if member in refused or (is_stored and member.principal.user.pk not in active):
+            yield member
 
 
 def _valid_tokens(keys: set[int]) -> dict[int, list[str]]:

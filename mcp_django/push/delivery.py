@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 #: Connections that are written to before the loop looks at anything else.
 _AT_ONCE = 100
@@ -16,8 +16,8 @@ _AT_ONCE = 100
 class Flushable(Protocol):
     """A connection with something to write."""
 
-    async def flush(self) -> None:
-        """Write what is pending, however long that takes. It raises nothing."""
+    async def flush(self, task: asyncio.Task[None]) -> None:
+        """Write what is pending, however long that takes. It raises nothing. ``task`` is the running one."""
 
 
 class Delivery:
@@ -32,7 +32,8 @@ class Delivery:
     def add(self, connection: Flushable) -> None:
         """Let the connection be flushed soon. On the loop."""
         self._waiting.append(connection)
-        self._schedule()
+        if not self._is_due:
+            self._schedule()
 
     def _schedule(self) -> None:
         if not self._is_due:
@@ -49,7 +50,9 @@ class Delivery:
             self._schedule()
 
     async def _flush_some(self) -> None:
+        task: Any = asyncio.current_task()
+        waiting = self._waiting
         for _ in range(_AT_ONCE):
-            if not self._waiting:
+            if not waiting:
                 return
-            await self._waiting.popleft().flush()
+            await waiting.popleft().flush(task)

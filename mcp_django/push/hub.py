@@ -21,6 +21,7 @@ from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import credentials, session_streams, task_watch, visibility
 from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
+from mcp_django.push.identities import Identity
 from mcp_django.push.list_changes import ListWatch, concerns_lists
 from mcp_django.push.listeners import Listener
 from mcp_django.push.live_queries import LiveQueries
@@ -41,10 +42,12 @@ logger = logging.getLogger("mcp_django")
 #: Bytes of the URIs that one principal may watch in one process, on all streams and sockets together.
 MAX_WATCHED_BYTES = 16_000_000
 #: Principals that are checked in one call of a worker.
-_PRINCIPALS_PER_CALL = 100
+_PRINCIPALS_PER_CALL = 250
 #: The number of such calls at a time: while one waits for the database another goes on, and most workers stay free for
 #: requests.
 _CHECKS_AT_ONCE = 2
+#: Listeners that are notified before the loop writes to them, and looks at anything else.
+_NOTIFIED_AT_ONCE = 100
 _STREAMS_PER_SESSION = 4
 
 
@@ -161,6 +164,7 @@ class Hub:
         return not more or self._watched_bytes[listener.principal.key] + more <= MAX_WATCHED_BYTES
 
     def _follow(self, subscription: Subscription, listener: Listener) -> None:
+        subscription.is_followed = True
         self._watched_bytes[listener.principal.key] += len(subscription.uri)
         if subscription.is_live:
             self.live.add(subscription, listener)
@@ -169,6 +173,7 @@ class Hub:
                 self._index[label][subscription] = listener
 
     def _unfollow(self, subscription: Subscription, listener: Listener) -> None:
+        subscription.is_followed = False
         if subscription.is_live:
             was_followed = self.live.remove(subscription, listener)
         else:
@@ -285,19 +290,22 @@ class Hub:
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
         self.live.receive(changes, controls)
-        groups: dict[Any, visibility.EqualRights] = {}
-        for (_, label), change in changes.items():
-            for subscription, listener in self._index.get(label, {}).items():
-                if visibility.concerns(subscription, label, change):
-                    group = groups.get(listener.identity)
-                    if group is None:
-                        group = groups[listener.identity] = visibility.EqualRights(listener)
-                    group.subscriptions[subscription] = listener
-        waiting = list(groups.values())
+        waiting = self._concerned(changes)
         batches = iter([waiting[i : i + _PRINCIPALS_PER_CALL] for i in range(0, len(waiting), _PRINCIPALS_PER_CALL)])
         async with asyncio.TaskGroup() as checks:
             for _ in range(min(_CHECKS_AT_ONCE, len(waiting))):
                 checks.create_task(self._check_all(batches, changes))
+
+    def _concerned(self, changes: Changes) -> list[visibility.EqualRights]:
+        """The subscriptions that the changes may concern, by the rights of their principals."""
+        groups: dict[Identity, visibility.EqualRights] = {}
+        for (_, label), change in changes.items():
+            for subscription, listener in visibility.concerned(self._index.get(label, {}), label, change):
+                group = groups.get(listener.identity)
+                if group is None:
+                    group = groups[listener.identity] = visibility.EqualRights(listener)
+                group.subscriptions[subscription] = listener
+        return list(groups.values())
 
     async def _check_all(self, batches: Iterator[list[visibility.EqualRights]], changes: Changes) -> None:
         for batch in batches:
@@ -311,22 +319,24 @@ class Hub:
             except Overloaded:
                 await asyncio.sleep(0.05)
         for group, checked in zip(batch, found, strict=True):
-            for subscription in checked.notify:
+            for number, subscription in enumerate(checked.notify, 1):
                 self.notify(subscription, group.subscriptions[subscription])
+                if not number % _NOTIFIED_AT_ONCE:
+                    # Their frames are written before the next ones are looked for.
+                    await asyncio.sleep(0)
             if checked.later:
                 self.retries.put(group, checked, changes)
 
     def notify(self, subscription: Subscription, listener: Listener) -> bool:
-        """Notify a client that its resource has changed; False if all streams of its session are muted yet."""
-        if self.holds(subscription, listener):
-            active = self._active(listener) if listener.muted else listener
-            active.notify_updated(subscription.uri)
-            return not active.muted
-        return True
+        """Notify a client that its resource has changed; False if all streams of its session are muted yet.
 
-    def holds(self, subscription: Subscription, listener: Listener) -> bool:
-        """Whether the subscription is still open: its client may have given it up meanwhile."""
-        return listener in self._listeners and listener.subscriptions.get(subscription.uri) is subscription
+        Nothing happens where its client has given the subscription up meanwhile.
+        """
+        if not subscription.is_followed:
+            return True
+        active = self._active(listener) if listener.muted else listener
+        active.notify_updated(subscription.uri)
+        return not active.muted
 
     def _active(self, listener: Listener) -> Listener:
         """The stream of the listener's session that is not muted: a newer one may have taken over meanwhile."""

@@ -134,8 +134,12 @@ class Listener:
 
     def take(self) -> list[bytes]:
         """The pending notifications, encoded. The caller has written those that it took before."""
-        self._taken, self._pending = self._pending, {}
-        return list(self._taken.values())
+        if self._pending:
+            self._taken, self._pending = self._pending, {}
+            return list(self._taken.values())
+        if self._taken:
+            self._taken = {}
+        return []
 
     def take_over(self, gone: Listener) -> None:
         """Send what a stream of the same session, whose client is gone, was to send and may not have written."""
@@ -147,9 +151,14 @@ class Listener:
     def _put(self, method: str, key: str, body: bytes) -> None:
         if self.muted or self.abandoned:
             return
-        is_first = not self._pending
-        self._pending[method, key] = body
-        if is_first:
+        pending = self._pending
+        if pending:
+            pending[method, key] = body
+            return
+        pending[method, key] = body
+        if self._writer is not None:
+            self._writer.wake()
+        else:
             self._wake()
 
     def _wake(self) -> None:

@@ -105,7 +105,7 @@ class Retries:
                 self._put_back(identity, retry)
 
     async def _ask(self, identity: Identity, retry: _Retry) -> None:
-        here = {item: listener for item, listener in retry.subscriptions.items() if self._hub.holds(item, listener)}
+        here = {item: listener for item, listener in retry.subscriptions.items() if item.is_followed}
         if not here:
             return
         try:

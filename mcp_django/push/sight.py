@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from mcp_django.events.changes import ModelChange
-from mcp_django.options import shows_every_row
 from mcp_django.push.prefetch import Visible
 from mcp_django.push.subscriptions import Subscription, watched_keys
 from mcp_django.resources import catalog, rows, ways
@@ -41,10 +40,11 @@ class Sight:
         return catalog.find_declared(self._rights.site, self._rights.request, uri) is not None
 
     def record(self, model: ModelRights, key: str, alias: str) -> bool:
-        """Whether a record is visible that one of the subscriptions watches."""
-        place = (model.label, alias)
-        if place not in self._records:
-            self._records[place] = self._visible(model, self._watched[model.label], alias)
+        """Whether a record is visible. Those that the subscriptions watch are looked for together."""
+        place, watched = (model.label, alias), self._watched[model.label]
+        if place not in self._records or key not in watched:
+            watched.add(key)
+            self._records[place] = self._visible(model, watched, alias)
         return key in self._records[place]
 
     def touched(self, model: ModelRights, change: ModelChange, alias: str) -> set[str]:
@@ -62,12 +62,12 @@ class Sight:
 
     def _visible(self, model: ModelRights, keys: Collection[str], alias: str) -> set[str]:
         others = self._visible_to_others
-        if others is None or model.checks_objects or not shows_every_row(model.model_mcp):
+        if others is None or not others.holds(model):
             return _visible(model, keys, alias)
         place = (model.label, alias, frozenset(keys))
-        if place not in others:
-            others[place] = _visible(model, keys, alias)
-        return others[place]
+        if place not in others.found:
+            others.found[place] = _visible(model, keys, alias)
+        return others.found[place]
 
 
 def model_of(subscription: Subscription, rights: Rights) -> ModelRights | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ _NOT_WATCHED = (
 )
 
 
+#: Whether a record is visible, whether every row of a collection is, and the keys of those that are.
+Seen = tuple[bool, bool, frozenset[str] | None]
+
+
 @dataclass(slots=True, eq=False)
 class Subscription:
     """One watched URI, as its client wrote it, and what the principal could see of it when it was last asked."""
@@ -45,6 +50,8 @@ class Subscription:
     keys: frozenset[str] | None = None
     #: A collection of which every row is visible.
     unscoped: bool = False
+    #: A hub notifies its listener of changes.
+    is_followed: bool = False
     #: It could not be checked in time, and waits for a retry: see ``retries``.
     is_waiting: bool = False
     #: A live query: the digest of the answer that its client knows. None: it is being computed. Empty: none is known.
@@ -55,6 +62,11 @@ class Subscription:
     is_stored: bool = False
     #: A query that cannot be watched: the reasons.
     errors: list[FieldError] = field(default_factory=list)
+    #: The label under which only changes of the row with its ``key`` concern it; empty for a collection.
+    row_label: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.row_label = "" if self.target is not None and self.target.kind == "collection" else self.concrete
 
     @property
     def labels(self) -> Collection[str]:
@@ -141,6 +153,18 @@ class Subscription:
             keys = keys_of(rights)
             self.keys = None if keys is None else once(keys)
 
+    def seen(self) -> Seen:
+        """What the principal could see of it when it was last asked."""
+        return self.visible, self.unscoped, self.keys
+
+    def see(self, after: Seen, *, instead_of: Seen) -> bool:
+        """Remember what another subscription saw that remembered the same before. Whether this one still did."""
+        with _keys_lock:
+            is_same = self.seen() == instead_of
+            if is_same:
+                self.visible, self.unscoped, self.keys = after
+        return is_same
+
     def follow(self, touched: set[str], visible: set[str]) -> bool | None:
         """Remember which of the touched rows are visible. Whether others have gone; None where that is unknown."""
         with _keys_lock:
@@ -173,7 +197,8 @@ def watch(site: MCPSite, uri: str) -> Subscription | None:
         return None
     concrete = model_mcp.opts.concrete_model or model_mcp.model
     label = concrete._meta.label_lower if target.kind != "schema" else ""
-    return Subscription(uri, target, label, spelled_key(concrete._meta.pk, target.key))
+    # Thousands of sockets may watch the same: its texts are kept once, which are compared at each change.
+    return Subscription(intern(uri), target, intern(label), intern(spelled_key(concrete._meta.pk, target.key)))
 
 
 def _watch_declared(site: MCPSite, uri: str) -> Subscription | None:

@@ -46,6 +46,8 @@ class TaskNews:
 
 async def notify(hub: Hub, keys: Collection[str]) -> None:
     """Notify the listeners that watch these tasks of their new states. On the hub's loop."""
+    if not keys:
+        return
     listeners = [listener for listener in hub.listeners() if not listener.tasks.keys().isdisjoint(keys)]
     for found in await get_workers().run(news, listeners, keys) if listeners else ():
         sent = found.listener.tasks

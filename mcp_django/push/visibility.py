@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from mcp_django.db.outages import is_outage
 from mcp_django.events.changes import Changes, ModelChange
@@ -24,6 +25,8 @@ from mcp_django.push.subscriptions import Subscription
 from mcp_django.resources.policy import ModelRights, Rights
 
 logger = logging.getLogger("mcp_django")
+T = TypeVar("T")
+
 #: The alias of a change whose database is unknown: each queryset is evaluated on its own database.
 ANY_DATABASE = ""
 
@@ -38,11 +41,17 @@ class EqualRights:
 
 def concerns(subscription: Subscription, label: str, change: ModelChange) -> bool:
     """Whether the change may touch the watched resource, as far as that is known without a query."""
-    target = subscription.target
-    is_collection = label != subscription.concrete or (target is not None and target.kind == "collection")
-    if is_collection or change.written is None:
+    if change.written is None or label != subscription.row_label:
         return True
     return subscription.key in change.written or subscription.key in change.deleted
+
+
+def concerned(watched: Mapping[Subscription, T], label: str, change: ModelChange) -> Collection[tuple[Subscription, T]]:
+    """Those of the watched resources that the change may touch, as far as that is known without a query."""
+    if change.written is None:
+        return watched.items()
+    keys = change.written | change.deleted
+    return [item for item in watched.items() if item[0].row_label != label or item[0].key in keys]
 
 
 #: The label of a model, and whether its records are checked.
@@ -98,21 +107,24 @@ def _check_one(
     group: EqualRights, subscriptions: Collection[Subscription], changes: Changes, prefetch: Prefetch
 ) -> Checked:
     listener, checked = group.listener, Checked()
-    waiting = deque(subscriptions)
-    if not waiting:
+    if not subscriptions:
         return checked
+    waiting = deque(_by_uri(subscriptions))
     try:
         request = prefetch.request_of(listener)
         with listener.site.call_context(request):
-            sight = Sight(Rights.of(listener.site, request), subscriptions, prefetch.visible(listener))
+            rights = Rights.of(listener.site, request)
+            sight = Sight(rights, [alike[0] for alike in waiting], prefetch.visible(listener))
             while waiting and not checked.slow:
                 try:
-                    if _must_notify(waiting[0], sight, changes):
-                        checked.notify.append(waiting[0])
+                    others = _check_alike(waiting[0], sight, changes, checked.notify)
                     waiting.popleft()
+                    if others:
+                        waiting.appendleft(others)
                 except TooSlow:
-                    checked.slow.add(kind_of(waiting[0]))
-                    waiting = deque(sorted(waiting, key=lambda subscription: kind_of(subscription) in checked.slow))
+                    checked.slow.add(kind_of(waiting[0][0]))
+                    waiting = deque(sorted(waiting, key=lambda alike: kind_of(alike[0]) in checked.slow))
+            rights.forget()
     except MCPError:
         return checked  # The credentials no longer hold; the sweep ends the stream.
     except BaseException as error:
@@ -123,14 +135,54 @@ def _check_one(
         checked.is_away = True
     if checked.slow:
         logger.warning("The check before a push took longer than STATEMENT_SECONDS; it is made again")
-    checked.later = list(waiting)
+    checked.later = [subscription for alike in waiting for subscription in alike]
     return checked
+
+
+def _by_uri(subscriptions: Collection[Subscription]) -> list[list[Subscription]]:
+    """Those of one resource together: thousands of sockets of a principal may watch the same."""
+    found: dict[str, list[Subscription]] = {}
+    for subscription in subscriptions:
+        found.setdefault(subscription.uri, []).append(subscription)
+    return list(found.values())
+
+
+def _check_alike(
+    alike: list[Subscription], sight: Sight, changes: Changes, notify: list[Subscription]
+) -> list[Subscription]:
+    """Check the first of the subscriptions to one resource, and those that remember the same; returns the others.
+
+    Those to notify are added to ``notify``.
+    """
+    first = alike[0]
+    before = visible, unscoped, keys = first.seen()
+    must_notify = _must_notify(first, sight, changes)
+    # What the parts of a declared resource remember is theirs.
+    same = (
+        [first]
+        if first.parts
+        else [
+            one
+            for one in alike
+            if one is first or (one.visible is visible and one.unscoped is unscoped and one.keys is keys)
+        ]
+    )
+    after = first.seen()
+    if after != before:
+        same = [one for one in same if one is first or one.see(after, instead_of=before)]
+    if must_notify:
+        notify += same
+    if len(same) == len(alike):
+        return []
+    checked = set(same)
+    return [one for one in alike if one not in checked]
 
 
 def _must_notify(subscription: Subscription, sight: Sight, changes: Changes) -> bool:
     """Whether any of the changes is one to notify. Raises TooSlow, and the errors of a database that is away."""
     for (alias, label), change in changes.items():
-        if label not in subscription.labels or not concerns(subscription, label, change):
+        is_of_part = label != subscription.concrete
+        if (is_of_part and label not in subscription.labels) or not concerns(subscription, label, change):
             continue
         try:
             if _is_concerned(subscription, sight, (alias, label), change):

@@ -434,6 +434,11 @@ class Rights:
             kept[name] = cls(site, request)
         return kept[name]
 
+    def forget(self) -> None:
+        """Nobody needs them any more. Those on models point back here, and would be left to Python's collector."""
+        self._models.clear()
+        self._inlines.clear()
+
     def of_label(self, label: str) -> ModelRights | None:
         """The rights on ``app_label.model_name``; None if there is no such model for this principal."""
         if label not in self._models:

@@ -19,7 +19,19 @@ class ListenerWriter:
     Where the server ends it, its ``completion`` follows.
     """
 
-    __slots__ = ("_acknowledgement", "_completion", "_connection", "_end", "_hub", "_is_left", "_task", "listener")
+    __slots__ = (
+        "_acknowledgement",
+        "_completion",
+        "_connection",
+        "_delivery",
+        "_end",
+        "_hub",
+        "_is_left",
+        "_is_over",
+        "_task",
+        "_write",
+        "listener",
+    )
 
     def __init__(
         self,
@@ -31,11 +43,14 @@ class ListenerWriter:
         self.listener = listener
         self._connection = connection
         self._hub = get_hub()
+        # A change may go to thousands of writers: they have at hand what each of them needs then.
+        self._delivery = self._hub.delivery
+        self._write = connection.write
         self._acknowledgement = acknowledgement
         self._completion = completion
         #: The task that writes now.
         self._task: asyncio.Task[Any] | None = None
-        self._is_left = False
+        self._is_left = self._is_over = False
         self._end: asyncio.Future[None] | None = None
         connection.writers.add(self)
         listener.write_to(self)
@@ -44,18 +59,19 @@ class ListenerWriter:
 
     def wake(self) -> None:
         if self._task is None:
-            self._hub.delivery.add(self)
+            self._delivery.add(self)
 
-    async def flush(self) -> None:
-        """Write the pending messages, and those that come meanwhile."""
-        if self._task is not None or self not in self._connection.writers:
+    async def flush(self, task: asyncio.Task[Any]) -> None:
+        """Write the pending messages, and those that come meanwhile. ``task`` is the running one."""
+        if self._task is not None or self._is_over:
             return
-        self._task = asyncio.current_task()
-        listener, write = self.listener, self._connection.write
+        self._task = task
+        listener, write = self.listener, self._write
         try:
-            acknowledgement, self._acknowledgement = self._acknowledgement, b""
-            if acknowledgement and not listener.abandoned:
-                await write(acknowledgement)
+            if self._acknowledgement:
+                acknowledgement, self._acknowledgement = self._acknowledgement, b""
+                if not listener.abandoned:
+                    await write(acknowledgement)
             while pending := listener.take():
                 for body in pending:
                     if listener.abandoned:
@@ -98,6 +114,7 @@ class ListenerWriter:
         self._over()
 
     def _over(self) -> None:
+        self._is_over = True
         self._connection.writers.discard(self)
         if self._end is not None and not self._end.done():
             self._end.set_result(None)

@@ -19,6 +19,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from mcp_django.compat.queries import (
+    PreparedList,
     PreparedQuery,
     QuerySetHooks,
     first_rows,
@@ -381,6 +382,22 @@ def test_what_was_compiled_outlives_the_thread_that_compiled_it(transactional_db
         thread.join()
 
     assert [*found, prepared.fetch("default", token.hash)] == [[token]] * 3
+
+
+@pytest.mark.every_database
+@pytest.mark.parametrize(("number", "statements"), [(0, 0), (1, 1), (10, 1), (11, 1), (250, 1), (251, 2)])
+def test_prepared_list_asks_for_many_values_with_few_statements(db: None, number: int, statements: int) -> None:
+    names = [f"group {position}" for position in range(number)]
+    Group.objects.bulk_create(Group(name=name) for name in [*names, "another"])
+    prepared = PreparedList(
+        lambda values: Group.objects.order_by().filter(name__in=values), Group._meta.get_field("name")
+    )
+
+    with CaptureQueriesContext(connection) as captured:
+        found = [group.name for group in prepared.fetch("default", names)]
+
+    assert sorted(found) == sorted(names)
+    assert len(captured) == statements
 
 
 # The first rows of a table, by SQL that is written once.

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import io
+from typing import Any
 
 import pytest
 from django.contrib import messages
+from django.contrib.auth.models import AnonymousUser, User
 from django.core.signals import request_finished
 from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 
-from mcp_django.compat.requests import BareRequest, close_resources, disposition_of, freeze
+from mcp_django.compat.requests import (
+    BareRequest,
+    _is_copied_by_django,
+    close_resources,
+    copy_of,
+    disposition_of,
+    freeze,
+)
 
 
 def test_bare_request_has_the_attributes_of_djangos_own() -> None:
@@ -85,3 +95,55 @@ def test_close_resources_closes_those_of_a_response_and_ends_no_request() -> Non
 ])  # fmt: skip
 def test_disposition_of_has_the_name_of_a_download(header: str, parameters: dict[str, str]) -> None:
     assert disposition_of(HttpResponse(headers={"Content-Disposition": header})) == parameters
+
+
+def test_copy_of_a_user_is_that_of_copy(db: None) -> None:
+    user = User.objects.get(pk=User.objects.create(username="ada").pk)
+    user._state.fields_cache["profile"] = "cached"
+    made, expected = copy_of(user), copy.copy(user)
+    for one in (made, expected):
+        one.__dict__.pop("_django_version", None)
+
+    made.username = "other"
+    made._state.adding = True
+    made._state.fields_cache["profile"] = "another"
+    made._mark = 1
+
+    assert type(made) is User
+    assert (user.username, user._state.adding, user._state.fields_cache) == ("ada", False, {"profile": "cached"})
+    assert not hasattr(user, "_mark")
+    again = copy_of(user)
+    assert {**vars(again), "_state": vars(again._state)} == {**vars(expected), "_state": vars(expected._state)}
+
+
+@pytest.mark.parametrize("method", ["__copy__", "__reduce__", "__getstate__"])
+def test_copy_of_a_user_that_has_its_own_way_to_be_copied(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = {
+        "__copy__": lambda user: user,
+        "__reduce__": lambda user: (User, ()),
+        "__getstate__": lambda user: dict(vars(user)),
+    }
+    asked: list[str] = []
+
+    def own(user: User) -> Any:
+        asked.append(method)
+        return ways[method](user)
+
+    monkeypatch.setattr(User, method, own, raising=False)
+    _is_copied_by_django.cache_clear()
+    try:
+        copy_of(User(username="ada"))
+    finally:
+        _is_copied_by_django.cache_clear()
+
+    assert asked == [method]
+
+
+def test_copy_of_a_user_that_is_no_model() -> None:
+    user = AnonymousUser()
+    user.username = "x"  # type: ignore[assignment]
+
+    made = copy_of(user)
+
+    assert made is not user
+    assert vars(made) == vars(user)

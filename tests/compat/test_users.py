@@ -10,7 +10,12 @@ from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.models import User
 from django.test import override_settings
 
-from mcp_django.compat.users import finds_by_tables, has_new_password, has_permissions, keep_permissions
+from mcp_django.compat.users import (
+    finds_by_tables,
+    has_new_password,
+    has_permissions,
+    keep_permissions,
+)
 
 
 def test_keep_permissions_sets_the_cache_of_model_backend(db: None, django_assert_num_queries: Any) -> None:

@@ -151,7 +151,7 @@ def test_the_loop_goes_on_between_many_sinks(db: None, serving_loop: LoopThread)
     class Sink:
         flushed = 0
 
-        async def flush(self) -> None:
+        async def flush(self, task: Any) -> None:
             Sink.flushed += 1
 
     async def deliver() -> int:

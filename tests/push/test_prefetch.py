@@ -39,6 +39,22 @@ class NoGroups(ModelBackend):
         return Permission.objects.none()
 
 
+class Tenants(MCPSite):
+    """A site whose context decides what the tables of permissions hold."""
+
+    #: The statements that ran within the context.
+    inside: list[str]
+
+    @contextmanager
+    def call_context(self, request: HttpRequest) -> Iterator[None]:
+        def note(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+            self.inside.append(sql)
+            return execute(sql, params, many, context)
+
+        with connection.execute_wrapper(note):
+            yield
+
+
 class Elsewhere(MCPSite):
     """A site on which the meaning of a statement depends on who asks: here there is nothing but for one user."""
 
@@ -160,8 +176,13 @@ def test_seeing_what_is_there_in_the_context_of_another(db: None) -> None:
     assert who_is_told(groups, saved(Tag, str(tag.pk))) == ["inside"]
 
 
-@override_settings(MCP={"TOKEN_CACHE_SECONDS": 3_600})
-def test_many_cost_no_more_statements_than_a_few(readers: list[User]) -> None:
+def statements_about(captured: CaptureQueriesContext, *tables: str) -> list[str]:
+    return [one["sql"] for one in captured.captured_queries if any(table in one["sql"] for table in tables)]
+
+
+@pytest.mark.parametrize("seconds", [0, 3_600])
+def test_many_cost_no_more_statements_than_a_few(readers: list[User], settings: Any, seconds: int) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
     permission = UserGroup.objects.get(name="readers")
     few, many = ([make_staff(f"{size}-{number}") for number in range(size)] for size in (2, 12))
     for user in (*few, *many):
@@ -172,9 +193,64 @@ def test_many_cost_no_more_statements_than_a_few(readers: list[User]) -> None:
         overrides.forget()
         with CaptureQueriesContext(connection) as captured:
             assert len(who_is_told(groups)) == len(users)
-        return len(captured)
+        # Without a memory, overrides are read for each.
+        return len(captured) if seconds else len(statements_about(captured, "accesstoken", "permission", "airline"))
 
     assert statements(many) == statements(few)
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(0, 2), (3_600, 0)])
+def test_permissions_are_remembered_with_the_token(
+    readers: list[User], settings: Any, seconds: int, number: int
+) -> None:
+    """The users' own and those of groups, which are two statements for all of them."""
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
+    groups = [watching(user) for user in readers]
+    assert who_is_told(groups) == ["own", "grouped", "both", "root"]
+
+    with CaptureQueriesContext(connection) as captured:
+        told = [bool(checked.notify) for checked in check(groups, saved(Airline, "UA"))]
+
+    assert told == [True] * 4
+    assert len(statements_about(captured, "auth_permission")) == number
+
+
+def test_permissions_of_one_who_is_asked_alone_are_remembered_too(readers: list[User], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
+    groups = [watching(readers[1])]
+    assert who_is_told(groups) == ["grouped"]
+
+    with CaptureQueriesContext(connection) as captured:
+        [checked] = check(groups, saved(Airline, "UA"))
+
+    assert checked.notify
+    assert not statements_about(captured, "auth_permission")
+
+
+def test_permissions_are_read_in_the_context_of_the_site(readers: list[User]) -> None:
+    tenants = Tenants("tenants")
+    tenants.register(Airline)
+    tenants.inside = []
+    groups = [watching(user, at=tenants) for user in readers]
+    tenants.inside.clear()
+
+    with CaptureQueriesContext(connection) as captured:
+        assert who_is_told(groups) == ["own", "grouped", "both", "root"]
+
+    # One for each but the superuser.
+    assert len(statements_about(captured, "auth_permission")) == 3
+    assert sum("auth_permission" in sql for sql in tenants.inside) == 3
+
+
+@override_settings(MIDDLEWARE=["django.middleware.common.CommonMiddleware", "project.of_a_tenant"])
+def test_permissions_that_may_be_of_a_tenant_are_not_remembered(readers: list[User]) -> None:
+    groups = [watching(user) for user in readers]
+    who_is_told(groups)
+
+    with CaptureQueriesContext(connection) as captured:
+        check(groups, saved(Airline, "UA"))
+
+    assert len(statements_about(captured, "auth_permission")) == 2
 
 
 def test_what_cannot_be_read_together_is_asked_of_each(

@@ -23,8 +23,8 @@ from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import get_watchdog
-from mcp_django.transports.servers.wire import Wire
 from mcp_django.transports.websocket import admission
+from mcp_django.transports.websocket.frames import FrameWire
 from mcp_django.types import Message, Receive, Scope, Send
 
 logger = logging.getLogger("mcp_django")
@@ -54,9 +54,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
-        self._wire = Wire(send)
-        self._write_lock = asyncio.Lock()
-        self._is_gone = False
+        self._wire = FrameWire(send)
         self._faults = 0
         #: The code with which it ends, once that is known.
         self._code: int | None = None
@@ -102,7 +100,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
             self.site,
             self.principal,
             self.request,
-            self._write,
+            self._wire.write,
             self.close,
             transport="websocket",
             crash=partial(self._end, _INTERNAL_ERROR),
@@ -196,21 +194,9 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _fault(self, error: MCPError, request_id: jsonrpc.RequestId | None) -> int | None:
         """Answer a malformed frame with its error; a client that sends nothing else is shown out."""
-        await self._write(jsonrpc.encode(jsonrpc.error_message(request_id, error, LEGACY)))
+        await self._wire.write(jsonrpc.encode(jsonrpc.error_message(request_id, error, LEGACY)))
         self._faults += 1
         return _POLICY if self._faults >= _MAX_FAULTS else None
-
-    async def _write(self, body: bytes) -> None:
-        """Send a frame, unless the client is gone: the reader finds that out too, and ends the socket."""
-        # Not ``async with``, which costs twice as much: a change may go to thousands of sockets.
-        await self._write_lock.acquire()
-        try:
-            if not self._is_gone:
-                await self._wire.send({"type": "websocket.send", "text": body.decode()})
-        except Exception:  # noqa: BLE001 - each server has its own
-            self._is_gone = True
-        finally:
-            self._write_lock.release()
 
     async def _finish(self, code: int) -> None:
         """Complete the listens, then close the socket. If its client does not read, drop the connection."""
