@@ -118,7 +118,7 @@ def _put_on(admin: BaseModelAdmin[Any], names: tuple[str, ...]) -> Sequence[Any]
     """Functions of the hooks that are attributes of the ModelAdmin itself, and not of its class."""
     if vars(admin).keys().isdisjoint(names):
         return ()
-    return [hook for name, hook in vars(admin).items() if name in names]
+    return [hook for name, hook in list(vars(admin).items()) if name in names]
 
 
 def _called(hook: Any) -> str:

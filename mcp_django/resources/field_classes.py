@@ -87,8 +87,9 @@ def differences(field: AnyField, base: type[Any]) -> Iterator[str]:
     for cls in _between(field, base):
         if type(cls) not in (type, ABCMeta):
             yield "metaclass"
-        yield from (name for name, value in vars(cls).items() if _may_change_values(name, value, field, base))
-    yield from (name for name, value in vars(field).items() if _replaces_method(name, value, field, base))
+        yield from (name for name, value in list(vars(cls).items()) if _may_change_values(name, value, field, base))
+    # Django keeps what it computes on the field, in any thread.
+    yield from (name for name, value in list(vars(field).items()) if _replaces_method(name, value, field, base))
 
 
 def is_named_as_secret(field: AnyField, base: type[Any]) -> bool:

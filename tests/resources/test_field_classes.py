@@ -159,6 +159,18 @@ def test_what_django_keeps_on_a_field_does_not_hide_it() -> None:
     assert kind(owner) is INTEGER
 
 
+def test_django_may_keep_something_on_a_field_while_it_is_looked_at() -> None:
+    """Another thread may be the first one to use the field."""
+    field: models.Field[Any, Any] = models.CharField(max_length=5)
+    vars(field)["from_db_value"] = method
+    found = differences(field, models.CharField)
+    assert next(found) == "from_db_value"
+
+    vars(field)["kept_late"] = 1
+
+    assert list(found) == []
+
+
 @pytest.mark.parametrize("name", [
     "UrlsafeTokenField", "PasswordField", "EncryptedCharField", "CryptoField", "PGPTextField", "FernetField",
     "HashedField", "SecureTextField", "RandomCharField", "SensitiveField", "PINField", "TextHMACField",
