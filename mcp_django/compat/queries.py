@@ -50,11 +50,13 @@ def has_one_table(queryset: Rows) -> bool:
     """Whether it reads one table and adds nothing to its rows, so that an aggregate counts each row once.
 
     Private: ``Query.alias_map`` and ``Query.alias_refcount``, where a join that is not needed has the count 0;
-    ``Query.annotations``, ``distinct``, ``extra``, ``group_by``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    ``Query.annotations``, ``distinct``, ``extra``, ``extra_tables``, ``group_by``. Seen with: Django 5.2, 6.0, 6.1.
+    Public way: none.
     """
     query = queryset.query
     tables = [alias for alias in query.alias_map if query.alias_refcount[alias]]
-    return len(tables) <= 1 and not (query.annotations or query.distinct or query.extra or query.group_by)
+    adds = query.annotations or query.distinct or query.extra or query.extra_tables or query.group_by
+    return len(tables) <= 1 and not adds
 
 
 def may_double_rows(queryset: Rows) -> bool:
@@ -100,6 +102,15 @@ def names_database(queryset: Rows) -> bool:
     """
     untyped: Any = queryset
     return untyped._db is not None
+
+
+def not_reversed(queryset: Rows) -> Rows:
+    """The queryset, as a later ``order_by`` expects it: ``reverse()`` turns each order around that comes after it too.
+
+    Private: ``Query.standard_ordering``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``reverse()`` undoes itself, but
+    nothing tells whether it was called.
+    """
+    return queryset if queryset.query.standard_ordering else queryset.reverse()
 
 
 def gives_instances(queryset: Rows) -> bool:

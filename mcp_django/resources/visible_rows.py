@@ -75,4 +75,4 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
         return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.values("pk"))
     if queries.may_double_rows(queryset):
         return rights.model._base_manager.using(queryset.db).filter(pk__in=queryset.order_by().values("pk"))
-    return queryset
+    return queries.not_reversed(queryset)

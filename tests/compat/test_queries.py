@@ -32,6 +32,7 @@ from mcp_django.compat.queries import (
     mark_unreadable,
     may_double_rows,
     names_database,
+    not_reversed,
     picks_rows,
     prepare_lookup,
     select_from,
@@ -257,6 +258,11 @@ def test_rows_in_the_place_of_a_table(db: None) -> None:
     assert nothing.aggregate(count=models.Count("*"), most=models.Max(none["number"])) == {"count": 0, "most": None}
 
 
+@pytest.mark.parametrize("queryset", [_ALL, _ALL.order_by("name"), _ALL.order_by("name").reverse(), _ALL.reverse()])
+def test_not_reversed_leaves_a_later_order_as_it_is(queryset: Any) -> None:
+    assert str(not_reversed(queryset).order_by("codename").query) == str(_ALL.order_by("codename").query)
+
+
 # Queries that are compiled once, compared with the same ones through the ORM.
 
 _TOKENS = AccessToken.objects.select_related("user").order_by()
@@ -461,6 +467,7 @@ def test_the_first_rows_are_read_anew_by_the_same_sql(db: None) -> None:
         _PRODUCTS[:3],
         _PRODUCTS.union(_PRODUCTS),
         _PRODUCTS.extra(where=["1 = 0"]),
+        Product.objects.extra(tables=["shop_tag"]),
         _PRODUCTS.annotate(twice=F("stock") * 2),
         _PRODUCTS.filter(tags__name="x"),
         _PRODUCTS.select_for_update(),

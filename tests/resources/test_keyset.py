@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import models
+from django.http import HttpRequest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from demo_project.flights.models import Flight
+from mcp_django import ModelMCP
 from mcp_django.resources import cursors, keyset, rows
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.selection import order
@@ -251,3 +253,24 @@ def test_a_text_fits_into_a_cursor_whether_it_is_compressed_or_not(length: int) 
     assert cursor is not None
     assert cursor.startswith(".") == (length > 24)
     assert cursors.read_values(cursor, digest, f"user:{uuid.UUID(int=0)}") == ["\N{WAVING HAND SIGN}" * length, None]
+
+
+class Reversed(ModelMCP):
+    """Gives its rows in the order that Django turns around once more for every later ``order_by``."""
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        return super().get_queryset(request).order_by("name").reverse()
+
+
+@pytest.mark.parametrize("limit", [2, 50])
+@pytest.mark.parametrize("filter", [{}, {"name__gt": "a"}])
+def test_a_queryset_that_was_turned_around_has_the_order_that_was_asked_for(
+    superuser: User, declared: Declared, limit: int, filter: dict[str, Any]
+) -> None:
+    Tag.objects.bulk_create(Tag(name=name) for name in "bdace")
+    declared.model(Tag, Reversed)
+
+    up, down = (all_rows(Tag, superuser, order_by=[name], limit=limit, filter=filter) for name in ("name", "-name"))
+
+    assert [name for (name,) in up] == [name for name in "abcde" if not filter or name > "a"]
+    assert down == up[::-1]
