@@ -416,7 +416,8 @@ class _Compiled:
         finally:
             own.close()
         self._compiler: Any = compiler
-        self._converted = lru_cache(maxsize=answers)(self._convert_marked) if answers else None
+        is_remembered = answers and all(_converts_alike(column) for _, column in self._converters.values())
+        self._converted = lru_cache(maxsize=answers)(self._convert_marked) if is_remembered else None
         self._info: Any = compiler.klass_info if gives_instances(queryset) else None
         if self._info is not None:
             chosen = self._info["select_fields"]
@@ -462,6 +463,15 @@ class _Compiled:
         for populator in self._related:
             populator.populate(row, found)
         return found
+
+
+def _converts_alike(column: Any) -> bool:
+    """Whether Django makes the same of the same value each time, and nothing that its owner may change but JSON.
+
+    A field of the project's own may read another language or key each time, and JSON may have a decoder.
+    """
+    field = column.output_field
+    return type(field).__module__.startswith("django.db.models.") and getattr(field, "decoder", None) is None
 
 
 def _prepared(param: Any, values: Sequence[Any], connection: Any) -> Any:

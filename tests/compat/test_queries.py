@@ -310,6 +310,17 @@ def test_what_a_caller_does_with_a_row_is_not_seen_by_the_next_one(token: Access
 
 
 @pytest.mark.every_database
+def test_a_field_of_the_project_converts_its_value_each_time(db: None) -> None:
+    Parcel.objects.create(size=5)
+    prepared = PreparedQuery(lambda code: Parcel.objects.filter(code=code), Parcel._meta.get_field("code"))
+
+    [one], [other] = prepared.fetch("default", "P"), prepared.fetch("default", "P")
+
+    assert str(one.size) == str(other.size) == "size 5"
+    assert one.size is not other.size
+
+
+@pytest.mark.every_database
 def test_a_row_that_has_changed_is_seen_at_once(token: AccessToken) -> None:
     prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
     for scopes in (["read"], ["actions"], ["read"]):

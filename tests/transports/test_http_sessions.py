@@ -148,28 +148,29 @@ def test_delete_needs_a_session(admin: HTTPPeer) -> None:
 # What a process remembers of a session.
 
 
+@pytest.fixture
+def key(settings: LazySettings, admin: HTTPPeer) -> str:
+    """The key of a session that was used, and may be remembered for long."""
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
+    key = admin.session(REVISION)
+    assert ping(admin, key) == (200, PONG)
+    return key
+
+
 def take_away(key: str) -> None:
     """Delete a session in the database alone, as another process does."""
     Session.objects.filter(pk=key).delete()
 
 
 @pytest.mark.parametrize("transport", HTTP)
-def test_a_session_is_remembered_where_events_come_in(settings: LazySettings, admin: HTTPPeer) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
-    key = admin.session(REVISION)
-    assert ping(admin, key) == (200, PONG)
-
+def test_a_session_is_remembered_where_events_come_in(admin: HTTPPeer, key: str) -> None:
     take_away(key)
 
     assert ping(admin, key) == ((200, PONG) if admin.push else GONE)
 
 
 @pytest.mark.parametrize("transport", STREAMS)
-def test_a_session_that_another_process_ends_is_forgotten(settings: LazySettings, admin: HTTPPeer) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
-    key = admin.session(REVISION)
-    assert ping(admin, key) == (200, PONG)
-
+def test_a_session_that_another_process_ends_is_forgotten(admin: HTTPPeer, key: str) -> None:
     take_away(key)
     note_control("default", ControlKind.SESSION, key)
     flush()
@@ -178,18 +179,12 @@ def test_a_session_that_another_process_ends_is_forgotten(settings: LazySettings
 
 
 @pytest.mark.parametrize("transport", STREAMS)
-def test_a_remembered_session_is_nobody_elses(settings: LazySettings, admin: HTTPPeer, viewer: HTTPPeer) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
-    key = admin.session(REVISION)
-    assert ping(admin, key) == (200, PONG)
-
+def test_a_remembered_session_is_nobody_elses(viewer: HTTPPeer, key: str) -> None:
     assert ping(viewer, key) == GONE
 
 
 @pytest.mark.parametrize("transport", STREAMS)
-def test_a_remembered_session_has_the_log_level_that_was_set(settings: LazySettings, admin: HTTPPeer) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 300}
-    key = admin.session(REVISION)
+def test_a_remembered_session_has_the_log_level_that_was_set(admin: HTTPPeer, key: str) -> None:
     message = {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "error"}}
 
     assert admin.post(message, {"Mcp-Session-Id": key}).status == 200
