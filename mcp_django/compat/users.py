@@ -1,4 +1,4 @@
-"""The attributes that django.contrib.auth keeps on them, and the methods that find permissions."""
+"""The attributes that django.contrib.auth keeps on a user, and the methods that find permissions."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Prefetch:
         self._principals = read_together(listener.principal for listener in listeners)
         if not user_permissions.are_in_tables():
             return
-        #: User → the permissions that are remembered with the user's token, if any may be; they are added to those.
+        #: User → the principal whose permissions are read now, and where these are remembered.
         missing: dict[Any, tuple[Principal, dict[Hashable, user_permissions.Sets]]] = {}
         remembers: dict[MCPSite, bool] = {}
         for listener in listeners:
