@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, g
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.exceptions import ValidationError as DjangoValidationError
 from django.db import models
+from django.utils.functional import cached_property
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.functions import call_function
+from mcp_django.json_schema.plain import is_plain
 from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
@@ -95,6 +97,13 @@ class Signature:
         described = f"{given.description or ''} Primary key of a {model._meta.label_lower}.".strip()
         info = FieldInfo(title=given.title, description=described, json_schema_extra=given.json_schema_extra)
         return Annotated[key | None if optional else key, info], default
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether neither arguments nor result are read, found or written by code of the project."""
+        hints = [self.hints.get("return"), *(self.hints[one.name] for one in self._parameters())]
+        defaults = (one.default for one in self._parameters())
+        return all(map(is_plain, hints)) and not any(isinstance(one, FieldInfo) for one in defaults)
 
     def parse(self, exchange: Exchange, arguments: Mapping[str, Any], *, strings: bool = False) -> JSON:
         """The values to call the function with. ``strings``: all arguments are texts. Raises InvalidArguments."""

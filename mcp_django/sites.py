@@ -138,6 +138,8 @@ class MCPSite:
         self._functions: dict[str, FunctionTool] = {}
         self._models: dict[str, ModelMCP] | None = None
         self._tools: dict[str, BaseTool] | None = None
+        #: The names of the tools whose calls may start on the event loop: set with ``tools``.
+        self.tools_on_loop: Sequence[str] = ()
         #: The models in inlines of a model: set with ``models``.
         self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
         #: Declared resources by their URI, and resource templates by the template.
@@ -286,6 +288,7 @@ class MCPSite:
                 # The first tool keeps the name. A system check reports the other.
                 found.setdefault(tool.name, tool)
             self._tools = found
+            self.tools_on_loop = [name for name, one in found.items() if one.starts_on_loop]
         return self._tools
 
     @cached_property
@@ -400,6 +403,7 @@ class MCPSite:
 
     def _forget(self) -> None:
         self._models = self._tools = None
+        self.tools_on_loop = ()
         for name in ("admin_sites", "model_admins", "_title"):
             self.__dict__.pop(name, None)
         registry_changed.send(type(self), site=self)

@@ -31,7 +31,7 @@ from mcp_django.compat.connections import close_at, close_caches
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.on_loop.bodies import Bodies, Outcome, Then
-from mcp_django.on_loop.calls import call_soon
+from mcp_django.on_loop.calls import call_soon, is_here
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
@@ -78,12 +78,15 @@ class _Job:
         #: Set while the body of an asynchronous function runs on the loop.
         self.suspended: Suspended | None = None
 
-    def run(self) -> tuple[Any, Exception | None]:
-        """The result and the error, one of which is None. A call that nobody awaits any more is not made."""
+    def run(self, call: Callable[[Callable[..., Any], tuple[Any, ...]], Any]) -> tuple[Any, Exception | None]:
+        """The result and the error, one of which is None. A call that nobody awaits any more is not made.
+
+        ``call`` calls a function with its arguments.
+        """
         try:
             if self.future.cancelled() and not self.is_begun:
                 return None, None
-            return self._context.run(_call, self._function, self._args), None
+            return self._context.run(call, self._function, self._args), None
         except StopIteration:
             return None, RuntimeError("StopIteration in a worker")  # A future cannot hold a StopIteration.
         except Exception as raised:  # noqa: BLE001 - raised again where it is awaited
@@ -121,20 +124,16 @@ class _Job:
         if suspended is None:
             return True
         waits = if_cancelled or not suspended.cancellation.cancelled
-        return waits and self._loop.is_running() and not _is_here(self._loop)
+        return waits and self._loop.is_running() and not is_here(self._loop)
+
+    def may_end_here(self, outcome: Outcome) -> bool:
+        """Whether this thread may finish the call, which needs no worker for that: it is its loop's."""
+        return outcome.is_plain and is_here(self._loop)
 
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
         with contextlib.suppress(RuntimeError):  # The loop is closed.
             call_soon(self._loop, settle, self.future, result, error)
-
-
-def _is_here(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether this thread runs the loop, and so cannot wait for it."""
-    try:
-        return asyncio.get_running_loop() is loop
-    except RuntimeError:
-        return False
 
 
 def settle(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
@@ -228,6 +227,43 @@ class Workers:
         if is_stranded:
             self._refuse_stranded()
         return job.future
+
+    def run_here(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
+        """As ``submit``, for a call that ends with the body of a function, and does nothing for long beside it.
+
+        It is made at once, in this thread, which is the loop's, and finished here if what the body returns is plain.
+        """
+        if self._executor is None:
+            return self.submit(function, *args, principal_key=principal_key)
+        job = _Job(principal_key, function, args)
+        with self._lock:
+            if self._closed:
+                raise Overloaded(_ENDING)
+            self._open.add(job)
+        self._run_here(job)
+        return job.future
+
+    def _run_here(self, job: _Job) -> None:
+        """Run a job in the thread of its loop, until the body of a function begins or the call is over."""
+        _here.is_loop = True
+        try:
+            result, error = job.run(_call_here)
+        finally:
+            _here.is_loop = False
+        if job.suspended is not None:
+            job.start_body(self.bodies, partial(self._finish, job))
+            return
+        with self._lock:
+            self._open.discard(job)
+        settle(job.future, result, error)
+
+    def _finish(self, job: _Job, outcome: Outcome) -> None:
+        """Finish a call that began in the thread of its loop, and whose body has ended. In any thread."""
+        if job.may_end_here(outcome):
+            job.resume(outcome)
+            self._run_here(job)
+        else:
+            self._take_up(job, outcome)
 
     def count_as(self, job: _Job, principal_key: str) -> None:
         """Let a running call of an address count as one of the principal that it turned out to be, if there is room."""
@@ -375,7 +411,7 @@ class Workers:
         job = self._first()
         while job is not None:
             _here.work = self, job
-            result, error = job.run()
+            result, error = job.run(_call)
             _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
@@ -422,14 +458,15 @@ class Workers:
                 line[key] = jobs
 
 
-#: What the thread works at, in its attribute ``work``, and when its connections are to be looked at before a call.
+#: What the thread works at, in its attribute ``work``, and when its connections are to be looked at before a call. The
+#: thread of a loop that runs a call itself has ``is_loop``.
 _here = local()
 _LOOK_SECONDS = 1.0
 
 
 def can_suspend() -> bool:
     """Whether the call that runs in this thread may leave it while the body of a function runs on the loop."""
-    return getattr(_here, "work", None) is not None
+    return getattr(_here, "work", None) is not None or getattr(_here, "is_loop", False)
 
 
 def count_as(principal_key: str) -> None:
@@ -451,6 +488,10 @@ def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     finally:
         _look_at_connections()
         close_caches()
+
+
+def _call_here(function: Callable[..., T], args: tuple[Any, ...]) -> T:
+    return function(*args)
 
 
 def _look_at_connections() -> None:

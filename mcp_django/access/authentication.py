@@ -358,21 +358,33 @@ def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
         if found is not None:
             user, auth = found
             return _principal(user, auth, request)
-    anonymous = scopes.known(get_conf().ANONYMOUS_SCOPES)
-    if anonymous and not request.META.get("HTTP_AUTHORIZATION"):
-        return Principal(AnonymousUser(), anonymous)
+    anonymous = None if request.META.get("HTTP_AUTHORIZATION") else _anonymous()
+    if anonymous is not None:
+        return anonymous
     challenge = (asked[0].authenticate_header(wrapped) if asked else "") or CHALLENGE
     raise Unauthenticated("Credentials are needed: send Authorization: Bearer <token>.", challenge)
 
 
 def authenticate_from_memory(request: MCPRequest) -> Principal | None:
-    """The principal of one of our tokens that was read a moment ago, or None where the database must be asked."""
+    """The principal of a request without a token, or with one of ours that was read a moment ago.
+
+    None where the database must be asked, or where the credentials are refused.
+    """
     if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
         return None
-    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    authorization = request.META.get("HTTP_AUTHORIZATION", "")
+    if not authorization:
+        return _anonymous()
+    scheme, _, token = authorization.partition(" ")
     if scheme.lower() != "bearer":
         return None
     return principals.find_in_memory(token.strip().encode("latin-1", "replace"), request)
+
+
+def _anonymous() -> Principal | None:
+    """The principal of a request without credentials, where ANONYMOUS_SCOPES let it in."""
+    held = scopes.known(get_conf().ANONYMOUS_SCOPES)
+    return Principal(AnonymousUser(), held) if held else None
 
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:

@@ -75,6 +75,13 @@ class Overrides:
                     self._read[site.name] = kept
         return kept[1]
 
+    def remembered(self, site: MCPSite) -> Mapping[str, Override] | None:
+        """The overrides by name, or None where the database must be asked."""
+        kept = self._read.get(site.name)
+        if kept is None or kept[0] <= time.monotonic() or not get_conf().TOKEN_CACHE_SECONDS:
+            return None
+        return kept[1]
+
     def clear(self) -> None:
         with self._lock:
             self._generation += 1

@@ -74,6 +74,11 @@ def decide_by_override(request: MCPRequest, override: Override) -> Decision:
     return ALLOWED
 
 
+def decides_alone(override: Override) -> bool:
+    """Whether the override is decided without the groups of the user, which the database has."""
+    return not (override.enabled and override.restricted)
+
+
 def has_scope(request: MCPRequest, scope: str) -> bool:
     """Whether the credential of the request's principal grants the scope.
 

@@ -5,6 +5,7 @@ A thread cannot be stopped, and a query that nobody waits for would hold its wor
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -61,7 +62,8 @@ class Interruptible:
 
     def begin(self) -> None:
         """The thread works for the request from now on, and no other one does."""
-        mine = list(connections.all())
+        # Django lets nobody use a connection on an event loop, and would make new ones for the context.
+        mine = [] if _is_on_loop() else list(connections.all())
         with self._lock:
             self._connections, self._is_left = mine, False
             if self._waiting is not None and self._waiting.is_set():
@@ -103,6 +105,14 @@ class Interruptible:
             raise OperationalError("The request was cancelled.")
         self.count += 1
         return execute(*args)
+
+
+def _is_on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _stop(connection: BaseDatabaseWrapper) -> None:

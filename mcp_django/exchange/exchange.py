@@ -81,6 +81,8 @@ class Exchange:
     request: MCPRequest
     session: LegacySession | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
+    #: What administrators decided about tools, by name, where it was found before: until the tool is looked up.
+    tool_overrides: Mapping[str, Any] | None = None
     #: What was answered in earlier rounds, and how many there were.
     answers: Answers = field(default_factory=Answers)
     round: int = 0

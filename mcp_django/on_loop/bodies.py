@@ -13,7 +13,7 @@ from typing import Any
 
 from mcp_django.compat.sync_to_async import thread_sensitive_in
 from mcp_django.conf import get_conf
-from mcp_django.on_loop.calls import call_soon
+from mcp_django.on_loop.calls import call_soon, is_here
 from mcp_django.on_loop.executor import BodyExecutor
 from mcp_django.on_loop.guard import Guard, Guarded
 from mcp_django.on_loop.permits import Permits
@@ -35,6 +35,11 @@ class Outcome:
         self._result = result
         self._error = error
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the body returned a small value of JSON, so that whoever writes it needs neither long nor help."""
+        return self._error is None and is_plain(self._result)
+
     def __call__(self) -> Any:
         result, self._result = self._result, None
         error, self._error = self._error, None
@@ -47,6 +52,31 @@ class Outcome:
 
 
 Then = Callable[[Outcome], None]
+#: What a plain value may cost: the characters of its texts, and so much for each of its parts.
+_PLAIN_CHARACTERS = 20_000
+_CHARACTERS_OF_PART = 20
+
+
+def is_plain(value: Any) -> bool:
+    """Whether it is a value of JSON's own types, without subclasses, and small."""
+    left, waiting = _PLAIN_CHARACTERS, [value]
+    while waiting:
+        part = waiting.pop()
+        kind = type(part)
+        if kind is str:
+            left -= len(part)
+        elif kind is dict or kind is list:
+            left -= _CHARACTERS_OF_PART * len(part)
+            if left < 0:
+                return False
+            waiting.extend(part)
+            if kind is dict:
+                waiting.extend(part.values())
+        elif part is not None and kind not in (bool, int, float):
+            return False
+        if left < 0:
+            return False
+    return True
 
 
 class Body:
@@ -125,13 +155,16 @@ class Bodies:
     ) -> None:
         """Run the body, and call ``then`` with its outcome, once, whatever happens. It counts against ``key``.
 
-        A worker calls it. Nobody else may use the ``context`` until ``then`` is called, in any thread.
+        Nobody else may use the ``context`` until ``then`` is called, in any thread.
         """
         self.give_up(lambda loop: loop.is_closed())
         body = Body(suspended, key, loop, context, then)
         refusal = self._admit(body)
         if refusal:
             then(Outcome(error=Overloaded(refusal)))
+            return
+        if is_here(loop):
+            body.begin(self._permits, self._end)
             return
         try:
             call_soon(loop, body.begin, self._permits, self._end)

@@ -56,6 +56,14 @@ _of: WeakKeyDictionary[asyncio.AbstractEventLoop, _Calls] = WeakKeyDictionary()
 _lock = Lock()
 
 
+def is_here(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether this thread runs the loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+
+
 def call_soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> None:
     """``loop.call_soon_threadsafe`` in an empty context. Raises RuntimeError if the loop is closed.
 

@@ -66,6 +66,13 @@ METHODS: Mapping[str, Method] = {
     ),
 }
 
+
+def is_quick(name: str) -> bool:
+    """Whether requests of the method need neither the database nor long. Unknown methods are refused in a worker."""
+    method = METHODS.get(name)
+    return method is not None and not method.blocking
+
+
 #: Legacy methods that have no meaning without a session.
 SESSION_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})
 

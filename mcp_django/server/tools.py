@@ -5,8 +5,9 @@ A list is always computed anew, in every process, so that a client that was noti
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import renew_principal
 from mcp_django.exceptions import MissingCapability
@@ -15,10 +16,15 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
+from mcp_django.server.request_state import OWN_PARAMS
 from mcp_django.tools import catalog
 from mcp_django.tools.mirrored import find_mismatch
 from mcp_django.tools.results import error_result
 from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.access.overrides import Override
+    from mcp_django.sites import MCPSite
 
 
 def list_tools(exchange: Exchange) -> JSON:
@@ -35,6 +41,7 @@ def call_tool(exchange: Exchange) -> JSON:
     if tool is None:
         raise ToolNotFound(exchange.params["name"])
     exchange.usage.found = tool.name
+    exchange.tool_overrides = None
     told = partial(_told, exchange)
     try:
         return told(partial(catalog.call, tool, exchange, exchange.params.get("arguments") or {}))
@@ -51,6 +58,14 @@ def _told(exchange: Exchange, run: Callable[[], JSON]) -> JSON:
         if exchange.era.enveloped:
             raise
         return error_result(error.message)
+
+
+def overrides_on_loop(site: MCPSite, params: JSON) -> Mapping[str, Override] | None:
+    """What administrators decided, where a call with these params can be answered on the loop with it.
+
+    Then nothing but the body of an asynchronous function reads the database, runs code of the project or takes long.
+    """
+    return catalog.overrides_on_loop(site, params.get("name")) if OWN_PARAMS.isdisjoint(params) else None
 
 
 def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.utils import translation
@@ -15,7 +15,7 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, Decision, decide, has_scope, using_tool
+from mcp_django.access.permissions import ALLOWED, Decision, decide, decides_alone, has_scope, using_tool
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
 from mcp_django.on_loop.suspension import Suspended
@@ -30,6 +30,7 @@ from mcp_django.types import JSON
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
     from mcp_django.tools.mirrored import Mirrored
 
 
@@ -90,7 +91,9 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
         with using_tool(exchange.request, name):
             if has_scope(exchange.request, ACTIONS):
                 renew_principal(exchange)
-    rows = overrides.tools.of(exchange, fresh=fresh)
+    rows = exchange.tool_overrides
+    if rows is None or fresh:
+        rows = overrides.tools.of(exchange, fresh=fresh)
     Rights.of(exchange.site, exchange.request).decided_by(rows)
     decision = _decide(tool, rows, exchange)
     if decision is ALLOWED and _can_run(tool, exchange):
@@ -145,6 +148,17 @@ def may_change(exchange: Exchange, name: str) -> bool:
         return tool is not None and tool.scope == ACTIONS
 
 
+def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None:
+    """What administrators decided, if with it a call reads the database in the body of the function alone.
+
+    None where it may read it elsewhere: such a call needs a worker.
+    """
+    if name not in site.tools_on_loop or site.has_call_context or not site.runs_on_loop:
+        return None
+    rows = overrides.tools.remembered(site)
+    return rows if rows is not None and decides_alone(_override(site.tools[name], rows)) else None
+
+
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
     """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
     told = partial(_told, tool, exchange)
@@ -191,7 +205,8 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
     with using_tool(exchange.request, tool.name):
-        hook, what = tool.is_available, f"tool {tool.name}"
+        # A hook is asked for a user with permissions, which may have to be read.
+        hook, what = None if tool.starts_on_loop else tool.is_available, f"tool {tool.name}"
         return decide(exchange.request, tool.least_scope, _override(tool, rows), hook, what)
 
 

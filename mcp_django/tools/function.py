@@ -14,6 +14,7 @@ from pydantic import PydanticUserError
 from mcp_django.access.permissions import has_permission
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
+from mcp_django.exchange.scopes import READ
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.on_loop.suspension import finishing
@@ -78,8 +79,17 @@ class FunctionTool(BaseTool):
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
         self.mirrored = mirrored_in(schema, f"The {what}")
+        self.starts_on_loop = on_loop and self._is_all_body
         self.audited = tuple(audit)
         _check_audited(self, what)
+
+    @property
+    def _is_all_body(self) -> bool:
+        """Whether a call is little but the asynchronous function: nothing else needs the database or the project."""
+        if not inspect.iscoroutinefunction(self.function) or self.permission or self.task or self.scope != READ:
+            return False
+        # Of those with an input_schema the function gets the arguments as they came.
+        return type(self) is FunctionTool and (self._signature is None or self._signature.is_plain)
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self._description

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mcp_django.access.authentication import authenticate_again, authenticate_again_from_memory
@@ -20,7 +21,7 @@ from mcp_django.protocol.jsonrpc import Request, encode, error_message
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.listeners import Listener
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
-from mcp_django.server.methods import METHODS
+from mcp_django.server.methods import is_quick
 from mcp_django.transports.asking import ask
 from mcp_django.transports.in_flight import InFlight, Opening
 from mcp_django.workers import get_workers, run_patiently
@@ -92,12 +93,12 @@ class DuplexRequest(InFlight):
         try:
             opening = self._opening()
             era = era_of(opening.revision)
-            method = METHODS.get(message.method)
-            quick = method is not None and not method.blocking
-            principal = authenticate_again_from_memory(connection.principal, connection.request) if quick else None
-            if principal is not None:
+            recall = partial(authenticate_again_from_memory, connection.principal, connection.request)
+            principal = self.principal_here(connection.site, connection.request, message, recall)
+            if principal is not None and is_quick(message.method):
                 return self._respond(opening, principal)
-            run = get_workers().submit(self._respond, opening, None, principal_key=connection.queue_key)
+            submit = get_workers().submit if principal is None else get_workers().run_here
+            run = submit(self._respond, opening, principal, principal_key=connection.queue_key)
         except MCPError as error:
             return connection.refuse(message, error, era)
         return await self._run(run, era)

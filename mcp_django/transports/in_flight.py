@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from mcp_django.access.budgets import budget_of
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import Connection, LegacySession
 from mcp_django.exchange.exchange import Exchange
@@ -15,6 +17,8 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.jsonrpc import Request
 from mcp_django.push.listeners import Listener
+from mcp_django.server.methods import is_quick
+from mcp_django.server.tools import overrides_on_loop
 from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.message_buffer import MessageBuffer
@@ -36,6 +40,8 @@ class InFlight(Connection):
 
     cancellation: Cancellation = field(default_factory=Cancellation)
     buffer: MessageBuffer = field(default_factory=MessageBuffer)
+    #: Set for a request that is answered on the loop.
+    _tool_overrides: Mapping[str, Any] | None = None
     #: The loop on which the hub is, where there is one.
     loop: asyncio.AbstractEventLoop | None = None
     #: Made by the first listener: most requests have none.
@@ -43,6 +49,23 @@ class InFlight(Connection):
     _is_over: bool = False
 
     # For the transport.
+
+    def principal_here(
+        self, site: MCPSite, request: MCPRequest, message: Request, find: Callable[[], Principal | None]
+    ) -> Principal | None:
+        """The principal that ``find`` knows without the database, if the message can be answered on the loop.
+
+        That is a quick one, or a call of an asynchronous tool of which only the body needs the database or long.
+        """
+        if message.method != "tools/call":
+            return find() if is_quick(message.method) else None
+        decided = overrides_on_loop(site, message.params)
+        principal = find() if decided is not None else None
+        if principal is None or budget_of(principal, request):
+            return None
+        # They may not be remembered any more when the tool is looked up.
+        self._tool_overrides = decided
+        return principal
 
     def exchange(
         self, site: MCPSite, request: MCPRequest, principal: Principal, message: Request, opening: Opening
@@ -60,6 +83,7 @@ class InFlight(Connection):
             request=request,
             session=opening.session,
             cancellation=self.cancellation,
+            tool_overrides=self._tool_overrides,
         )
 
     def cancel(self) -> None:

@@ -23,7 +23,7 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
-from mcp_django.server.methods import METHODS
+from mcp_django.server.methods import is_quick
 from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
@@ -72,8 +72,13 @@ class EndpointView(View, InFlight):
         self.loop = asyncio.get_running_loop()
         response: HTTPResponse | None = None
         try:
-            # The request of a legacy client is done even if the client no longer waits for the answer.
-            response = await StreamingCall(self).respond() if self._needs_worker() else self.respond()
+            here = self._principal_here()
+            self.principal = here or self.principal
+            if self.principal_key is None or (here is not None and self._is_quick):
+                response = self.respond()
+            else:
+                # The request of a legacy client is done even if the client no longer waits for the answer.
+                response = await StreamingCall(self, needs_worker=here is None).respond()
         except Overloaded as error:
             response = self.refuse(error)
         except Exception:
@@ -122,14 +127,17 @@ class EndpointView(View, InFlight):
         events = b"".join(map(event, [*bodies, response.body]))
         return HTTPResponse(response.status, events, {**response.headers, **SSE_HEADERS})
 
-    def _needs_worker(self) -> bool:
-        """Whether the response may need the database, or takes long enough to hold up an event loop."""
-        if self.principal_key is None:
-            return False
-        if not self._is_quick:
-            return True
-        self.principal = authenticate_from_memory(self.request)
-        return self.principal is None
+    def _principal_here(self) -> Principal | None:
+        """The principal, if the response needs no worker, or at least none before the body of a function."""
+        message = self._message
+        if not isinstance(message, jsonrpc.Request) or self.principal_key is None:
+            return None
+        if message.method == "tools/call" and message.params.get("name") not in self.site.tools_on_loop:
+            return None
+        if self._headers.get(mcp_headers.SESSION) is not None:
+            return None
+        recall = partial(authenticate_from_memory, self.request)
+        return self.principal_here(self.site, self.request, message, recall)
 
     def _deadline(self) -> AbstractContextManager[None]:
         """Stop the request when its time is over, where no event loop does: its queries, at least."""
@@ -173,10 +181,10 @@ class EndpointView(View, InFlight):
     @property
     def _is_quick(self) -> bool:
         """Whether the answer needs neither the database nor long."""
-        if not isinstance(self._message, jsonrpc.Request):
+        message = self._message
+        if not isinstance(message, jsonrpc.Request) or self._headers.get(mcp_headers.SESSION) is not None:
             return False
-        method = METHODS.get(self._message.method)
-        return method is not None and not method.blocking and self._headers.get(mcp_headers.SESSION) is None
+        return is_quick(message.method)
 
     # The connection that the handler sees.
 

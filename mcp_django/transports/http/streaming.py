@@ -51,8 +51,10 @@ class StreamingCall:
     its client.
     """
 
-    def __init__(self, view: EndpointView) -> None:
+    def __init__(self, view: EndpointView, *, needs_worker: bool) -> None:
+        """``needs_worker``: whether the run may read the database before the body of an asynchronous function."""
         self._view = view
+        self._needs_worker = needs_worker
         self._cancellation = view.cancellation
         self._buffer = view.buffer
         self._loop = asyncio.get_running_loop()
@@ -68,8 +70,7 @@ class StreamingCall:
 
     async def respond(self) -> HTTPResponse:
         """The response, as soon as it is there or something goes before it. Raises Overloaded."""
-        key = self._view.principal_key or ""
-        working = self._start(lambda: get_workers().submit(self._view.respond, principal_key=key))
+        working = self._start(self._respond)
         try:
             await self._news
         except asyncio.CancelledError:
@@ -132,6 +133,11 @@ class StreamingCall:
             self._end(_server_ends())
 
     # The run of the handler.
+
+    def _respond(self) -> asyncio.Future[HTTPResponse]:
+        workers = get_workers()
+        run = workers.submit if self._needs_worker else workers.run_here
+        return run(self._view.respond, principal_key=self._view.principal_key or "")
 
     def _start(self, run: Callable[[], asyncio.Future[HTTPResponse]]) -> asyncio.Future[HTTPResponse]:
         """Begin a run of the handler. It may take REQUEST_SECONDS, whether somebody waits for it or not."""

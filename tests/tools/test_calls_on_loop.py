@@ -1,0 +1,354 @@
+"""Calls of asynchronous tools that need no worker: they begin and end in the thread of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.http import HttpRequest
+from pydantic import AfterValidator, BaseModel, Field
+
+from demo_project.flights.models import Airport, Flight
+from mcp_django import MCPSite, tool
+from mcp_django.access import overrides
+from mcp_django.access.authentication import OUR_CLASSES
+from mcp_django.audit.recorder import recorder
+from mcp_django.models import AccessToken, Call, Tool
+from mcp_django.tools.function import FunctionTool
+from mcp_django.tools.returns import Returns
+from mcp_django.workers import close_workers, get_workers
+from tests.conftest import PUSHING
+from tests.support.data import Users, token_of
+from tests.support.declared import Declared
+from tests.support.peers import LEGACY, MODERN, Peer, Peers
+from tests.tools.test_async_tools import where
+from tests.tools.test_function_calls import text_of
+
+ON_LOOP = pytest.mark.parametrize("transport", PUSHING)
+
+
+@pytest.fixture
+def places(peers: Peers, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Where calls of tools begin, and where their results are written."""
+    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 60}
+    found: list[str] = []
+    begin, write = FunctionTool.run, Returns.write
+    monkeypatch.setattr(FunctionTool, "run", lambda *args: found.append(where(peers)) or begin(*args))
+    monkeypatch.setattr(Returns, "write", lambda *args: found.append(where(peers)) or write(*args))
+    return found
+
+
+async def echo(request: HttpRequest, text: str = "a") -> str:
+    """Return the text."""
+    await asyncio.sleep(0)
+    return text
+
+
+def second(peer: Peer, places: list[str], name: str, revision: str = MODERN, **arguments: Any) -> Any:
+    """The answer to the second of two equal calls: what it needs is remembered then."""
+    params = {"name": name, "arguments": arguments}
+    peer.request(revision, "tools/call", params)
+    places.clear()
+    return peer.request(revision, "tools/call", params)
+
+
+@ON_LOOP
+def test_it_begins_and_ends_there(admin: Peer, declared: Declared, places: list[str]) -> None:
+    declared.tool(echo, read_only=True)
+
+    assert text_of(second(admin, places, "echo", text="here")["result"]) == "here"
+    assert places == ["loop", "loop"]
+
+
+def test_the_first_call_reads_the_token_and_the_decisions_in_a_worker(
+    admin: Peer, declared: Declared, places: list[str]
+) -> None:
+    declared.tool(echo, read_only=True)
+
+    assert text_of(admin.call("echo")) == "a"
+    assert places == ["thread", "thread"]
+
+
+def test_it_is_so_without_a_token_too(peers: Peers, declared: Declared, places: list[str], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "ANONYMOUS_SCOPES": ["read"]}
+    declared.tool(echo, read_only=True)
+
+    assert text_of(second(peers(None), places, "echo")["result"]) == "a"
+    assert places == ["loop", "loop"]
+
+
+# What begins in a worker.
+
+
+class Book(BaseModel):
+    pages: int
+
+
+async def with_model(request: HttpRequest, airport: Airport | None = None) -> str:
+    """Take a row."""
+    return "a"
+
+
+async def with_validator(request: HttpRequest, text: Annotated[str, AfterValidator(lambda one: one)] = "a") -> str:
+    """Take what the project checks."""
+    return "a"
+
+
+async def with_factory(request: HttpRequest, text: Annotated[str, Field(default_factory=lambda: "a")]) -> str:
+    """Take what the project makes."""
+    return "a"
+
+
+async def with_class(request: HttpRequest) -> Book:
+    """Return what the project writes."""
+    return Book(pages=3)
+
+
+def synchronous(request: HttpRequest) -> str:
+    """Run in a worker."""
+    return "a"
+
+
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [
+        (echo, {"read_only": False}),
+        (echo, {"read_only": True, "permission": "flights.view_flight"}),
+        (echo, {"read_only": True, "on_loop": False}),
+        (echo, {"read_only": True, "task": True}),
+        (with_model, {"read_only": True}),
+        (with_validator, {"read_only": True}),
+        (with_factory, {"read_only": True}),
+        (with_class, {"read_only": True}),
+        (synchronous, {"read_only": True}),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else " ".join(f"{name}={one}" for name, one in value.items()),
+)
+def test_a_tool_of_another_kind_begins_in_a_worker(
+    users: Users, peers: Peers, declared: Declared, places: list[str], function: Callable[..., Any], options: Any
+) -> None:
+    declared.tool(function, **options)
+    peer = peers(token_of(users.admin))
+
+    assert second(peer, places, function.__name__)["result"]["isError"] is False
+    assert places == ["thread", "thread"]
+
+
+def test_a_tool_that_reads_and_one_with_a_schema_of_its_own_begin_on_the_loop(
+    admin: Peer, declared: Declared, places: list[str]
+) -> None:
+    async def plain(
+        request: HttpRequest,
+        number: Annotated[int, Field(ge=1)] = 1,
+        names: list[str] | None = None,
+        values: dict[str, float] | None = None,
+    ) -> dict[str, list[int]]:
+        """Return a dictionary."""
+        return {"numbers": [number]}
+
+    async def raw(request: HttpRequest, arguments: dict[str, Any]) -> str:
+        """Take arguments as they came."""
+        return str(arguments["a"])
+
+    declared.tool(plain, read_only=True)
+    declared.tool(raw, read_only=True, input_schema={"type": "object", "properties": {"a": {"type": "integer"}}})
+
+    answer = second(admin, places, "plain", number=7)
+    assert answer["result"]["structuredContent"] == {"numbers": [7]} and places == ["loop", "loop"]
+    assert text_of(second(admin, places, "raw", a=3)["result"]) == "3" and places == ["loop", "loop"]
+
+
+def test_a_call_in_a_session_begins_in_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
+    declared.tool(echo, read_only=True)
+
+    assert text_of(second(admin, places, "echo", LEGACY[-1])["result"]) == "a"
+    assert places == ["thread", "thread"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"TOKEN_CACHE_SECONDS": 0},
+        {"AUTHENTICATION_CLASSES": [OUR_CLASSES[0], "rest_framework.authentication.BasicAuthentication"]},
+        {"THROTTLES": {"user": {"calls": "100/minute"}}},
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_with_these_settings_it_begins_in_a_worker(
+    users: Users, peers: Peers, declared: Declared, places: list[str], settings: Any, values: Any
+) -> None:
+    settings.MCP = {**settings.MCP, **values}
+    declared.tool(echo, read_only=True)
+
+    assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
+    assert places == ["thread", "thread"]
+
+
+def test_a_token_with_limits_of_its_own_is_counted_in_a_worker(
+    users: Users, peers: Peers, declared: Declared, places: list[str]
+) -> None:
+    declared.tool(echo, read_only=True)
+    token = token_of(users.admin)
+    AccessToken.objects.update(limits={"calls": "2/day"})
+    peer = peers(token)
+
+    assert text_of(second(peer, places, "echo")["result"]) == "a"
+    assert places == ["thread", "thread"]
+    assert peer.error(MODERN, "tools/call", {"name": "echo"})["data"]["reason"] == "THROTTLED"
+
+
+def test_a_site_with_a_call_context_begins_in_a_worker(peers: Peers, users: Users, places: list[str]) -> None:
+    class Tenants(MCPSite):
+        @contextmanager
+        def call_context(self, request: HttpRequest) -> Iterator[None]:
+            Flight.objects.exists()
+            yield
+
+    peers.site = Tenants("tenants")
+    tool(read_only=True, site=peers.site)(echo)
+
+    assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
+    assert "loop" not in places
+
+
+# What administrators decide.
+
+
+def test_groups_are_looked_up_in_a_worker(
+    admin: Peer, ops: Peer, users: Users, declared: Declared, places: list[str]
+) -> None:
+    declared.tool(echo, read_only=True)
+    group = Group.objects.create(name="Readers")
+    users.admin.groups.add(group)
+    row = Tool.objects.create(name="echo", enabled=True, restricted=True)
+    row.groups.add(group)
+
+    assert text_of(second(admin, places, "echo")["result"]) == "a"
+    assert places == ["thread", "thread"]
+    assert "echo" in second(ops, places, "echo")["error"]["message"]
+
+
+def test_a_tool_that_is_switched_off_does_not_exist_there(admin: Peer, declared: Declared, places: list[str]) -> None:
+    declared.tool(echo, read_only=True)
+    Tool.objects.create(name="echo", enabled=False)
+
+    assert "echo" in second(admin, places, "echo")["error"]["message"]
+    assert places == []
+
+
+def test_a_credential_without_the_scope_finds_no_tool_there(
+    users: Users, peers: Peers, declared: Declared, places: list[str]
+) -> None:
+    declared.tool(echo, read_only=True)
+    peer = peers(token_of(users.admin, "model:flights.flight:read"))
+
+    assert "echo" in second(peer, places, "echo")["error"]["message"]
+    assert places == []
+
+
+def test_a_decision_that_is_forgotten_meanwhile_is_not_read_on_the_loop(
+    admin: Peer, declared: Declared, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.tool(echo, read_only=True)
+    admin.call("echo")
+    remembered = overrides.tools.remembered
+
+    def remembered_once(site: MCPSite) -> Any:
+        rows = remembered(site)
+        overrides.tools.clear()
+        return rows
+
+    monkeypatch.setattr(overrides.tools, "remembered", remembered_once)
+    places.clear()
+
+    assert text_of(admin.call("echo")) == "a"
+    assert places == ["loop", "loop"]
+
+
+# How it ends.
+
+
+@pytest.mark.parametrize(
+    "returned", [{"a": object}, type("Text", (str,), {})("a"), "a" * 30_000, [[1] * 2_000], (1, 2)], ids=repr
+)
+def test_what_is_not_plain_is_written_in_a_worker(
+    admin: Peer, declared: Declared, places: list[str], returned: Any
+) -> None:
+    async def give(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """Return something."""
+        return returned
+
+    declared.tool(give, read_only=True)
+
+    second(admin, places, "give")
+
+    assert places == ["loop", "thread"]
+
+
+def test_an_error_is_told_by_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
+    async def fail(request: HttpRequest) -> str:
+        """Fail."""
+        raise ValueError("secret")
+
+    declared.tool(fail, read_only=True)
+
+    result = second(admin, places, "fail")["result"]
+
+    assert result["isError"] is True and "secret" not in str(result)
+    assert places == ["loop"]
+
+
+def test_a_body_that_used_the_database_ends_in_a_worker(
+    admin: Peer, declared: Declared, places: list[str], flights: Any
+) -> None:
+    async def count(request: HttpRequest) -> int:
+        """Count."""
+        return await Flight.objects.acount()
+
+    declared.tool(count, read_only=True)
+
+    assert second(admin, places, "count")["result"]["structuredContent"] == Flight.objects.count()
+    assert places == ["loop", "thread"]
+
+
+def test_the_end_of_the_pool_waits_for_such_a_call(admin: Peer, peers: Peers, declared: Declared, places: Any) -> None:
+    begun, go_on = threading.Event(), asyncio.Event()
+
+    async def wait(request: HttpRequest, long: bool = False) -> str:
+        """Wait."""
+        if long:
+            begun.set()
+            await go_on.wait()
+        return "done"
+
+    declared.tool(wait, read_only=True)
+    admin.call("wait")
+    with ThreadPoolExecutor(2) as pool:
+        call = pool.submit(admin.call, "wait", long=True)
+        assert begun.wait(30)
+        assert places[-1] == "loop"
+        workers = get_workers()
+        closing = pool.submit(close_workers)
+        assert not closing.done()
+        peers.loop.loop.call_soon_threadsafe(go_on.set)
+
+        assert text_of(call.result(30)) == "done"
+        closing.result(30)
+    assert workers._open == set()
+
+
+def test_its_line_stands_in_the_audit_trail(admin: Peer, declared: Declared, places: list[str], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "AUDIT": "on"}
+    declared.tool(echo, read_only=True)
+    second(admin, places, "echo")
+    assert places == ["loop", "loop"]
+
+    recorder.flush()
+
+    assert list(Call.objects.filter(name="echo").values_list("outcome", flat=True)) == ["done", "done"]
