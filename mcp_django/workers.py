@@ -28,6 +28,7 @@ from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from mcp_django.compat.connections import close_at, close_caches
+from mcp_django.compat.processes import before_threads_end
 from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.on_loop.bodies import Bodies, Outcome, Then
@@ -581,6 +582,15 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def _end_bodies() -> None:
+    """Finish the calls whose loop has ended before their bodies have: their lines stand in the audit trail."""
+    if _workers is not None:
+        _workers.bodies.give_up(lambda loop: not loop.is_running())
+
+
+before_threads_end(_end_bodies)
 
 
 def _forget(*, setting: str, **_: Any) -> None:

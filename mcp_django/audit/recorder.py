@@ -7,7 +7,6 @@ hold a connection to a database that the run is about to drop.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import logging
 import os
@@ -26,6 +25,7 @@ from mcp_django.audit.anonymous import AnonymousCounts
 from mcp_django.audit.lines import Line, line
 from mcp_django.audit.logs import publish
 from mcp_django.compat.processes import at_exit_of_children, before_threads_end
+from mcp_django.db.interrupts import is_on_loop
 from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")
@@ -255,14 +255,6 @@ class Lost:
 def is_test_run() -> bool:
     """Whether Django's test environment is set up, as its test runner and pytest-django do."""
     return hasattr(mail, "outbox")
-
-
-def is_on_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 recorder = Recorder()

@@ -63,7 +63,7 @@ class Interruptible:
     def begin(self) -> None:
         """The thread works for the request from now on, and no other one does."""
         # Django lets nobody use a connection on an event loop, and would make new ones for the context.
-        mine = [] if _is_on_loop() else list(connections.all())
+        mine = [] if is_on_loop() else list(connections.all())
         with self._lock:
             self._connections, self._is_left = mine, False
             if self._waiting is not None and self._waiting.is_set():
@@ -107,7 +107,8 @@ class Interruptible:
         return execute(*args)
 
 
-def _is_on_loop() -> bool:
+def is_on_loop() -> bool:
+    """Whether this thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
