@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.test import override_settings
 
 from bench import floors
+from bench.in_process import ask
 from bench.parts import PARTS, Clock, event_costs
 from bench.peers.work import PERMISSION, greeting
 from bench.report import Goal
@@ -121,13 +122,13 @@ async def _profile(case: Case, token: str, calls: int) -> Profile:
     costs, profile, profiled = event_costs(), Profile(), float("inf")
     for _ in range(calls):
         started = perf_counter_ns()
-        _, body = await _ask(asked)
+        _, body = await ask(application, asked)
         profile.microseconds = min(profile.microseconds, (perf_counter_ns() - started) / 1e3)
         if json.loads(body)["result"].get("isError", True):
             raise RuntimeError(f"A call was answered with {body[:500]!r}")
         clock = Clock()
         with clock.running():
-            await _ask(asked)
+            await ask(application, asked)
         if (taken := clock.nanoseconds.total()) < profiled:
             profiled, profile.shares = taken, clock.shares(costs)
     return profile
@@ -135,37 +136,10 @@ async def _profile(case: Case, token: str, calls: int) -> Profile:
 
 async def _open_session(asked: Call) -> dict[str, str]:
     sent = {name: value for name, value in asked.headers.items() if name != "MCP-Protocol-Version"}
-    received, _ = await _ask(Call(message("initialize", INITIALIZE), sent))
+    received, _ = await ask(application, Call(message("initialize", INITIALIZE), sent))
     session = {"Mcp-Session-Id": received["mcp-session-id"]}
-    await _ask(Call(INITIALIZED, {**asked.headers, **session}))
+    await ask(application, Call(INITIALIZED, {**asked.headers, **session}))
     return session
-
-
-async def _ask(asked: Call) -> tuple[dict[str, str], bytes]:
-    """The headers and the body of the answer."""
-    headers = [
-        (name.lower().encode(), value.encode()) for name, value in {**asked.headers, "Host": "localhost"}.items()
-    ]
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "path": "/mcp",
-        "raw_path": b"/mcp", "query_string": b"", "root_path": "", "scheme": "http", "headers": headers,
-        "client": ("127.0.0.1", 50_000), "server": ("127.0.0.1", 8_000),
-    }  # fmt: skip
-    sent: list[dict[str, Any]] = []
-    unread = [asked.body]
-
-    async def receive() -> dict[str, Any]:
-        if not unread:
-            # The client stays.
-            await asyncio.Event().wait()
-        return {"type": "http.request", "body": unread.pop(), "more_body": False}
-
-    async def send(event: Any) -> None:
-        sent.append(event)
-
-    await application(scope, receive, send)
-    received = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return received, b"".join(event["body"] for event in sent[1:])
 
 
 def _table(profiles: Mapping[str, Profile]) -> str:

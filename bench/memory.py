@@ -107,6 +107,8 @@ def churn(served: Served, token: str, number: int, connect: Any) -> tuple[int, i
 
     ``connect(served, token, number)`` opens some and leaves them. The first tenth is not counted: it fills pools.
     """
+    # A crowd whose token was not seen yet is refused.
+    _open(served, token, 1, ()).close()
     connect(served, token, max(_AT_ONCE, number // 10))
     measured = [resident_bytes(served.process.pid)]
     for _ in range(2):

@@ -100,10 +100,10 @@ class Signature:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether neither arguments nor result are read, found or written by code of the project."""
-        hints = [self.hints.get("return"), *(self.hints[one.name] for one in self._parameters())]
-        defaults = (one.default for one in self._parameters())
-        return all(map(is_plain, hints)) and not any(isinstance(one, FieldInfo) for one in defaults)
+        """Whether arguments are read without the database and without code of the project."""
+        return all(
+            is_plain(self.hints[one.name]) and not isinstance(one.default, FieldInfo) for one in self._parameters()
+        )
 
     def parse(self, exchange: Exchange, arguments: Mapping[str, Any], *, strings: bool = False) -> JSON:
         """The values to call the function with. ``strings``: all arguments are texts. Raises InvalidArguments."""

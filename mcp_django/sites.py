@@ -189,6 +189,11 @@ class MCPSite:
         """
         return None if self.has_call_context or unknown_middleware() else ""
 
+    @property
+    def has_remember_key(self) -> bool:
+        """Whether the project overrides ``remember_key``."""
+        return type(self).remember_key is not MCPSite.remember_key
+
     def get_instructions(self, request: HttpRequest) -> str:
         """The text about this server that a client may give to its model."""
         return get_conf().INSTRUCTIONS
@@ -228,6 +233,7 @@ class MCPSite:
         if tool.name in self._functions or tool.name in {cls.name for cls in _QUERY_TOOLS}:
             raise ImproperlyConfigured(f"Two tools are named {tool.name}. Give one of them another name=.")
         self._functions[tool.name] = tool
+        self.tools_on_loop = ()
         self._tools = None
 
     def add_prompt(self, prompt: FunctionPrompt) -> None:
@@ -402,8 +408,8 @@ class MCPSite:
         return url_patterns(self), "mcp_django", self.name
 
     def _forget(self) -> None:
-        self._models = self._tools = None
         self.tools_on_loop = ()
+        self._models = self._tools = None
         for name in ("admin_sites", "model_admins", "_title"):
             self.__dict__.pop(name, None)
         registry_changed.send(type(self), site=self)

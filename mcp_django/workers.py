@@ -33,6 +33,7 @@ from mcp_django.conf import get_conf
 from mcp_django.db.outages import forget_failure
 from mcp_django.on_loop.bodies import Bodies, Outcome, Then
 from mcp_django.on_loop.calls import call_soon, is_here
+from mcp_django.on_loop.guard import is_of_signal
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import Overloaded
 
@@ -98,6 +99,8 @@ class _Job:
             self.suspended = suspended
             return None, None
         except BaseException as raised:
+            if is_of_signal(raised):
+                raise
             # A SystemExit would end the event loop, and with it every other request.
             logger.exception("A call tried to end the process")
             return None, RuntimeError(f"{type(raised).__name__} in a worker")
@@ -129,7 +132,7 @@ class _Job:
 
     def may_end_here(self, outcome: Outcome) -> bool:
         """Whether this thread may finish the call, which needs no worker for that: it is its loop's."""
-        return outcome.is_plain and is_here(self._loop)
+        return outcome.needs_no_worker and is_here(self._loop)
 
     def deliver(self, result: Any, error: Exception | None) -> None:
         """Set the result of the future. It may be called in any thread."""
@@ -232,14 +235,13 @@ class Workers:
     def run_here(self, function: Callable[..., T], *args: Any, principal_key: str = "") -> asyncio.Future[T]:
         """As ``submit``, for a call that ends with the body of a function, and does nothing for long beside it.
 
-        It is made at once, in this thread, which is the loop's, and finished here if what the body returns is plain.
+        It is made at once, in this thread, which is the loop's, and finished here if what the body returns is small.
         """
         if self._executor is None:
             return self.submit(function, *args, principal_key=principal_key)
         job = _Job(principal_key, function, args)
         with self._lock:
-            if self._closed:
-                raise Overloaded(_ENDING)
+            self._check_room(principal_key)
             self._open.add(job)
         self._run_here(job)
         return job.future
@@ -249,14 +251,21 @@ class Workers:
         _here.is_loop = True
         try:
             result, error = job.run(_call_here)
+        except BaseException:
+            # The process ends, and does not wait for this call.
+            self._forget(job)
+            raise
         finally:
             _here.is_loop = False
         if job.suspended is not None:
             job.start_body(self.bodies, partial(self._finish, job))
             return
+        self._forget(job)
+        settle(job.future, result, error)
+
+    def _forget(self, job: _Job) -> None:
         with self._lock:
             self._open.discard(job)
-        settle(job.future, result, error)
 
     def _finish(self, job: _Job, outcome: Outcome) -> None:
         """Finish a call that began in the thread of its loop, and whose body has ended. In any thread."""
@@ -313,6 +322,11 @@ class Workers:
             time.sleep(_LOOK_SECONDS)
 
     def _admit(self, principal_key: str) -> None:
+        self._check_room(principal_key)
+        self._accepted.add(principal_key, 1)
+
+    def _check_room(self, principal_key: str) -> None:
+        """Raises Overloaded where no further call of the caller may come."""
         conf = get_conf()
         if self._closed:
             raise Overloaded(_ENDING)
@@ -324,7 +338,6 @@ class Workers:
             raise Overloaded(
                 "You have QUEUE_PER_PRINCIPAL requests waiting. Wait for their answers before you send more."
             )
-        self._accepted.add(principal_key, 1)
 
     def _enqueue(self, job: _Job) -> None:
         """Let the call run, now or when it is its principal's turn."""

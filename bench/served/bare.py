@@ -1,4 +1,4 @@
-"""What Django's own handler takes: the demo's middleware, and an async view that knows its answer."""
+"""What Django's own handlers take: the demo's middleware, and a view that knows its answer."""
 
 import json
 
@@ -18,4 +18,9 @@ async def view(request: HttpRequest) -> HttpResponse:
     return HttpResponse(_ANSWER, content_type="application/json")
 
 
-urlpatterns = [path("mcp", view)]
+@csrf_exempt
+def synchronous(request: HttpRequest) -> HttpResponse:
+    return HttpResponse(_ANSWER, content_type="application/json")
+
+
+urlpatterns = [path("mcp", view), path("sync", synchronous)]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from mcp_django.exchange.principals import Principal
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
 
 #: Permissions of the user's own, and of the user's groups: names such as ``flights.view_flight``.
 Sets = tuple[Collection[str], Collection[str]]
@@ -57,6 +58,20 @@ def put_onto_user(request: MCPRequest) -> None:
             known.clear()
         known[name] = found
     users.keep_permissions(user, *found)
+
+
+def are_at_hand(site: MCPSite, request: MCPRequest, principal: Principal) -> bool:
+    """Whether ``put_onto_user`` needs neither the database nor code of the project for this user."""
+    user, model = principal.user, get_user_model()
+    if user.pk is None or getattr(user, "is_superuser", False):
+        return True
+    if not (isinstance(user, model) and _are_in_tables(tuple(settings.AUTHENTICATION_BACKENDS), model)):
+        return True
+    known = remembered(principal)
+    if known is None or site.has_remember_key:
+        return False
+    key = site.remember_key(request)
+    return key is not None and (user.pk, key) in known
 
 
 def _memory(request: MCPRequest) -> tuple[dict[Hashable, Sets], Hashable | None]:

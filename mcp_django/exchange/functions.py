@@ -31,7 +31,7 @@ def call_function(
     used_tool, context = request.used_tool, exchange.site.acall_context
 
     async def body() -> Any:
-        # The worker has taken both back by now.
+        # What ran before the body has taken both back by now.
         request.mcp, request.used_tool = exchange, used_tool
         async with context(request):
             return await function(request, **values)

@@ -36,9 +36,9 @@ class Outcome:
         self._error = error
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the body returned a small value of JSON, so that whoever writes it needs neither long nor help."""
-        return self._error is None and is_plain(self._result)
+    def needs_no_worker(self) -> bool:
+        """Whether the answer is written fast and without the project: it is small, or the body was refused."""
+        return is_small(self._result) if self._error is None else isinstance(self._error, Overloaded)
 
     def __call__(self) -> Any:
         result, self._result = self._result, None
@@ -52,14 +52,15 @@ class Outcome:
 
 
 Then = Callable[[Outcome], None]
-#: What a plain value may cost: the characters of its texts, and so much for each of its parts.
-_PLAIN_CHARACTERS = 20_000
-_CHARACTERS_OF_PART = 20
+#: How long a small value may be: the characters of its texts, and for each of its parts as long as these take. To check
+#: one against a JSON Schema may take 15 µs.
+_SMALL_CHARACTERS = 20_000
+_CHARACTERS_OF_PART = 100
 
 
-def is_plain(value: Any) -> bool:
-    """Whether it is a value of JSON's own types, without subclasses, and small."""
-    left, waiting = _PLAIN_CHARACTERS, [value]
+def is_small(value: Any) -> bool:
+    """Whether it is a value of JSON's own types, without subclasses, that is checked and written in a moment."""
+    left, waiting = _SMALL_CHARACTERS, [value]
     while waiting:
         part = waiting.pop()
         kind = type(part)

@@ -53,7 +53,7 @@ class Guard:
             return step(*values)
         except (SystemExit, KeyboardInterrupt) as error:
             # asyncio would end the loop, and with it every other request.
-            if _is_of_signal(error):
+            if is_of_signal(error):
                 raise
             raise RuntimeError(f"{self.name} tried to end the process") from error
         finally:
@@ -103,7 +103,7 @@ class Guarded(Coroutine[Any, Any, Any]):
         return getattr(self._coroutine, name)
 
 
-def _is_of_signal(error: BaseException) -> bool:
+def is_of_signal(error: BaseException) -> bool:
     """Whether the error is that of a Ctrl-C which ends the server, and not one that the body has raised."""
     # Python runs the handlers of signals in the main thread.
     if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():

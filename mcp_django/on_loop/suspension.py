@@ -1,4 +1,4 @@
-"""Leaves a worker while the body of an asynchronous function runs on the event loop, and takes the request up again."""
+"""Leaves a request while the body of an asynchronous function runs on the event loop, and takes it up again."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ R = TypeVar("R")
 
 
 class Suspended(BaseException):
-    """Ends the part of a request that runs before the body of an asynchronous function. Nothing but workers catch it.
+    """Ends the part of a request that runs before the body of an asynchronous function. ``workers`` alone catches it.
 
-    Each function that it passes adds what it does with the outcome, so that a worker can do that when the body has
-    ended. It is no Exception: ``except Exception`` must not catch it.
+    Each function that it passes adds what it does with the outcome, to be done when the body has ended. It is no
+    Exception: ``except Exception`` must not catch it.
     """
 
     def __init__(

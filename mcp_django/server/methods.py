@@ -31,7 +31,7 @@ class Method:
     check_headers: Callable[[Exchange, RequestHeaders], None] | None = None
     #: How the audit trail calls a request of the method. Without a kind, only refusals are written down.
     kind: str = ""
-    #: The handler may read the database, so it runs in a worker under ASGI. If False, it runs on the event loop.
+    #: The handler may read the database. If False, it runs on the event loop under ASGI.
     blocking: bool = True
 
 
@@ -67,11 +67,8 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def is_quick(name: str) -> bool:
-    """Whether requests of the method need neither the database nor long. Unknown methods are refused in a worker."""
-    method = METHODS.get(name)
-    return method is not None and not method.blocking
-
+#: Methods whose requests need neither the database nor long.
+QUICK_METHODS = frozenset(name for name, method in METHODS.items() if not method.blocking)
 
 #: Legacy methods that have no meaning without a session.
 SESSION_METHODS = frozenset({"resources/subscribe", "resources/unsubscribe", "logging/setLevel"})

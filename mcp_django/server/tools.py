@@ -13,6 +13,7 @@ from mcp_django.access.authentication import renew_principal
 from mcp_django.exceptions import MissingCapability
 from mcp_django.exchange.connection import RequestHeaders
 from mcp_django.exchange.exchange import Exchange
+from mcp_django.on_loop.bodies import is_small
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import ToolNotFound
 from mcp_django.server.pages import page
@@ -65,7 +66,9 @@ def overrides_on_loop(site: MCPSite, params: JSON) -> Mapping[str, Override] | N
 
     Then nothing but the body of an asynchronous function reads the database, runs code of the project or takes long.
     """
-    return catalog.overrides_on_loop(site, params.get("name")) if OWN_PARAMS.isdisjoint(params) else None
+    if not (OWN_PARAMS.isdisjoint(params) and is_small(params)):
+        return None
+    return catalog.overrides_on_loop(site, params.get("name"))
 
 
 def check_headers(exchange: Exchange, headers: RequestHeaders) -> None:

@@ -56,7 +56,8 @@ class BaseTool(ABC):
     enabled_by_default = True
     #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
     task: TaskMode = False
-    #: Whether nothing but the body of its function needs the database or code of the project: it is called on the loop.
+    #: Whether nothing but the body of its function needs the database or code of the project. Then its calls may begin
+    #: on the event loop.
     starts_on_loop = False
     #: What the agent reads when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."

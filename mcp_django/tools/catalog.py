@@ -205,8 +205,7 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
     with using_tool(exchange.request, tool.name):
-        # A hook is asked for a user with permissions, which may have to be read.
-        hook, what = None if tool.starts_on_loop else tool.is_available, f"tool {tool.name}"
+        hook, what = tool.is_available, f"tool {tool.name}"
         return decide(exchange.request, tool.least_scope, _override(tool, rows), hook, what)
 
 

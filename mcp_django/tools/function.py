@@ -15,6 +15,7 @@ from mcp_django.access.permissions import has_permission
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
+from mcp_django.json_schema.plain import is_plain
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.on_loop.suspension import finishing
@@ -75,7 +76,8 @@ class FunctionTool(BaseTool):
                 schema = ready_schema(input_schema or {}, f"The input_schema of the {what}")
                 self._parameter = _second_parameter(function, what)
             self._input = Schema(schema)
-            self._returns = Returns(get_type_hints(function, include_extras=True).get("return"), f"The {what}")
+            self._returned = get_type_hints(function, include_extras=True).get("return")
+            self._returns = Returns(self._returned, f"The {what}")
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
         self.mirrored = mirrored_in(schema, f"The {what}")
@@ -89,7 +91,8 @@ class FunctionTool(BaseTool):
         if not inspect.iscoroutinefunction(self.function) or self.permission or self.task or self.scope != READ:
             return False
         # Of those with an input_schema the function gets the arguments as they came.
-        return type(self) is FunctionTool and (self._signature is None or self._signature.is_plain)
+        takes_plain = self._signature is None or self._signature.is_plain
+        return type(self) is FunctionTool and takes_plain and is_plain(self._returned)
 
     def get_description(self, request: MCPRequest | None) -> str:
         return self._description

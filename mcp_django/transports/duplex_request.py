@@ -21,7 +21,7 @@ from mcp_django.protocol.jsonrpc import Request, encode, error_message
 from mcp_django.protocol.revisions import LEGACY, MODERN, NEWEST_LEGACY, Era, era_of
 from mcp_django.push.listeners import Listener
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
-from mcp_django.server.methods import is_quick
+from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.transports.asking import ask
 from mcp_django.transports.in_flight import InFlight, Opening
 from mcp_django.workers import get_workers, run_patiently
@@ -95,7 +95,7 @@ class DuplexRequest(InFlight):
             era = era_of(opening.revision)
             recall = partial(authenticate_again_from_memory, connection.principal, connection.request)
             principal = self.principal_here(connection.site, connection.request, message, recall)
-            if principal is not None and is_quick(message.method):
+            if principal is not None and message.method in QUICK_METHODS:
                 return self._respond(opening, principal)
             submit = get_workers().submit if principal is None else get_workers().run_here
             run = submit(self._respond, opening, principal, principal_key=connection.queue_key)

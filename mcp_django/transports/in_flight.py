@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcp_django.access.budgets import budget_of
+from mcp_django.access.user_permissions import are_at_hand
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import Connection, LegacySession
 from mcp_django.exchange.exchange import Exchange
@@ -17,7 +18,7 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import RequestCancelled
 from mcp_django.protocol.jsonrpc import Request
 from mcp_django.push.listeners import Listener
-from mcp_django.server.methods import is_quick
+from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.server.tools import overrides_on_loop
 from mcp_django.sites import MCPSite
 from mcp_django.transports.attachment import Attachment
@@ -40,7 +41,7 @@ class InFlight(Connection):
 
     cancellation: Cancellation = field(default_factory=Cancellation)
     buffer: MessageBuffer = field(default_factory=MessageBuffer)
-    #: Set for a request that is answered on the loop.
+    #: Set for a call of a tool that begins on the loop.
     _tool_overrides: Mapping[str, Any] | None = None
     #: The loop on which the hub is, where there is one.
     loop: asyncio.AbstractEventLoop | None = None
@@ -58,10 +59,10 @@ class InFlight(Connection):
         That is a quick one, or a call of an asynchronous tool of which only the body needs the database or long.
         """
         if message.method != "tools/call":
-            return find() if is_quick(message.method) else None
+            return find() if message.method in QUICK_METHODS else None
         decided = overrides_on_loop(site, message.params)
         principal = find() if decided is not None else None
-        if principal is None or budget_of(principal, request):
+        if principal is None or budget_of(principal, request) or not are_at_hand(site, request, principal):
             return None
         # They may not be remembered any more when the tool is looked up.
         self._tool_overrides = decided

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pytest
 from django.contrib.auth.models import Group
 from django.http import HttpRequest
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, PlainSerializer
 
 from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite, tool
@@ -22,11 +22,11 @@ from mcp_django.audit.recorder import recorder
 from mcp_django.models import AccessToken, Call, Tool
 from mcp_django.tools.function import FunctionTool
 from mcp_django.tools.returns import Returns
-from mcp_django.workers import close_workers, get_workers
+from mcp_django.workers import Workers, close_workers, get_workers
 from tests.conftest import PUSHING
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
-from tests.support.peers import LEGACY, MODERN, Peer, Peers
+from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer, Peers, meta
 from tests.tools.test_async_tools import where
 from tests.tools.test_function_calls import text_of
 
@@ -110,6 +110,13 @@ async def with_class(request: HttpRequest) -> Book:
     return Book(pages=3)
 
 
+async def with_serializer(
+    request: HttpRequest, arguments: dict[str, Any]
+) -> Annotated[dict[str, int], PlainSerializer(dict)]:
+    """Return what the project writes."""
+    return {}
+
+
 def synchronous(request: HttpRequest) -> str:
     """Run in a worker."""
     return "a"
@@ -126,6 +133,7 @@ def synchronous(request: HttpRequest) -> str:
         (with_validator, {"read_only": True}),
         (with_factory, {"read_only": True}),
         (with_class, {"read_only": True}),
+        (with_serializer, {"read_only": True, "input_schema": {"type": "object"}}),
         (synchronous, {"read_only": True}),
     ],
     ids=lambda value: value.__name__ if callable(value) else " ".join(f"{name}={one}" for name, one in value.items()),
@@ -215,6 +223,86 @@ def test_a_site_with_a_call_context_begins_in_a_worker(peers: Peers, users: User
 
     assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
     assert "loop" not in places
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"numbers": [1] * 300}, {"text": "a" * 30_000}], ids=lambda value: next(iter(value))
+)
+def test_large_arguments_are_checked_in_a_worker(
+    peers: Peers, users: Users, declared: Declared, places: list[str], arguments: Any
+) -> None:
+    async def take(request: HttpRequest, numbers: list[int] | None = None, text: str = "") -> str:
+        """Take much."""
+        return "a"
+
+    declared.tool(take, read_only=True)
+
+    assert text_of(second(peers(token_of(users.admin)), places, "take", **arguments)["result"]) == "a"
+    assert places == ["thread", "thread"]
+
+
+def test_a_request_of_a_browser_begins_in_a_worker(
+    users: Users, peers: Peers, declared: Declared, places: list[str], settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": ["https://shop.example"]}
+    declared.tool(echo, read_only=True)
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, HTTPPeer)
+    peer.call("echo")
+    places.clear()
+    params = {"name": "echo", "arguments": {}, "_meta": meta()}
+    headers = {**peer.modern_headers("tools/call", params), "Origin": "https://shop.example"}
+
+    answer = peer.post({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}, headers)
+
+    assert text_of(answer.json["result"]) == "a"
+    assert places == ["thread", "thread"]
+
+
+# What the body finds.
+
+
+def test_the_user_has_its_permissions_there(
+    users: Users, peers: Peers, declared: Declared, places: list[str], flights: Any
+) -> None:
+    async def count(request: HttpRequest) -> str:
+        """Count what the user sees."""
+        from mcp_django import site
+
+        return f"{request.user.has_perm('flights.view_airport')} {await site.get_queryset(Airport, request).acount()}"
+
+    declared.tool(count, read_only=True)
+    admins = text_of(second(peers(token_of(users.admin)), places, "count")["result"])
+    theirs = text_of(second(peers(token_of(users.ops)), places, "count")["result"])
+
+    assert places == ["loop", "thread"]
+    assert admins == theirs == f"True {Airport.objects.count()}"
+
+
+def test_permissions_that_depend_on_the_project_are_read_in_a_worker(
+    users: Users, peers: Peers, places: list[str]
+) -> None:
+    class Tenants(MCPSite):
+        def remember_key(self, request: HttpRequest) -> str:
+            return str(Flight.objects.exists())
+
+    peers.site = Tenants("tenants")
+    tool(read_only=True, site=peers.site)(echo)
+
+    assert text_of(second(peers(token_of(users.ops)), places, "echo")["result"]) == "a"
+    assert "loop" not in places
+
+
+def test_a_tool_that_is_declared_later_is_looked_up_in_a_worker(
+    admin: Peer, declared: Declared, places: list[str]
+) -> None:
+    declared.tool(echo, read_only=True)
+    admin.call("echo")
+    declared.tool(with_class, read_only=True)
+    places.clear()
+
+    assert text_of(admin.call("echo")) == "a"
+    assert places == ["thread", "thread"]
 
 
 # What administrators decide.
@@ -315,6 +403,63 @@ def test_a_body_that_used_the_database_ends_in_a_worker(
 
     assert second(admin, places, "count")["result"]["structuredContent"] == Flight.objects.count()
     assert places == ["loop", "thread"]
+
+
+def test_a_crowd_of_calls_that_fail_takes_no_more_places_than_one_caller_has(
+    peers: Peers, users: Users, declared: Declared, places: list[str], settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "QUEUE_PER_PRINCIPAL": 1, "THREADS": 2, "TOKEN_CACHE_SECONDS": 60}
+    holds, go_on = threading.Event(), threading.Event()
+
+    def hold(request: HttpRequest) -> str:
+        """Hold the place."""
+        holds.set()
+        go_on.wait(30)
+        return "held"
+
+    declared.tool(echo, read_only=True)
+    declared.tool(hold, read_only=True)
+    peer, other = peers(token_of(users.admin)), peers(token_of(users.ops))
+    peer.call("echo")
+    other.call("echo")
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(peers(token_of(users.admin)).call, "hold")
+        assert holds.wait(30)
+        error = peer.error(MODERN, "tools/call", {"name": "echo"})
+        assert text_of(other.call("echo")) == "a"
+        go_on.set()
+        assert text_of(held.result(30)) == "held"
+
+    assert error["data"]["reason"] == "OVERLOADED" and "QUEUE_PER_PRINCIPAL" in error["message"]
+    assert text_of(peer.call("echo")) == "a"
+
+
+def test_a_call_beyond_max_async_is_refused_there(
+    admin: Peer, peers: Peers, declared: Declared, places: list[str], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_ASYNC": 10}
+    begun, go_on = threading.Event(), asyncio.Event()
+
+    async def wait(request: HttpRequest, long: bool = False) -> str:
+        """Wait."""
+        if long:
+            begun.set()
+            await go_on.wait()
+        return "done"
+
+    declared.tool(wait, read_only=True)
+    admin.call("wait")
+    taken_up: list[Any] = []
+    monkeypatch.setattr(Workers, "_take_up", lambda *job: taken_up.append(job))
+    with ThreadPoolExecutor(1) as pool:
+        call = pool.submit(admin.call, "wait", long=True)
+        assert begun.wait(30)
+        error = admin.error(MODERN, "tools/call", {"name": "wait", "arguments": {}})
+        peers.loop.loop.call_soon_threadsafe(go_on.set)
+        assert text_of(call.result(30)) == "done"
+
+    assert error["data"]["reason"] == "OVERLOADED" and "MAX_ASYNC" in error["message"]
+    assert taken_up == []
 
 
 def test_the_end_of_the_pool_waits_for_such_a_call(admin: Peer, peers: Peers, declared: Declared, places: Any) -> None:

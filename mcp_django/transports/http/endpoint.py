@@ -23,7 +23,7 @@ from mcp_django.protocol.envelope import Client
 from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
-from mcp_django.server.methods import is_quick
+from mcp_django.server.methods import QUICK_METHODS
 from mcp_django.sessions.store import StoredSession
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
@@ -134,7 +134,8 @@ class EndpointView(View, InFlight):
             return None
         if message.method == "tools/call" and message.params.get("name") not in self.site.tools_on_loop:
             return None
-        if self._headers.get(mcp_headers.SESSION) is not None:
+        # A browser's Origin is checked before the caller is looked up.
+        if self._headers.get(mcp_headers.SESSION) is not None or self._headers.get("origin") is not None:
             return None
         recall = partial(authenticate_from_memory, self.request)
         return self.principal_here(self.site, self.request, message, recall)
@@ -182,9 +183,8 @@ class EndpointView(View, InFlight):
     def _is_quick(self) -> bool:
         """Whether the answer needs neither the database nor long."""
         message = self._message
-        if not isinstance(message, jsonrpc.Request) or self._headers.get(mcp_headers.SESSION) is not None:
-            return False
-        return is_quick(message.method)
+        is_quick = isinstance(message, jsonrpc.Request) and message.method in QUICK_METHODS
+        return is_quick and self._headers.get(mcp_headers.SESSION) is None
 
     # The connection that the handler sees.
 

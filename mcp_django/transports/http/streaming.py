@@ -1,4 +1,4 @@
-"""A POST that a worker answers: with one message, or with a stream of messages that ends with the answer."""
+"""A POST whose handler may take long: it is answered with one message, or with a stream that ends with the answer."""
 
 from __future__ import annotations
 
