@@ -72,9 +72,11 @@ def _make_tool_rows(**kwargs: Any) -> None:
 
 
 def _url_patterns(site: MCPSite) -> list[URLPattern]:
+    """The URLs of a site, and those at which clients look for a login."""
+    from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 
-    return url_patterns(site)
+    return [*url_patterns(site), *undiscovered()]
 
 
 def _load_job() -> Any:

@@ -18,6 +18,9 @@ from django.utils.functional import cached_property
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: The app by which clients log in.
+OAUTH_APP = "mcp_django.oauth"
+
 #: The values of AUDIT.
 AUDITS = ("off", "on", "strict")
 
@@ -48,9 +51,24 @@ class Conf:
     TRUSTED_PROXIES: int = 0
     #: How much callers may do in a time, as {"user": {"calls": "600/min"}}. What is not named is as here, and a rate of
     #: None is no limit.
-    THROTTLES: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"address": {"failures": "30/min"}})
+    THROTTLES: Mapping[str, Any] = dataclasses.field(
+        default_factory=lambda: {"address": {"failures": "30/min", "logins": "600/min"}}
+    )
     #: Alias in CACHES of a Redis or Memcached that counts it. The database counts where it is another kind, or None.
     THROTTLE_CACHE: str | None = "default"
+
+    # Logging in: the app mcp_django.oauth.
+    #: Scheme and host under which clients know this server, as "https://example.com". Empty: those of the request.
+    OAUTH_ORIGIN: str = ""
+    #: The scopes that a client is told to ask for. Empty: read, and actions where an administrator switched one on.
+    OAUTH_SCOPES: tuple[str, ...] = ()
+    #: Who may connect clients: a permission, as "app.codename", or a function of the user. Empty: who can log in.
+    OAUTH_USERS: str | Callable[[Any], bool] = ""
+    #: Which clients may register themselves: "off" (none), "known" (those on the user's own machine, and those of known
+    #: hosts), "open" (any). Clients that publish a document of their own need not register.
+    OAUTH_REGISTRATION: str = "known"
+    #: How long a refresh token may be used again once a token that replaced it was used.
+    OAUTH_GRACE_SECONDS: int = 600
 
     # Audit.
     #: Which calls are written down: "off", "on", or "strict", where a call that may change data is written down before

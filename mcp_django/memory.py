@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from datetime import datetime
 from threading import Lock
 from typing import Generic, TypeVar
@@ -57,6 +58,12 @@ class Memory(Generic[T]):
             self.generation += 1
             for name in names:
                 self.entries.pop(name, None)
+
+    def forget_where(self, concerns: Callable[[T], bool]) -> None:
+        with self._lock:
+            self.generation += 1
+            for name in [name for name, (_, value) in self.entries.items() if concerns(value)]:
+                del self.entries[name]
 
     def clear(self) -> None:
         with self._lock:

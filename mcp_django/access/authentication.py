@@ -15,7 +15,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import ImproperlyConfigured
+from django.core.exceptions import DisallowedHost, ImproperlyConfigured
 from django.http import parse_cookie
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -29,7 +29,8 @@ from mcp_django.compat.queries import PreparedList, PreparedQuery
 from mcp_django.compat.requests import copy_of
 from mcp_django.conf import Conf, get_conf
 from mcp_django.exchange import scopes
-from mcp_django.exchange.addresses import HasMeta, client_address, is_within
+from mcp_django.exchange.addresses import client_address, is_within
+from mcp_django.exchange.audience import resource_of
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.exchange.token_format import is_well_formed
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
     from django.db.models import Model
 
     from mcp_django.exchange.exchange import Exchange
-    from mcp_django.models import AccessToken
+    from mcp_django.models import AccessToken, Grant
 
 #: The value of WWW-Authenticate that asks for one of our tokens.
 CHALLENGE = 'Bearer realm="mcp"'
+#: With this begins the name under which the user of a grant is remembered. A hash has no colon.
+_GRANT = "grant:"
 _UNKNOWN = "The token is unknown, expired or revoked."
 OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
 
@@ -58,7 +61,8 @@ class TokenAuthentication(BaseAuthentication):
             return None
         if len(parts) != 2:
             raise AuthenticationFailed("The Authorization header must be: Bearer <token>.")
-        principal = principals.find(parts[1], request, fresh=getattr(request, "mcp_fresh", False))
+        asked: Any = request
+        principal = principals.find(parts[1], asked, fresh=getattr(request, "mcp_fresh", False))
         if principal is None:
             raise AuthenticationFailed(_UNKNOWN)
         return principal.user, principal.auth
@@ -74,7 +78,7 @@ class PrincipalCache:
         #: By the hash of a token, or by ``user_name``.
         self._known: Memory[Principal] = Memory()
 
-    def find(self, token: bytes, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
+    def find(self, token: bytes, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
         """The principal of a token that is valid now. The user is a copy, so that a hook may write on it.
 
         A token that is bound to addresses is valid only for a request from one of them.
@@ -85,11 +89,11 @@ class PrincipalCache:
             return None
         return self.find_hash(digest, request, fresh=fresh)
 
-    def find_hash(self, digest: str, request: HasMeta | None = None, *, fresh: bool) -> Principal | None:
+    def find_hash(self, digest: str, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
         """As ``find``, for a token of which only the stored hash is known."""
         return self._find(digest, fresh, partial(self._load, digest), request)
 
-    def find_line(self, line: str | UUID, request: HasMeta | None) -> Principal | None:
+    def find_line(self, line: str | UUID, request: MCPRequest | None) -> Principal | None:
         """As ``find``, for the newest token of a credential line, which is always read anew."""
         found = self._newest(line)
         return None if found is None else _used(_admitted(_principal_of(found), request))
@@ -98,40 +102,50 @@ class PrincipalCache:
         """The user as a principal without scopes, if the user is active now."""
         return self._find(user_name(key), fresh, partial(self._load_user, key), None)
 
-    def find_in_memory(self, token: bytes, request: HasMeta | None = None) -> Principal | None:
+    def find_by_grant(self, opened: Principal, request: MCPRequest, *, fresh: bool) -> Principal | None:
+        """The principal of what a token of a grant has opened, as long as the grant holds.
+
+        The token itself may have expired, and its row may be gone.
+        """
+        key = opened.grant_id
+        found = self._find(grant_name(key), fresh, partial(self._load_grant, key), None)
+        return None if found is None else _used(_by_grant(opened, found, request))
+
+    def find_in_memory(self, token: bytes, request: MCPRequest | None = None) -> Principal | None:
         """What ``find`` would answer from memory, or None where it would have to ask the database."""
         return self.recall(hashlib.sha256(token).hexdigest(), request)
 
-    def recall(self, name: str, request: HasMeta | None = None) -> Principal | None:
+    def recall(self, name: str, request: MCPRequest | None = None) -> Principal | None:
         """As ``find_in_memory``, by the hash of a token or by ``user_name``."""
         principal = self._known.get(name)
         return None if principal is None else _admitted(principal, request)
 
-    def read(self, digests: Collection[str]) -> dict[str, Principal]:
-        """The principals of many tokens that are valid now, by their hashes: see ``admitted``.
+    def read(self, names: Collection[str]) -> dict[str, Principal]:
+        """The principals of many open connections that are valid now, by their names: see ``name_of``, ``admitted``.
 
         Those that are not remembered are read together.
         """
-        known = {digest: self._known.get(digest) for digest in digests}
-        missing = [digest for digest, principal in known.items() if principal is None]
-        found = {digest: principal for digest, principal in known.items() if principal is not None}
+        known = {name: self._known.get(name) for name in names}
+        missing = [name for name, principal in known.items() if principal is None]
+        found = {name: principal for name, principal in known.items() if principal is not None}
         if not missing:
             return found
         generation = self._known.generation
-        tokens = self._valid(missing)
-        if tokens:
-            tokens[0].touch(*tokens)
-        for token in tokens:
-            principal = found[token.hash] = _principal_of(token)
+        for name, principal in {**self._by_hashes(missing), **self._by_grants(missing)}.items():
+            found[name] = principal
             if get_conf().TOKEN_CACHE_SECONDS:
-                self._keep(token.hash, principal, generation)
+                self._keep(name, principal, generation)
         return found
 
     def clear(self) -> None:
         self._known.clear()
 
+    def forget_users(self, keys: Collection[str]) -> None:
+        """Forget what is remembered of these users, by the texts of their keys."""
+        self._known.forget_where(lambda principal: str(principal.user.pk) in keys)
+
     def _find(
-        self, name: str, fresh: bool, load: Callable[[], Principal | None], request: HasMeta | None
+        self, name: str, fresh: bool, load: Callable[[], Principal | None], request: MCPRequest | None
     ) -> Principal | None:
         principal = None if fresh else self._known.get(name)
         if principal is not None:
@@ -149,7 +163,8 @@ class PrincipalCache:
 
     def _keep(self, name: str, principal: Principal, generation: int) -> None:
         expires_at = None
-        if principal.token_id is not None:
+        # A token or a grant; a user that was found by name has neither.
+        if principal.auth is not None:
             principal.auth.known_permissions = {}
             expires_at = principal.auth.expires_at
         self._known.keep(name, principal, generation, expires_at)
@@ -160,19 +175,37 @@ class PrincipalCache:
         found = _token_by_hash(get_user_model()).fetch(AccessToken.objects.db, digest)
         return _principal_of(found[0]) if found and found[0].is_valid() else None
 
-    def _valid(self, digests: list[str]) -> list[AccessToken]:
-        """The tokens that let their users in."""
+    def _by_hashes(self, names: list[str]) -> dict[str, Principal]:
+        """The principals of the tokens that let their users in, by their hashes."""
         from mcp_django.models import AccessToken
 
-        tokens = _tokens_by_hash(get_user_model()).fetch(AccessToken.objects.db, digests)
-        return [token for token in tokens if token.is_valid()]
+        hashes = [name for name in names if not name.startswith(_GRANT)]
+        found = _tokens_by_hash(get_user_model()).fetch(AccessToken.objects.db, hashes) if hashes else []
+        tokens = [token for token in found if token.is_valid()]
+        if tokens:
+            tokens[0].touch(*tokens)
+        return {token.hash: _principal_of(token) for token in tokens}
+
+    def _by_grants(self, names: list[str]) -> dict[str, Principal]:
+        """The same of the grants that let their users in."""
+        from mcp_django.models import Grant
+
+        keys = [int(name.removeprefix(_GRANT)) for name in names if name.startswith(_GRANT)]
+        grants = Grant.objects.current().select_related("user").filter(pk__in=keys) if keys else []
+        return {grant_name(grant.pk): _principal_of_grant(grant) for grant in grants if grant.is_valid()}
 
     def _newest(self, line: str | UUID) -> AccessToken | None:
-        """The token of a line that lets its user in and that was made last."""
+        """The token of a line that lets its user in, by itself or by its grant, and that was made last."""
         from mcp_django.models import AccessToken
 
-        tokens = AccessToken.objects.select_related("user").filter(line=line).order_by("-pk")
-        return next((token for token in tokens if token.is_valid()), None)
+        tokens = AccessToken.objects.select_related("user", "grant").filter(line=line).order_by("-pk")
+        return next((token for token in tokens if token.is_valid() or token.is_continued()), None)
+
+    def _load_grant(self, key: Any) -> Principal | None:
+        from mcp_django.models import Grant
+
+        grant = Grant.objects.select_related("user").filter(pk=key).first()
+        return _principal_of_grant(grant) if grant is not None and grant.is_valid() else None
 
     def _load_user(self, key: Any) -> Principal | None:
         user = get_user_model()._default_manager.filter(pk=key).first()
@@ -197,37 +230,58 @@ def _tokens_by_hash(user_model: type[Model]) -> PreparedList:
     return PreparedList(lambda digests: tokens.filter(hash__in=digests), AccessToken._meta.get_field("hash"))
 
 
-def may_come_from(addresses: Collection[str], request: HasMeta | None) -> bool:
-    """Whether a token that is bound to these addresses may be used by the request. Without addresses any may."""
-    return not addresses or (request is not None and is_within(client_address(request), addresses))
+def admits(addresses: Collection[str], resource: str, request: MCPRequest | None) -> bool:
+    """Whether a token that is bound to these addresses and to this resource may be used by the request.
+
+    Every way to a principal asks here. Without addresses it may come from anywhere, and without a resource it may go to
+    every endpoint.
+    """
+    if addresses and (request is None or not is_within(client_address(request), addresses)):
+        return False
+    return not resource or (request is not None and _goes_to(resource, request))
+
+
+def _goes_to(resource: str, request: MCPRequest) -> bool:
+    try:
+        return resource == resource_of(request)
+    except DisallowedHost:
+        return False
 
 
 def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
-    """The present principals of open connections, by the hashes of their tokens, for ``admitted``.
+    """The present principals of open connections, by their names, for ``admitted``.
 
     Those that only their credentials can find are left out.
     """
     is_ours = get_conf().AUTHENTICATION_CLASSES == OUR_CLASSES
     return principals.read({
-        one.auth.hash
+        name_of(one)
         for one in opened
-        if one.token_id is not None and (one.source is Source.TICKET or (one.source is Source.REQUEST and is_ours))
+        if one.token_id is not None
+        and (_has_grant(one) or one.source is Source.TICKET or (one.source is Source.REQUEST and is_ours))
     })  # fmt: skip
 
 
-def admitted(found: Principal, opened: Principal, request: HasMeta) -> Principal:
+def name_of(opened: Principal) -> str:
+    """The name by which the principal of an open connection, which came with a token, is remembered."""
+    return grant_name(opened.grant_id) if _has_grant(opened) else str(opened.auth.hash)
+
+
+def admitted(found: Principal, opened: Principal, request: MCPRequest) -> Principal:
     """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
-    principal = _admitted(found, request)
+    has_grant = _has_grant(opened)
+    principal = _by_grant(opened, found, request) if has_grant else _admitted(found, request)
     if principal is None:
         raise Unauthenticated(_UNKNOWN, CHALLENGE)
-    return _renewed(opened, principal)
+    return principal if has_grant else _renewed(opened, principal)
 
 
-def _may_come(principal: Principal, request: HasMeta | None) -> bool:
-    return principal.token_id is None or may_come_from(principal.auth.addresses, request)
+def _may_come(principal: Principal, request: MCPRequest | None) -> bool:
+    token = principal.auth
+    return principal.token_id is None or admits(token.addresses, token.resource, request)
 
 
-def _admitted(principal: Principal, request: HasMeta | None) -> Principal | None:
+def _admitted(principal: Principal, request: MCPRequest | None) -> Principal | None:
     """The principal with a user of its own, if its token may be used from where the request comes from."""
     return _with_own_user(principal) if _may_come(principal, request) else None
 
@@ -244,6 +298,27 @@ def _used(principal: Principal | None) -> Principal | None:
 
 def _principal_of(token: AccessToken) -> Principal:
     return Principal(token.user, frozenset(token.scopes), token, token.pk)
+
+
+def _principal_of_grant(grant: Grant) -> Principal:
+    return Principal(grant.user, frozenset(), grant)
+
+
+def _has_grant(opened: Principal) -> bool:
+    """Whether the principal is read again by a grant. A class of the project may let a token act as another user."""
+    return opened.grant_id is not None and opened.user.pk == opened.auth.user_id
+
+
+def _by_grant(opened: Principal, found: Principal, request: MCPRequest) -> Principal | None:
+    """What a token has opened, with the user as ``found`` by its grant. It keeps the scopes of the token."""
+    token = copy_of(opened.auth)
+    token.known_permissions = found.auth.known_permissions
+    return _admitted(replace(opened, user=found.user, auth=token), request)
+
+
+def grant_name(key: Any) -> str:
+    """The name under which the user of a grant is remembered."""
+    return f"{_GRANT}{key}"
 
 
 def user_name(key: Any) -> str:
@@ -388,7 +463,12 @@ def _anonymous() -> Principal | None:
 
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:
-    """Look up the principal of an open connection again, by its source. Raises Unauthenticated."""
+    """Look up the principal of an open connection again, by its grant or its source. Raises Unauthenticated."""
+    if _has_grant(principal):
+        continued = principals.find_by_grant(principal, request, fresh=fresh)
+        if continued is None:
+            raise Unauthenticated("The grant has ended.", CHALLENGE)
+        return continued
     match principal.source:
         case Source.REQUEST:
             return _authenticate(request, fresh=fresh)
@@ -415,6 +495,9 @@ def renew_principal(exchange: Exchange) -> None:
 
 def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:
     """As ``authenticate_again``, or None where the database must be asked."""
+    if _has_grant(principal):
+        remembered = principals.recall(grant_name(principal.grant_id))
+        return None if remembered is None else _by_grant(principal, remembered, request)
     match principal.source:
         case Source.REQUEST:
             return authenticate_from_memory(request)
@@ -470,7 +553,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
         raise Unauthenticated("The user is inactive.", f'{CHALLENGE}, error="invalid_token"')
     if isinstance(auth, AccessToken):
         # A class of the project may have found the token itself.
-        if not may_come_from(auth.addresses, request):
+        if not admits(auth.addresses, auth.resource, request):
             raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
         return Principal(user, frozenset(auth.scopes), auth, auth.pk)
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)

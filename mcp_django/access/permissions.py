@@ -6,19 +6,23 @@ exist, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcp_django.access import user_permissions
+from django.db import DatabaseError
+
+from mcp_django.access import overrides, user_permissions
+from mcp_django.conf import get_conf
 from mcp_django.exchange import scopes
 from mcp_django.hooks import call_hook
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
     from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
 
 
 class Decision(Enum):
@@ -105,6 +109,36 @@ class using_tool(AbstractContextManager[None]):
 
     def __exit__(self, *_: object) -> None:
         self._request.used_tool = self._before
+
+
+def scopes_to_ask_for(site: MCPSite) -> list[str]:
+    """The scopes that an OAuth client is told to ask for, so that the first consent can give all that it will need.
+
+    That is OAUTH_SCOPES, or else ``read``, and ``actions`` where an administrator has switched a tool on that needs it.
+    While the database is away, it is as the project has declared its tools.
+    """
+    if get_conf().OAUTH_SCOPES:
+        return scopes.parse(get_conf().OAUTH_SCOPES)
+    try:
+        rows = overrides.tools.of_site(site, fresh=False)
+    except DatabaseError:
+        rows = {}
+    return scopes.parse([scopes.READ, *([scopes.ACTIONS] if _offers_actions(site, rows) else [])])
+
+
+def can_be_granted(site: MCPSite, scope: str) -> bool:
+    """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one."""
+    offered = frozenset(scopes_to_ask_for(site))
+    return scopes.grant(offered, scope) or (scope.startswith("tool:") and scopes.ACTIONS in offered)
+
+
+def _offers_actions(site: MCPSite, rows: Mapping[str, Override]) -> bool:
+    """Whether a tool is switched on that needs the scope ``actions``."""
+    return any(
+        rows[name].enabled if name in rows else tool.enabled_by_default
+        for name, tool in site.tools.items()
+        if tool.scope == scopes.ACTIONS
+    )
 
 
 def has_permission(request: MCPRequest, permission: str) -> bool:

@@ -21,12 +21,13 @@ from mcp_django.events.controls import ControlKind
 from mcp_django.events.transaction import note_control
 
 if TYPE_CHECKING:
-    from mcp_django.models import AccessToken, AdminOverride
+    from mcp_django.models import AccessToken, AdminOverride, Grant
 
 
 def connect() -> None:
     """Connect the receivers, each to its own senders."""
     from mcp_django.models import AccessToken, Prompt, Tool
+    from mcp_django.models.grants import grant_ended
 
     user = get_user_model()
     for sender in (AccessToken, Group, Permission, user):
@@ -39,6 +40,7 @@ def connect() -> None:
     m2m_changed.connect(_grants_changed, sender=Group.permissions.through, dispatch_uid="mcp_django.access")
     pre_save.connect(_note_password, sender=user, dispatch_uid="mcp_django.password")
     post_save.connect(_password_changed, sender=user, dispatch_uid="mcp_django.password")
+    grant_ended.connect(_grant_ended, dispatch_uid="mcp_django.access")
     post_save.connect(_token_saved, sender=AccessToken, dispatch_uid="mcp_django.trail")
     post_delete.connect(_token_deleted, sender=AccessToken, dispatch_uid="mcp_django.trail")
     for model in (Tool, Prompt):
@@ -58,6 +60,8 @@ def connect() -> None:
 def _access_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
     if kwargs.get("created") or kwargs.get("update_fields") == frozenset({"last_login"}):
         return  # No process has read a new row yet, and a login changes no right.
+    if _is_leftover(instance):
+        return
     _announce_access_change(using, _users_of(instance))
 
 
@@ -80,10 +84,25 @@ def _users_of(instance: Any) -> set[Any] | None:
     return {instance.pk} if isinstance(instance, get_user_model()) else None
 
 
+def _is_leftover(instance: Any) -> bool:
+    """Whether it is a token of an OAuth client that has expired: thousands of them are cleared away."""
+    from mcp_django.models import AccessToken
+
+    return isinstance(instance, AccessToken) and instance.grant_id is not None and not instance.is_current()
+
+
+def _grant_ended(sender: Any, grant: Grant, using: str, **kwargs: Any) -> None:
+    trail.note_grant(grant, f"ended: {grant.ended_by}", using)
+    _announce_access_change(using, {grant.user_id})
+
+
 def _announce_access_change(using: str, users: set[Any] | None) -> None:
     """Forget and let other processes forget what these users may do, or with None what anybody may do."""
-    principals.clear()
-    overrides.forget()
+    if users is None:
+        principals.clear()
+        overrides.forget()
+    else:
+        principals.forget_users({str(key) for key in users})
     for key in [""] if users is None else map(str, users):
         note_control(using, ControlKind.ACCESS, key)
 
@@ -92,11 +111,14 @@ def _token_saved(
     sender: Any, instance: AccessToken, created: bool, using: str, update_fields: Any, **kwargs: Any
 ) -> None:
     was_revoked = update_fields is not None and "revoked_at" in update_fields and instance.revoked_at is not None
+    if created and instance.grant_id is not None:
+        return  # What its grant was used for is written down as that.
     trail.note_token(instance, "created" if created else "revoked" if was_revoked else "changed", using)
 
 
 def _token_deleted(sender: Any, instance: AccessToken, using: str, **kwargs: Any) -> None:
-    trail.note_token(instance, "deleted", using)
+    if not _is_leftover(instance):
+        trail.note_token(instance, "deleted", using)
 
 
 def _note_switch(sender: type[AdminOverride], instance: AdminOverride, using: str, **kwargs: Any) -> None:
@@ -163,10 +185,12 @@ def _note_password(sender: Any, instance: Any, raw: bool, using: str, update_fie
 
 
 def _password_changed(sender: Any, instance: Any, using: str, **kwargs: Any) -> None:
-    """Revoke the user's tokens when the password was changed or removed."""
-    from mcp_django.models import AccessToken
+    """Revoke the user's tokens, and end their grants, when the password was changed or removed."""
+    from mcp_django.models import AccessToken, Grant
 
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
+        for grant in Grant.objects.filter(user=instance.pk, ended_at__isnull=True):
+            grant.end(Grant.Ended.PASSWORD)
         revoked = list(AccessToken.objects.filter(user=instance.pk, revoked_at__isnull=True))
         AccessToken.objects.filter(pk__in=[token.pk for token in revoked]).update(revoked_at=timezone.now())
         for token in revoked:

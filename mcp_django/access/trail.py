@@ -9,13 +9,13 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.db import transaction
+from django.db import router, transaction
 
 from mcp_django.audit.lines import Line, line, user
 from mcp_django.audit.recorder import recorder
 from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import address_in
-from mcp_django.models import AccessToken, AdminOverride, Call
+from mcp_django.models import AccessToken, AdminOverride, Call, Grant
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.protocol.names import printable
 
@@ -42,6 +42,19 @@ def note_token(token: AccessToken, change: str, using: str) -> None:
     # A token and its successors have the same line.
     values = {"owner": str(token.user_id), "line": str(token.line)}
     _note(using, reason=change, values=encode(values).decode(), **about)
+
+
+def note_grant(grant: Grant, change: str, using: str, **values: Any) -> None:
+    """The same of what was done to a grant of an OAuth client: ``created``, ``refreshed``, ``ended: …``."""
+    about = {"kind": Call.Kind.TOKEN.value, "token_name": printable(str(grant)), "client_id": grant.client}
+    told = {"owner": str(grant.user_id), "line": str(grant.line), "grant": str(grant.pk), **values}
+    _note(using, reason=change, values=encode(told).decode(), **about)
+
+
+def note_refused_consent(client: str, name: str) -> None:
+    """Write down that a person was asked by a client for a grant, and gave none."""
+    about = {"kind": Call.Kind.TOKEN.value, "client_id": client, "token_name": printable(name)}
+    _note(router.db_for_write(Call), reason="declined", **about)
 
 
 def note_override(override: AdminOverride, change: str, using: str) -> None:

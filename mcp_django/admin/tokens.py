@@ -187,7 +187,8 @@ class AccessTokenAdmin(ActingAdmin):
         return format_html("{} · {}", of_token, of_user)
 
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[AccessToken]:
-        queryset = super().get_queryset(request)
+        # The tokens of OAuth clients come and go by the hour: their grants are shown instead.
+        queryset = super().get_queryset(request).filter(grant__isnull=True)
         return queryset if request.user.is_superuser else queryset.filter(user=request.user.pk)
 
     def get_readonly_fields(self, request: HttpRequest, obj: AccessToken | None = None) -> list[str]:

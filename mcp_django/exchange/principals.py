@@ -77,6 +77,11 @@ class Principal:
         return str(self.auth.line) if self.token_id is not None else self.key
 
     @property
+    def grant_id(self) -> int | None:
+        """The primary key of the Grant by which an OAuth client got the token."""
+        return getattr(self.auth, "grant_id", None) if self.token_id is not None else None
+
+    @property
     def is_remembered(self) -> bool:
         """Whether it may have been read some time ago, up to TOKEN_CACHE_SECONDS."""
         return self.token_id is not None or self.source is Source.COMMAND

@@ -23,9 +23,10 @@ _FORM = re.compile(r"([0-9][0-9_]{0,17})/([a-z]+)", re.ASCII)
 _EXAMPLE = "Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
 
 CALLS, CHANGES, ROWS, BYTES = KINDS = ("calls", "changes", "rows", "bytes")
-FAILURES = "failures"
-#: What is limited, for each of those whom ``THROTTLES`` may name. Failed authentication has no user and no token.
-SUBJECTS: Mapping[str, tuple[str, ...]] = {"user": KINDS, "token": KINDS, "address": (*KINDS, FAILURES)}
+#: Failed authentication, and requests to log in, to register and for a token: neither has a user or a token.
+FAILURES, LOGINS = OF_ADDRESSES = ("failures", "logins")
+#: What is limited, for each of those whom ``THROTTLES`` may name.
+SUBJECTS: Mapping[str, tuple[str, ...]] = {"user": KINDS, "token": KINDS, "address": (*KINDS, *OF_ADDRESSES)}
 
 
 class Rate(NamedTuple):
@@ -77,9 +78,9 @@ def parse_limits(value: Any, kinds: Collection[str] = KINDS) -> Limits:
 def throttles() -> Mapping[str, Limits]:
     """What callers are limited to by THROTTLES: the limits of each subject that has any. Raises ImproperlyConfigured.
 
-    Failed authentication is not among them: it has no caller.
+    Failed authentication and logins are not among them: they have no caller.
     """
-    declared = {subject: {kind: rates for kind, rates in limits.items() if kind != FAILURES}
+    declared = {subject: {kind: rates for kind, rates in limits.items() if kind not in OF_ADDRESSES}
                 for subject, limits in _declared().items()}  # fmt: skip
     return {subject: limits for subject, limits in declared.items() if limits}
 
@@ -88,6 +89,12 @@ def throttles() -> Mapping[str, Limits]:
 def failure_rates() -> tuple[Rate, ...]:
     """How often authentication may fail from one address. Raises ImproperlyConfigured."""
     return _declared()["address"].get(FAILURES, ())
+
+
+@kept_with_settings
+def login_rates() -> tuple[Rate, ...]:
+    """How often one address may ask the authorization server for something. Raises ImproperlyConfigured."""
+    return _declared()["address"].get(LOGINS, ())
 
 
 def _declared() -> Mapping[str, Limits]:

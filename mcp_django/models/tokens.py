@@ -12,6 +12,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import models, router, transaction
 from django.db.models import Q
+from django.dispatch import Signal
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -19,11 +20,15 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.exchange.scopes import parse
 from mcp_django.exchange.token_format import new_token
+from mcp_django.models.grants import Grant
 from mcp_django.models.validators import default_scopes, validate_addresses, validate_limits, validate_scopes
 
 #: ``last_used_at`` is written at most this often, so that not every read becomes a write.
 _LAST_USED_EVERY = timedelta(minutes=1)
 _LAST_CHARS = 4
+
+#: Sent when a token of a grant was used for the first time, with the argument ``token``.
+first_used = Signal()
 
 #: In the place of a date: the token never expires. It must be said, since it is seldom what is wanted.
 NEVER: Final = "never"
@@ -63,13 +68,14 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         addresses: Iterable[str] = (),
         limits: Mapping[str, Any] | None = None,
         line: uuid.UUID | None = None,
+        grant: Grant | None = None,
     ) -> tuple[AccessToken, str]:
         """A new token and its plain text, which is not stored and cannot be shown again.
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
-        addresses and networks from which alone it may be used, and ``limits`` are such as ``{"calls": "60/min"}``.
-        Raises ValidationError for a date or a limit that is not allowed, and ValueError for an unknown scope and a
-        wrong address.
+        addresses and networks from which alone it may be used, and ``limits`` are such as ``{"calls": "60/min"}``. A
+        token of a ``grant`` has its credential line and its resource. Raises ValidationError for a date or a limit that
+        is not allowed, and ValueError for an unknown scope and a wrong address.
         """
         now = timezone.now()
         end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
@@ -79,8 +85,9 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         plain = new_token()
         token = self.create(
             user=user, name=name, scopes=parse(scopes), addresses=parse_networks(addresses), limits=own,
-            hash=digest(plain), last_chars=plain[-_LAST_CHARS:], line=line or uuid.uuid4(), created_at=now,
-            expires_at=end,
+            hash=digest(plain), last_chars=plain[-_LAST_CHARS:], created_at=now, expires_at=end, grant=grant,
+            line=grant.line if grant is not None else line or uuid.uuid4(),
+            resource="" if grant is None else grant.resource, client="" if grant is None else grant.client,
         )  # fmt: skip
         return token, plain
 
@@ -89,8 +96,9 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         return self.filter(Q(expires_at__isnull=True) | Q(expires_at__gt=timezone.now()), revoked_at__isnull=True)
 
     def ended(self, before: datetime) -> models.QuerySet[AccessToken]:
-        """The tokens that expired or were revoked before a moment."""
-        return self.filter(Q(expires_at__lt=before) | Q(revoked_at__lt=before))
+        """The tokens that expired or were revoked before a moment, but not those of grants that hold."""
+        over = self.filter(Q(expires_at__lt=before) | Q(revoked_at__lt=before))
+        return over.exclude(grant__ended_at__isnull=True, grant__expires_at__gt=timezone.now())
 
 
 class AccessToken(models.Model):
@@ -118,6 +126,14 @@ class AccessToken(models.Model):
     last_chars = models.CharField(_("ends in"), max_length=_LAST_CHARS, blank=True, editable=False)
     #: The credential line, which a token shares with those that succeed it.
     line = models.UUIDField(default=uuid.uuid4, db_index=True, editable=False)
+    #: The grant by which an OAuth client got it. None for a token that was made by hand.
+    grant = models.ForeignKey(
+        Grant, models.CASCADE, related_name="tokens", verbose_name=_("grant"), null=True, editable=False
+    )
+    #: The client of the grant, which answers and lines of the audit trail may depend on.
+    client = models.CharField(_("client"), max_length=255, blank=True, editable=False)
+    #: The URL of the only endpoint at which it may be used (RFC 8707). Empty: at every endpoint of the project.
+    resource = models.CharField(_("resource"), max_length=500, blank=True, editable=False)
     created_at = models.DateTimeField(_("created"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
@@ -145,8 +161,16 @@ class AccessToken(models.Model):
         """Whether the token lets its user in."""
         return self.is_current() and self.user.is_active
 
+    def is_continued(self) -> bool:
+        """Whether what was begun with the token may go on, though its hour may be over. Reads its grant and user."""
+        return self.grant is not None and self.revoked_at is None and self.grant.is_current() and self.user.is_active
+
     def revoke(self) -> None:
-        if self.revoked_at is None:
+        """End the token. One of a grant ends with the grant, or its client would get the next one at once."""
+        if self.grant is not None:
+            self.grant.end(Grant.Ended.REVOKED)
+            self.revoked_at = self.revoked_at or timezone.now()
+        elif self.revoked_at is None:
             self.revoked_at = timezone.now()
             self.save(update_fields=["revoked_at"])
 
@@ -154,8 +178,11 @@ class AccessToken(models.Model):
         """Replace the token by a successor of the same credential line. Gives the successor and its plain text.
 
         Whatever a client began with this token it goes on with by the successor. This token ends at once, or after
-        ``grace``. Raises ValidationError if it has ended or has a successor already, and for a wrong date.
+        ``grace``. Raises ValidationError if it has ended or has a successor already, for a token of a grant, which its
+        client refreshes, and for a wrong date.
         """
+        if self.grant_id is not None:
+            raise ValidationError(_("An OAuth client has this token, and gets its successors by itself."))
         alias = router.db_for_write(AccessToken)
         with transaction.atomic(using=alias):
             old = AccessToken.objects.using(alias).select_for_update().get(pk=self.pk)
@@ -187,7 +214,9 @@ class AccessToken(models.Model):
         stale = Q(last_used_at__isnull=True) | Q(last_used_at__lte=now - _LAST_USED_EVERY)
         cls.objects.filter(stale, pk__in=[token.pk for token in due]).update(last_used_at=now)
         for token in due:
-            token.last_used_at = now
+            is_first, token.last_used_at = token.last_used_at is None, now
+            if is_first and token.grant_id is not None:
+                first_used.send(cls, token=token)
 
 
 class Ticket(models.Model):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from django.contrib.auth import get_user_model
 
 from mcp_django.access import overrides
-from mcp_django.access.authentication import authenticate_again, may_come_from, principals
+from mcp_django.access.authentication import admits, authenticate_again, principals
 from mcp_django.db.outages import is_outage
+from mcp_django.events.controls import ControlKind, ControlSet
 from mcp_django.exceptions import MCPError
-from mcp_django.models import AccessToken, Session, WatchedResource
+from mcp_django.models import AccessToken, Grant, Session, WatchedResource
 from mcp_django.push.listeners import Listener
 
 if TYPE_CHECKING:
@@ -25,10 +26,14 @@ logger = logging.getLogger("mcp_django")
 _TRIED_AGAIN_PER_TURN = 50
 
 
-def forget() -> None:
-    """Drop what this process remembers of principals and overrides."""
-    principals.clear()
-    overrides.forget()
+def forget(controls: ControlSet) -> None:
+    """Drop what this process remembers of the principals and overrides that the controls concern."""
+    users = controls.keys_of(ControlKind.ACCESS)
+    if any(not control.key for control in controls):
+        principals.clear()
+        overrides.forget()
+    elif users:
+        principals.forget_users(users)
 
 
 def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener, set[str]]]:
@@ -60,14 +65,16 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
 
 
 def _ended_tokens(by_token: Mapping[int, list[Member]]) -> Iterator[Member]:
-    """The members whose token is not valid any more, or not for where they come from."""
-    valid = _valid_tokens(set(by_token))
+    """The members whose token is not valid any more, or not for where they come from and what they have opened."""
+    by_grant = {key: members[0].principal.grant_id for key, members in by_token.items()}
+    valid = _valid_tokens({key for key, grant in by_grant.items() if grant is None})
+    valid |= _continued_tokens({key: grant for key, grant in by_grant.items() if grant is not None})
     for key, members in by_token.items():
-        addresses = valid.get(key)
-        if addresses is None:
+        bound = valid.get(key)
+        if bound is None:
             yield from members
-        elif addresses:
-            yield from (member for member in members if not may_come_from(addresses, member.request))
+        elif any(bound):
+            yield from (member for member in members if not admits(*bound, member.request))
 
 
 def _ended_logins(members: list[Member], turn: int) -> Iterator[Member]:
@@ -84,15 +91,30 @@ def _ended_logins(members: list[Member], turn: int) -> Iterator[Member]:
             yield member
 
 
-def _valid_tokens(keys: set[int]) -> dict[int, list[str]]:
-    """The tokens that are valid still, each with the addresses that it is bound to.
+#: The addresses that a token is bound to, and its resource.
+_Bound = tuple[list[str], str]
+
+
+def _valid_tokens(keys: set[int]) -> dict[int, _Bound]:
+    """The tokens that are valid still, each with what it is bound to.
 
     This runs every second, so it reads no more than it must.
     """
     tokens = AccessToken.objects.current().filter(pk__in=keys)
     if any(field.name == "is_active" for field in get_user_model()._meta.concrete_fields):
-        return dict(tokens.filter(user__is_active=True).order_by().values_list("pk", "addresses"))
-    return {token.pk: token.addresses for token in tokens.select_related("user") if token.user.is_active}
+        rows = tokens.filter(user__is_active=True).order_by().values_list("pk", "addresses", "resource")
+        return {key: (addresses, resource) for key, addresses, resource in rows}
+    return {one.pk: (one.addresses, one.resource) for one in tokens.select_related("user") if one.user.is_active}
+
+
+def _continued_tokens(grants: Mapping[int, int]) -> dict[int, _Bound]:
+    """The same of tokens by whose grants goes on what they have opened. ``grants`` has the grant of each."""
+    if not grants:
+        return {}
+    current = Grant.objects.current().select_related("user").filter(pk__in=set(grants.values()))
+    resources = {grant.pk: grant.resource for grant in current if grant.user.is_active}
+    revoked = set(AccessToken.objects.filter(pk__in=grants, revoked_at__isnull=False).values_list("pk", flat=True))
+    return {key: ([], resources[grant]) for key, grant in grants.items() if grant in resources and key not in revoked}
 
 
 def _refused(members: list[Member], turn: int) -> set[Member]:

@@ -283,7 +283,7 @@ class Hub:
 
     async def _handle(self, changes: Changes, controls: ControlSet) -> None:
         if any(concerns_lists(control) for control in controls):
-            credentials.forget()
+            credentials.forget(controls)
             self.lists.receive(controls)
         for control in sorted(controls):
             await self._handle_control(control)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Hashable
 from typing import TYPE_CHECKING, Any
 
 from mcp_django.access import user_permissions
-from mcp_django.access.authentication import admitted, authenticate_again, read_together
+from mcp_django.access.authentication import admitted, authenticate_again, name_of, read_together
 from mcp_django.compat import users
+from mcp_django.models import AccessToken, Grant
 from mcp_django.options import shows_every_row
 from mcp_django.sites import MCPSite
 
@@ -46,7 +47,7 @@ class Prefetch:
     """
 
     def __init__(self, listeners: Collection[Listener] = ()) -> None:
-        #: Hash of a token → its principal.
+        #: Name of an open connection's principal → the principal as it is now.
         self._principals: dict[str, Principal] = {}
         #: User → permissions of their own, and of their groups.
         self._permissions: dict[Any, user_permissions.Sets] = {}
@@ -60,7 +61,7 @@ class Prefetch:
     def request_of(self, listener: Listener) -> MCPRequest:
         """A request of the listener's principal, whose credentials are read again. Raises MCPError."""
         request, opened = listener.request.copy(), listener.principal
-        known = None if opened.token_id is None else self._principals.get(opened.auth.hash)
+        known = None if opened.token_id is None else self._principals.get(name_of(opened))
         principal = authenticate_again(opened, request) if known is None else admitted(known, opened, request)
         found = self._permissions.get(principal.user.pk)
         if found is not None and _is_plain(principal) and not listener.site.has_call_context:
@@ -81,7 +82,7 @@ class Prefetch:
         remembers: dict[MCPSite, bool] = {}
         for listener in listeners:
             site, opened = listener.site, listener.principal
-            principal = None if opened.token_id is None else self._principals.get(opened.auth.hash)
+            principal = None if opened.token_id is None else self._principals.get(name_of(opened))
             # The context of a site may say what the tables hold.
             if principal is None or not _is_plain(principal) or site.has_call_context:
                 continue
@@ -117,5 +118,5 @@ def current_request(listener: Listener) -> MCPRequest:
 
 
 def _is_plain(principal: Principal) -> bool:
-    """Whether this is the user of one of our tokens, and permissions have to be looked up."""
-    return principal.token_id is not None and not getattr(principal.user, "is_superuser", False)
+    """Whether this is the user of one of our tokens or grants, and permissions have to be looked up."""
+    return isinstance(principal.auth, AccessToken | Grant) and not getattr(principal.user, "is_superuser", False)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mcp_django import telemetry
-from mcp_django.access import throttles
+from mcp_django.access import challenges, throttles
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange import questions
@@ -137,9 +137,15 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
         encode(error_message(exchange.request_id, error, era)),
         error.status_in(era),
         failed=True,
-        challenge=error.challenge if isinstance(error, Unauthenticated) else "",
+        challenge=_challenge(exchange, error),
         retry_after=error.retry_after if isinstance(error, Throttled) else 0,
     )
+
+
+def _challenge(exchange: Exchange, error: MCPError) -> str:
+    if not isinstance(error, Unauthenticated):
+        return ""
+    return challenges.complete(error.challenge, exchange.site, exchange.request)
 
 
 def find_method(exchange: Exchange) -> Method:

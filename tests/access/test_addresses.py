@@ -138,7 +138,7 @@ def test_flooding_with_texts_that_are_no_tokens_costs_no_query(
 
     peer = peers(None)
     assert isinstance(peer, HTTPPeer)
-    monkeypatch.setattr(type(principals), "_valid", refuse)
+    monkeypatch.setattr(type(principals), "_by_hashes", refuse)
 
     assert peer.http("POST", b"{}", {"Authorization": f"Bearer {token}"}).status == 401
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import ClassVar
 
-from mcp_django.access import origins
+from mcp_django.access import challenges, origins
 from mcp_django.access.authentication import authenticate, queue_key
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
@@ -32,6 +32,8 @@ logger = logging.getLogger("mcp_django")
 _CORS_REQUEST_HEADERS = (
     "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID"
 )
+#: A page may read why it is refused, whatever its origin: that says how to log in, and never anything of the data.
+_FOR_EVERY_ORIGIN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 @dataclass(eq=False)
@@ -98,9 +100,10 @@ class View(ABC):
 
     def dispatch(self) -> HTTPResponse:
         """Check the request, and handle it. Raises MCPError."""
-        origins.check(self.request)
+        # A page that may not call must get so far to read why.
         if self.http.method == "OPTIONS":
             return self._preflight()
+        origins.check(self.request)
         if self.http.method not in self.methods:
             raise self.not_allowed(self.hint)
         # Without push this is a WSGI process, which gets no events from other processes.
@@ -116,8 +119,11 @@ class View(ABC):
     def finalize(self, response: HTTPResponse) -> HTTPResponse:
         """Add the headers that every response has."""
         origin = self.http.headers.get("origin")
-        if origin is not None and origin in get_conf().ALLOWED_ORIGINS:
-            response.headers["Access-Control-Allow-Origin"] = origin
+        if origin is None:
+            return response
+        is_allowed = origin in get_conf().ALLOWED_ORIGINS
+        if is_allowed or response.status in _FOR_EVERY_ORIGIN or self.http.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Origin"] = origin if is_allowed else "*"
             response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
             response.headers["Vary"] = "Origin"
         return response
@@ -137,6 +143,8 @@ class View(ABC):
         """The response that an error is turned into."""
         caller = self.principal or getattr(getattr(self.request, "mcp", None), "principal", None)
         trail.refuse(self.site, self.request, caller, error, "http")
+        if isinstance(error, Unauthenticated):
+            error.challenge = challenges.complete(error.challenge, self.site, self.request)
         self.is_turned_away = not self._is_known and isinstance(error, Unauthenticated | LimitExceeded)
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:

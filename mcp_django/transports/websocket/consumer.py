@@ -10,11 +10,12 @@ from functools import partial
 
 from channels.consumer import AsyncConsumer
 
+from mcp_django.access import challenges
 from mcp_django.compat.servers import end_handshake
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
-from mcp_django.protocol.errors import InternalError
+from mcp_django.protocol.errors import InternalError, Unauthenticated
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.server import trail
@@ -87,6 +88,8 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
 
     async def _deny(self, error: MCPError, send: Send) -> None:
         trail.refuse(self.site, self.request, getattr(self, "principal", None), error, "websocket")
+        if isinstance(error, Unauthenticated):
+            error.challenge = challenges.complete(error.challenge, self.site, self.request)
         # A known caller may wait a little too: it was refused for something else than a crowd.
         await hold_refusal()
         for message in admission.denial(self.scope, error):

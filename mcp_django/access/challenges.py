@@ -1,0 +1,42 @@
+"""The value of WWW-Authenticate: it tells a client where to log in (RFC 9728 §5.1), or to ask for a token."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.apps import apps
+from django.core.exceptions import DisallowedHost
+
+from mcp_django.access.permissions import scopes_to_ask_for
+from mcp_django.conf import OAUTH_APP
+from mcp_django.db.interrupts import is_on_loop
+from mcp_django.exchange.audience import ENDPOINT, PATHS, base_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
+
+#: Where the metadata of the endpoint is, below the prefix at which a project includes our URLs.
+METADATA = f".well-known/oauth-protected-resource/{ENDPOINT}"
+
+
+def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterable[str] = ()) -> str:
+    """A challenge for one of our tokens with where to log in, and with the scopes to ask for.
+
+    Those are the ``needed`` ones, or else all that a client may ever need. On the event loop, which does not ask the
+    database, they may be missing: clients find them in the metadata too.
+    """
+    if not challenge.startswith("Bearer") or not apps.is_installed(OAUTH_APP):
+        return challenge
+    try:
+        metadata = f"{base_url(request, PATHS)}/{METADATA}"
+    except DisallowedHost:
+        return challenge
+    scope = " ".join(needed or _scopes(site))
+    return f'{challenge}, resource_metadata="{metadata}"' + (f', scope="{scope}"' if scope else "")
+
+
+def _scopes(site: MCPSite) -> list[str]:
+    return [] if is_on_loop() else scopes_to_ask_for(site)

@@ -1,0 +1,57 @@
+"""The resource that a request goes to: the URL of the endpoint, for which alone an OAuth token is issued (RFC 8707)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from django.http import HttpRequest
+
+from mcp_django.conf import get_conf
+
+#: The paths of our URLs below the prefix at which a project includes them, the longest first.
+PATHS = ("mcp/ticket", "sse/messages", "mcp", "sse")
+#: The one that names the resource, whichever of them is asked for.
+ENDPOINT = "mcp"
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def resource_of(request: HttpRequest) -> str:
+    """The endpoint's URL, as ``https://example.com/mcp``. Raises DisallowedHost for a Host that is not served."""
+    return f"{base_url(request, PATHS)}/{ENDPOINT}"
+
+
+def base_url(request: HttpRequest, paths: tuple[str, ...]) -> str:
+    """The URL below which a project includes our URLs, without the slash at its end, as ``https://example.com``.
+
+    ``paths`` are those that the request may have below it.
+    """
+    return origin(request) + _prefix(request.path, paths)
+
+
+def origin(request: HttpRequest) -> str:
+    """Scheme and host under which clients know this server: OAUTH_ORIGIN, or those of the request.
+
+    Raises DisallowedHost for a Host that ALLOWED_HOSTS lacks.
+    """
+    return get_conf().OAUTH_ORIGIN or normal_origin(f"{request.scheme}://{request.get_host()}")
+
+
+@lru_cache(maxsize=100)
+def normal_origin(url: str) -> str:
+    """Scheme and host of a URL in small letters, with the port where it is not the scheme's own."""
+    parts = urlsplit(url)
+    port = None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
+    host = parts.netloc.rpartition("@")[2].lower()
+    if parts.port is not None:
+        host = host.rpartition(":")[0]
+    return f"{parts.scheme}://{host}" + ("" if port is None else f":{port}")
+
+
+@lru_cache(maxsize=100)
+def _prefix(path: str, paths: tuple[str, ...]) -> str:
+    path = path.removesuffix("/")
+    for ours in paths:
+        if path.endswith(f"/{ours}"):
+            return path.removesuffix(f"/{ours}")
+    return path

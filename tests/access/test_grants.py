@@ -1,0 +1,370 @@
+"""Grants and their tokens: for one endpoint alone, and what they open lives as long as the grant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.test import override_settings
+from django.utils import timezone
+
+from demo_project.flights.models import Flight
+from mcp_django.access import tickets
+from mcp_django.access.authentication import (
+    admits,
+    authenticate,
+    authenticate_again,
+    authenticate_again_from_memory,
+    authenticate_from_memory,
+    principals,
+    read_together,
+)
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
+from mcp_django.exchange.audience import normal_origin, resource_of
+from mcp_django.exchange.principals import Principal
+from mcp_django.exchange.requests import MCPRequest
+from mcp_django.models import AccessToken, Call, Grant
+from mcp_django.protocol.errors import Unauthenticated
+from mcp_django.push import credentials
+from tests.conftest import HTTP, PUSHING
+from tests.push.conftest import updated, watch
+from tests.push.test_ending import assert_completed
+from tests.support.data import Users
+from tests.support.peers import MODERN, HTTPPeer, Peers
+
+pytestmark = pytest.mark.every_database
+
+RESOURCE = "http://localhost/mcp"
+#: Nothing is read anew, unless it has to be.
+CACHED = {"TOKEN_CACHE_SECONDS": 300.0}
+
+
+def make_grant(user: User, *, resource: str = RESOURCE, **more: Any) -> Grant:
+    values = {"client": "https://client.example/me", "client_name": "A client", "scopes": ["read"], **more}
+    return Grant.objects.create(user=user, resource=resource, expires_at=timezone.now() + timedelta(days=30), **values)
+
+
+def token_by(grant: Grant, *scopes: str, **more: Any) -> tuple[AccessToken, str]:
+    end = timezone.now() + timedelta(hours=1)
+    return AccessToken.objects.create_token(
+        user=grant.user, scopes=scopes or ("read",), grant=grant, expires_at=end, **more
+    )
+
+
+def request_to(
+    token: str = "", path: str = "/mcp", host: str = "localhost", scheme: str = "http", **meta: str
+) -> MCPRequest:
+    named = {"HTTP_AUTHORIZATION": f"Bearer {token}"} if token else {}
+    meta = {"HTTP_HOST": host, "REMOTE_ADDR": "192.0.2.7", **named, **meta}
+    return MCPRequest(path=path, scheme=scheme, meta=meta, attributes={})
+
+
+def expire(token: AccessToken) -> None:
+    AccessToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() - timedelta(seconds=1))
+    principals.clear()
+
+
+# The resource.
+
+
+@pytest.mark.parametrize(("path", "expected"), [
+    ("/mcp", "http://localhost/mcp"),
+    ("/mcp/", "http://localhost/mcp"),
+    ("/mcp/ticket", "http://localhost/mcp"),
+    ("/sse", "http://localhost/mcp"),
+    ("/sse/messages", "http://localhost/mcp"),
+    ("/staff/mcp", "http://localhost/staff/mcp"),
+    ("/mcp/mcp", "http://localhost/mcp/mcp"),
+])  # fmt: skip
+def test_every_url_of_ours_belongs_to_the_resource_beside_it(path: str, expected: str) -> None:
+    assert resource_of(request_to(path=path)) == expected
+
+
+@pytest.mark.parametrize(("url", "expected"), [
+    ("HTTPS://Example.COM:443", "https://example.com"),
+    ("http://example.com:80", "http://example.com"),
+    ("http://example.com:8000", "http://example.com:8000"),
+    ("https://[2001:DB8::1]:8443", "https://[2001:db8::1]:8443"),
+    ("http://[::1]", "http://[::1]"),
+])  # fmt: skip
+def test_an_origin_has_one_spelling(url: str, expected: str) -> None:
+    assert normal_origin(url) == expected
+
+
+@override_settings(MCP={"OAUTH_ORIGIN": "https://mcp.example.com"})
+def test_the_setting_names_the_origin_behind_any_proxy() -> None:
+    assert resource_of(request_to(host="internal:8000")) == "https://mcp.example.com/mcp"
+
+
+WRONG: list[dict[str, str]] = [
+    {"path": "/staff/mcp"}, {"path": "/mcp/mcp"}, {"scheme": "https"}, {"host": "localhost:8000"},
+    {"host": "testserver"}, {"host": "evil.example"},
+]  # fmt: skip
+
+
+@override_settings(MCP=CACHED)
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_using_a_token_at_another_endpoint(users: Users, wrong: dict[str, str]) -> None:
+    token, plain = token_by(make_grant(users.admin))
+    opened = authenticate(request_to(plain), fresh=True)
+
+    with pytest.raises(Unauthenticated, match="unknown, expired or revoked"):
+        authenticate(request_to(plain, **wrong), fresh=True)
+    with pytest.raises(Unauthenticated):
+        authenticate(request_to(plain, **wrong), fresh=False)
+    with pytest.raises(Unauthenticated):
+        authenticate_again(opened, request_to(plain, **wrong))
+    with pytest.raises(Unauthenticated):
+        tickets.redeem(tickets.issue(opened), request_to(**wrong))
+
+    assert authenticate_from_memory(request_to(plain, **wrong)) is None
+    assert authenticate_again_from_memory(opened, request_to(plain, **wrong)) is None
+    assert principals.find_line(token.line, request_to(**wrong)) is None
+    assert authenticate(request_to(plain), fresh=False).user == users.admin
+    assert tickets.redeem(tickets.issue(opened), request_to()).user == users.admin
+
+
+def test_without_a_request_a_token_for_a_resource_is_refused(users: Users) -> None:
+    assert not admits([], RESOURCE, None)
+    assert admits([], "", None)
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_token_opens_its_own_endpoint_alone(users: Users, peers: Peers, flights: Any) -> None:
+    _, plain = token_by(make_grant(users.admin))
+    _, foreign = token_by(make_grant(users.admin, resource="http://localhost/staff/mcp"))
+    tools = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+    own, other = peers(plain), peers(foreign)
+
+    assert isinstance(own, HTTPPeer) and isinstance(other, HTTPPeer)
+    assert own.post(tools).status != 401
+    assert other.post(tools).status == 401
+
+
+# What a token has opened.
+
+
+@override_settings(MCP=CACHED)
+def test_what_a_token_has_opened_goes_on_when_its_hour_is_over(users: Users) -> None:
+    token, plain = token_by(make_grant(users.viewer))
+    opened = authenticate(request_to(plain), fresh=True)
+    request = request_to(plain)
+
+    expire(token)
+
+    with pytest.raises(Unauthenticated):
+        authenticate(request_to(plain), fresh=True)
+    assert authenticate_again_from_memory(opened, request) is None
+    again = authenticate_again(opened, request)
+    assert (again.user, again.scopes, again.line, again.token_id) == (
+        users.viewer, frozenset({"read"}), str(token.line), token.pk,
+    )  # fmt: skip
+    remembered = authenticate_again_from_memory(opened, request)
+    assert remembered is not None and remembered.user == users.viewer
+    assert remembered.user is not again.user
+
+
+def test_it_goes_on_when_the_row_of_the_token_is_gone(users: Users) -> None:
+    token, plain = token_by(make_grant(users.viewer))
+    opened = authenticate(request_to(plain), fresh=True)
+    expire(token)
+
+    AccessToken.objects.get(pk=token.pk).delete()
+
+    assert authenticate_again(opened, request_to(plain), fresh=True).user == users.viewer
+    [found] = read_together([opened]).values()
+    assert found.user == users.viewer
+
+
+def end(grant: Grant) -> None:
+    grant.end(Grant.Ended.REVOKED)
+
+
+def revoke_a_token(grant: Grant) -> None:
+    AccessToken.objects.get(grant=grant).revoke()
+
+
+def let_the_grant_expire(grant: Grant) -> None:
+    Grant.objects.filter(pk=grant.pk).update(expires_at=timezone.now())
+    expire(AccessToken.objects.get(grant=grant))
+
+
+def deactivate(grant: Grant) -> None:
+    grant.user.is_active = False
+    grant.user.save()
+
+
+def set_a_new_password(grant: Grant) -> None:
+    grant.user.set_password("new")
+    grant.user.save()
+
+
+def delete_the_user(grant: Grant) -> None:
+    grant.user.delete()
+
+
+ENDINGS = [end, revoke_a_token, let_the_grant_expire, deactivate, set_a_new_password, delete_the_user]
+
+
+@override_settings(MCP=CACHED)
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_it_ends_with_the_grant(users: Users, ending: Callable[[Grant], None]) -> None:
+    grant = make_grant(users.viewer)
+    token, plain = token_by(grant)
+    opened = authenticate(request_to(plain), fresh=True)
+    authenticate_again(opened, request_to(plain))
+
+    ending(grant)
+
+    with pytest.raises(Unauthenticated, match="The grant has ended"):
+        authenticate_again(opened, request_to(plain))
+    assert authenticate_again_from_memory(opened, request_to(plain)) is None
+    assert read_together([opened]) == {}
+    assert principals.find_line(token.line, request_to()) is None
+
+
+def test_a_token_of_an_ended_grant_is_refused_at_once(users: Users) -> None:
+    grant = make_grant(users.viewer)
+    _, plain = token_by(grant)
+    _, other = token_by(grant)
+    authenticate(request_to(plain), fresh=True)
+
+    AccessToken.objects.first().revoke()  # type: ignore[union-attr]
+
+    for one in (plain, other):
+        with pytest.raises(Unauthenticated):
+            authenticate(request_to(one), fresh=False)
+    grant.refresh_from_db()
+    assert (grant.ended_by, grant.is_current()) == ("revoked", False)
+    assert not grant.end(Grant.Ended.BLOCKED), "it is ended once"
+
+
+@pytest.mark.parametrize("transport", PUSHING[:1])
+@pytest.mark.parametrize("ending", [end, set_a_new_password])
+def test_a_stream_lives_on_after_the_hour_until_the_grant_ends(
+    users: Users, peers: Peers, flights: list[Flight], ending: Callable[[Grant], None]
+) -> None:
+    grant = make_grant(users.admin)
+    token, plain = token_by(grant)
+    watching = watch(peers(plain), MODERN, "db://flights/flight/1", listen_id="1")
+
+    expire(token)
+
+    flights[0].save()
+    assert watching.next() == updated("db://flights/flight/1", "1")
+    ending(grant)
+    assert_completed(watching, "1")
+
+
+class Member:
+    session_key = None
+
+    def __init__(self, principal: Principal, request: MCPRequest) -> None:
+        self.principal, self.request = principal, request
+
+
+def test_the_sweep_ends_what_belongs_to_no_grant_any_more(users: Users) -> None:
+    kept, ended, elsewhere, revoked = (token_by(make_grant(users.admin)) for _ in range(4))
+    members = [Member(authenticate(request_to(plain), fresh=True), request_to()) for _, plain in
+               (kept, ended, elsewhere, revoked)]  # fmt: skip
+    members[2].request = request_to(path="/staff/mcp")
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(days=3))
+    AccessToken.objects.filter(pk=revoked[0].pk).update(revoked_at=timezone.now())
+    Grant.objects.filter(tokens=ended[0].pk).update(ended_at=timezone.now())
+
+    over, _ = credentials.ended(members, 1)  # type: ignore[arg-type]
+
+    assert set(over) == {members[1], members[2], members[3]}
+
+
+def test_a_task_goes_on_by_the_newest_token_of_its_line(users: Users) -> None:
+    grant = make_grant(users.viewer)
+    first, _ = token_by(grant)
+    second, _ = token_by(make_grant(users.viewer, line=grant.line), "read", "actions")
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(days=3))
+
+    found = principals.find_line(first.line, request_to())
+
+    assert found is not None
+    assert (found.token_id, found.scopes) == (second.pk, {"read", "actions"})
+
+
+def test_a_token_of_a_grant_is_not_rolled_by_hand(users: Users) -> None:
+    token, _ = token_by(make_grant(users.viewer))
+
+    with pytest.raises(ValidationError, match="gets its successors by itself"):
+        token.roll()
+
+
+# What is remembered.
+
+
+@override_settings(MCP=CACHED)
+def test_a_change_forgets_that_user_alone(users: Users) -> None:
+    _, mine = token_by(make_grant(users.viewer))
+    _, other = token_by(make_grant(users.admin))
+    for plain in (mine, other):
+        authenticate(request_to(plain), fresh=False)
+
+    users.viewer.save()
+
+    assert authenticate_from_memory(request_to(mine)) is None
+    assert authenticate_from_memory(request_to(other)) is not None
+
+
+@override_settings(MCP=CACHED)
+@pytest.mark.parametrize(("control", "left"), [
+    ("user", False), ("other", True), ("everybody", False), ("tools", False),
+])  # fmt: skip
+def test_another_process_reports_whom_a_change_concerns(users: Users, control: str, left: bool) -> None:
+    _, plain = token_by(make_grant(users.viewer))
+    authenticate(request_to(plain), fresh=False)
+    reported = {
+        "user": Control(ControlKind.ACCESS, str(users.viewer.pk)),
+        "other": Control(ControlKind.ACCESS, str(users.admin.pk)),
+        "everybody": EVERYBODY,
+        "tools": Control(ControlKind.TOOLS),
+    }
+
+    credentials.forget(ControlSet([reported[control]]))
+
+    assert (authenticate_from_memory(request_to(plain)) is not None) is left
+
+
+@override_settings(MCP=CACHED)
+def test_a_new_token_forgets_nothing(users: Users) -> None:
+    grant = make_grant(users.viewer)
+    _, plain = token_by(grant)
+    authenticate(request_to(plain), fresh=False)
+
+    token_by(grant)
+
+    assert authenticate_from_memory(request_to(plain)) is not None
+
+
+def test_clearing_expired_tokens_away_is_no_event(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    token, _ = token_by(make_grant(users.viewer))
+    expire(token)
+    told: list[Any] = []
+    monkeypatch.setattr("mcp_django.access.signals._announce_access_change", lambda *args: told.append(args))
+
+    AccessToken.objects.all().delete()
+
+    assert told == []
+    assert not Call.objects.filter(reason="deleted").exists()
+
+
+def test_tokens_of_a_grant_that_holds_are_kept(users: Users) -> None:
+    kept, gone = make_grant(users.viewer), make_grant(users.viewer)
+    for grant in (kept, gone):
+        expire(token_by(grant)[0])
+    end(gone)
+
+    ended = AccessToken.objects.ended(timezone.now() + timedelta(days=1))
+
+    assert [token.grant for token in ended] == [gone]
