@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "mcp_django",
+    "mcp_django.oauth",
     "demo_project.flights",
 ]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.db.models.signals import post_migrate
 from django.utils.module_loading import autodiscover_modules
 from django.utils.translation import gettext_lazy as _
 
+from mcp_django.conf import OAUTH_APP
 from mcp_django.transports.stdio.standard import claim_early
 
 if TYPE_CHECKING:
@@ -72,11 +73,16 @@ def _make_tool_rows(**kwargs: Any) -> None:
 
 
 def _url_patterns(site: MCPSite) -> list[URLPattern]:
-    """The URLs of a site, and those at which clients look for a login."""
+    """The URLs of a site, with those of logging in where that app is installed."""
     from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 
-    return [*url_patterns(site), *undiscovered()]
+    own = url_patterns(site)
+    if apps.is_installed(OAUTH_APP):
+        from mcp_django.oauth.urls import url_patterns as oauth_patterns
+
+        own += oauth_patterns(site)
+    return [*own, *undiscovered()]
 
 
 def _load_job() -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from typing import TYPE_CHECKING
 
 from django.apps import apps
@@ -11,12 +13,18 @@ from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import OAUTH_APP
 from mcp_django.db.interrupts import is_on_loop
 from mcp_django.exchange.audience import ENDPOINT, PATHS, base_url
+from mcp_django.protocol.errors import Overloaded
+from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.sites import MCPSite
+
+_LOOK_AGAIN_SECONDS = 1.0
+#: By site: when its scopes were looked at, and what they were.
+_found: dict[str, tuple[float, list[str]]] = {}
 
 #: Where the metadata of the endpoint is, below the prefix at which a project includes our URLs.
 METADATA = f".well-known/oauth-protected-resource/{ENDPOINT}"
@@ -25,8 +33,8 @@ METADATA = f".well-known/oauth-protected-resource/{ENDPOINT}"
 def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterable[str] = ()) -> str:
     """A challenge for one of our tokens with where to log in, and with the scopes to ask for.
 
-    Those are the ``needed`` ones, or else all that a client may ever need. On the event loop, which does not ask the
-    database, they may be missing: clients find them in the metadata too.
+    Those are the ``needed`` ones, or else all that a client may ever need. The first challenge of a process may have
+    none, on the event loop, which does not ask the database: clients find them in the metadata too.
     """
     if not challenge.startswith("Bearer") or not apps.is_installed(OAUTH_APP):
         return challenge
@@ -39,4 +47,14 @@ def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterabl
 
 
 def _scopes(site: MCPSite) -> list[str]:
-    return [] if is_on_loop() else scopes_to_ask_for(site)
+    """The scopes to ask for. The loop has those that were found last, while a worker looks for the present ones."""
+    if not is_on_loop():
+        _found[site.name] = time.monotonic(), scopes_to_ask_for(site)
+        return _found[site.name][1]
+    looked_at, known = _found.get(site.name, (None, []))
+    if looked_at is None or looked_at <= time.monotonic() - _LOOK_AGAIN_SECONDS:
+        # Once for many refusals.
+        _found[site.name] = time.monotonic(), known
+        with contextlib.suppress(Overloaded):
+            get_workers().submit(_scopes, site)
+    return known

@@ -22,6 +22,7 @@ from mcp_django.protocol.errors import Unauthenticated
 from mcp_django.routing import get_asgi_application
 from tests.conftest import HTTP
 from tests.support.asking import request_of
+from tests.support.challenges import own_part
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
@@ -82,7 +83,7 @@ def refusal(socket: Socket) -> tuple[int, str | None, Any]:
     assert not socket.accepted
     start, body = socket.refused
     challenge = dict(start["headers"]).get(b"www-authenticate")
-    return start["status"], None if challenge is None else challenge.decode(), json.loads(body["body"])
+    return start["status"], None if challenge is None else own_part(challenge.decode()), json.loads(body["body"])
 
 
 # The desk.

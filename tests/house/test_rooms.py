@@ -34,7 +34,7 @@ NAMED_IN_TEXT = {
     # The name of the group in the channel layer.
     "events/bus.py": {"mcp_django.events"},
     # The path of an authentication class is a setting of the project's.
-    "conf.py": {"mcp_django.access.authentication.TokenAuthentication"},
+    "conf.py": {"mcp_django.oauth", "mcp_django.access.authentication.TokenAuthentication"},
 }
 
 _WITHOUT_DJANGO = """

@@ -16,7 +16,7 @@ def test_a_program_gets_a_404_that_it_can_read(client: Client, document: str, sl
     assert "Authorization: Bearer" in answer.json()["error_description"]
 
 
-@pytest.mark.parametrize("path", ["/register", "/.well-known/oauth-authorization-server", "/authorize", "/token"])
+@pytest.mark.parametrize("path", ["/register", "/authorize", "/token"])
 def test_what_may_be_the_projects_own_is_left_to_it(client: Client, path: str) -> None:
     answer = client.post(path)
 

@@ -12,6 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from mcp_django.models import AccessToken
+from tests.support.challenges import own_part
 from tests.support.data import token_of
 from tests.support.duplex import DuplexWatching
 from tests.support.peers import MODERN, Peers, Socket, SocketPeer, meta
@@ -34,7 +35,7 @@ def refusal(socket: Socket) -> tuple[int, str | None, Any]:
     assert not socket.accepted
     start, body = socket.refused
     challenge = dict(start["headers"]).get(b"www-authenticate")
-    return start["status"], None if challenge is None else challenge.decode(), json.loads(body["body"])
+    return start["status"], None if challenge is None else own_part(challenge.decode()), json.loads(body["body"])
 
 
 def connect(peers: Peers, **headers: str) -> Socket:

@@ -1,0 +1,1 @@
+"""The system checks of logging in."""

@@ -1,0 +1,71 @@
+"""Finds the client of an id, and keeps those that people have let in."""
+
+from __future__ import annotations
+
+import hashlib
+
+from mcp_django.conf import get_conf
+from mcp_django.oauth import documents, registration
+from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata
+from mcp_django.oauth.errors import UnusableRequest
+from mcp_django.oauth.models import Client
+
+
+def key_of(client_id: str) -> str:
+    """How the database names a client: the URL of its document, or the hash of its registration."""
+    if documents.is_document_id(client_id):
+        return client_id
+    return f"registration:{hashlib.sha256(client_id.encode()).hexdigest()}"
+
+
+def needs_fetch(client_id: str, redirect_uri: str) -> bool:
+    """Whether only a request to another host can tell who the client is: it is made for people who are logged in."""
+    if not documents.is_document_id(client_id):
+        return False
+    try:
+        documents.find(client_id, redirect_uri, may_fetch=False)
+    except (documents.DocumentUnavailable, InvalidMetadata):
+        return True
+    return False
+
+
+def find(client_id: str, redirect_uri: str) -> ClientMetadata:
+    """The client, which may be sent to the redirect URI. Raises UnusableRequest with a sentence for the person."""
+    found: ClientMetadata | None
+    if documents.is_document_id(client_id):
+        found = _by_document(client_id, redirect_uri)
+    else:
+        found = registration.read(client_id, get_conf().OAUTH_REGISTRATION) or _kept(client_id)
+    if found is None or Client.objects.filter(key=key_of(client_id), blocked_at__isnull=False).exists():
+        raise UnusableRequest("The app that sent you here is not known to this site. Add this server to it anew.")
+    if not found.allows(redirect_uri):
+        raise UnusableRequest(
+            "The app that sent you here wants to be answered at an address that is not its own. Nothing was sent there."
+        )
+    return found
+
+
+def keep(metadata: ClientMetadata) -> Client:
+    """The client's row, which is made now if it is the first time that somebody lets it in."""
+    values = {
+        "client_id": metadata.client_id,
+        "name": metadata.name,
+        "redirect_uris": list(metadata.redirect_uris),
+        "registered_by": metadata.registered_by,
+    }
+    return Client.objects.update_or_create(key=key_of(metadata.client_id), defaults=values)[0]
+
+
+def _by_document(client_id: str, redirect_uri: str) -> ClientMetadata:
+    try:
+        return documents.find(client_id, redirect_uri, may_fetch=True)
+    except (documents.DocumentUnavailable, InvalidMetadata) as error:
+        raise UnusableRequest(f"The description of the app that sent you here cannot be used: {error}") from None
+
+
+def _kept(client_id: str) -> ClientMetadata | None:
+    """A client whose registration was signed with a key that is gone since: its row knows it as well."""
+    row = Client.objects.filter(key=key_of(client_id), registered_by=Client.RegisteredBy.REGISTRATION).first()
+    return None if row is None else ClientMetadata(
+        client_id=client_id, name=row.name, redirect_uris=tuple(row.redirect_uris), registered_by="registration"
+    )  # fmt: skip

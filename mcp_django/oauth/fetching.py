@@ -1,0 +1,179 @@
+"""Fetches a small JSON document that a stranger has named, without letting the stranger reach anything inside.
+
+The name is resolved once, every address is checked, and the connection goes to a checked address, so a name that means
+another address a moment later changes nothing. There is no redirect, no proxy, no cookie, and one deadline for all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from queue import Empty, SimpleQueue
+from urllib.parse import urlsplit
+
+SECONDS = 5.0
+MAX_BYTES = 16_384
+_PORT = 443
+#: Names that are being resolved at the same time: a resolver that hangs holds a thread.
+_resolving = threading.BoundedSemaphore(8)
+#: IPv6 networks that stand for other addresses, or are not reachable from everywhere: only 2000::/3 is global unicast.
+_GLOBAL = IPv6Network("2000::/3")
+_TRANSLATED = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age=\"?([0-9]{1,9})", re.IGNORECASE)
+
+
+class FetchError(Exception):
+    """The document could not be had, with the reason for the person who waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The bytes of a document, and for how many seconds it may be kept (RFC 9111 §4.2.1)."""
+
+    body: bytes
+    fresh_seconds: float
+
+
+def fetch(url: str) -> Fetched:
+    """The document at an https URL. Raises FetchError."""
+    deadline = time.monotonic() + SECONDS
+    parts = urlsplit(url)
+    if parts.scheme != "https" or not parts.hostname or parts.port not in (None, _PORT):
+        raise FetchError("Its address is not an https URL on the usual port.")
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    addresses = checked(resolve(parts.hostname, deadline))
+    connection = _Connection(parts.hostname, addresses, deadline)
+    try:
+        return _read(connection, target)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if time.monotonic() >= deadline:
+            raise FetchError(f"{parts.hostname} took longer than {SECONDS:g} seconds.") from error
+        raise FetchError(f"{parts.hostname} could not be reached.") from error
+    finally:
+        connection.close()
+
+
+def resolve(host: str, deadline: float) -> list[str]:
+    """The addresses of a host. Raises FetchError for a host that has none, or not in time."""
+    if not _resolving.acquire(blocking=False):
+        raise FetchError("Too many such documents are being fetched. Try again in a moment.")
+    found: SimpleQueue[list[str]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            rows = socket.getaddrinfo(host, _PORT, type=socket.SOCK_STREAM)
+            found.put([str(row[4][0]) for row in rows])
+        except (OSError, UnicodeError):
+            found.put([])
+        finally:
+            _resolving.release()
+
+    threading.Thread(target=ask, name="mcp_django-resolve", daemon=True).start()
+    try:
+        addresses = found.get(timeout=max(0.0, deadline - time.monotonic()))
+    except Empty:
+        raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from None
+    if not addresses:
+        raise FetchError(f"{host} has no address.")
+    return addresses
+
+
+def checked(addresses: list[str]) -> list[str]:
+    """The addresses, if everybody can reach each of them. Raises FetchError: one inside is a sign of an attack."""
+    if not all(is_public(address) for address in addresses):
+        raise FetchError("Its host has an address that is not public.")
+    return addresses
+
+
+def is_public(address: str) -> bool:
+    """Whether an address is reachable from everywhere, and stands for no other one."""
+    try:
+        found: IPv4Address | IPv6Address = ip_address(address)
+    except ValueError:
+        return False
+    if found.is_multicast or found.is_reserved or not found.is_global:
+        return False
+    if isinstance(found, IPv4Address):
+        return True
+    return found in _GLOBAL and not any(found in network for network in _TRANSLATED)
+
+
+class _Connection(http.client.HTTPSConnection):
+    """An HTTPS connection to one of some addresses, verified against the name, that ends at a deadline."""
+
+    def __init__(self, host: str, addresses: list[str], deadline: float) -> None:
+        super().__init__(host, _PORT, context=ssl.create_default_context())
+        self._addresses = addresses
+        self._deadline = deadline
+        self._timer: threading.Timer | None = None
+
+    def connect(self) -> None:
+        self.sock = plain = self._connect()
+        self.stop_at_deadline()
+        plain.settimeout(self.left())
+        self.sock = self._context.wrap_socket(plain, server_hostname=self.host)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().close()
+
+    def _connect(self) -> socket.socket:
+        error: OSError | None = None
+        for address in self._addresses:
+            try:
+                return socket.create_connection((address, _PORT), timeout=self.left())
+            except OSError as failure:
+                error = failure
+        raise error or OSError("no address")
+
+    def left(self) -> float:
+        """The seconds until the deadline. Raises TimeoutError."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+    def stop_at_deadline(self) -> None:
+        """End the connection at the deadline, whatever drips in until then."""
+        self._timer = threading.Timer(self.left(), self._stop)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _stop(self) -> None:
+        with contextlib.suppress(OSError):
+            if self.sock is not None:
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+
+def _read(connection: _Connection, target: str) -> Fetched:
+    headers = {"Accept": "application/json", "User-Agent": "mcp_django", "Connection": "close"}
+    connection.request("GET", target, headers=headers)
+    answer = connection.getresponse()
+    kind = answer.headers.get_content_type().lower()
+    if answer.status != http.HTTPStatus.OK:
+        raise FetchError(f"{connection.host} answered with the status {answer.status}.")
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise FetchError(f"{connection.host} answered with something else than JSON.")
+    body = answer.read(MAX_BYTES + 1)
+    connection.left()
+    if len(body) > MAX_BYTES:
+        raise FetchError(f"{connection.host} answered with more than {MAX_BYTES} bytes.")
+    return Fetched(body, fresh_seconds(dict(answer.headers.items())))
+
+
+def fresh_seconds(headers: Mapping[str, str]) -> float:
+    """For how long an answer with these headers may be kept; 0 where they do not say, or forbid it."""
+    control = next((value for name, value in headers.items() if name.lower() == "cache-control"), "")
+    found = _MAX_AGE.search(control)
+    if found is None or "no-store" in control.lower() or "no-cache" in control.lower():
+        return 0.0
+    return float(found[1])

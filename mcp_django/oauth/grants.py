@@ -1,0 +1,230 @@
+"""How a consent becomes a grant, and a grant tokens: codes, refreshes with a grace, and the end after a theft."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import router, transaction
+from django.db.models import Exists, F, OuterRef
+from django.utils import timezone
+
+from mcp_django.access import trail
+from mcp_django.conf import get_conf
+from mcp_django.db.clearing import clear_away
+from mcp_django.models import AccessToken, Grant, digest
+from mcp_django.models.grants import IDLE
+from mcp_django.oauth.errors import InvalidGrant
+from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
+
+CODE_SECONDS = 60
+TOKEN_SECONDS = 3_600
+#: Tokens that one refresh token may make.
+MOST_USES = 10
+#: Grants of one user to one client for one resource. Beyond that, the oldest end.
+_MOST_GRANTS = 20
+#: What has expired is kept for so long: a used code, so that a second use is seen, and an access token.
+_KEPT = timedelta(days=1)
+
+
+class _UsedMeanwhile(Exception):
+    """Another process has used the code at the same moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A pair of tokens in plain text, which is not stored, and the scopes of the access token."""
+
+    access: str
+    refresh: str
+    scopes: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a person has let a client do."""
+
+    user: Any
+    client: Client
+    redirect_uri: str
+    code_challenge: str
+    resource: str
+    scopes: Collection[str]
+    declined: Collection[str]
+
+
+def issue_code(consent: Consent) -> str:
+    """A new code for the client, in plain text, which is not stored."""
+    plain = _new_secret()
+    AuthorizationCode.objects.create(
+        hash=digest(plain), user=consent.user, client=consent.client.key, client_name=consent.client.name,
+        redirect_uri=consent.redirect_uri, code_challenge=consent.code_challenge, resource=consent.resource,
+        scopes=sorted(consent.scopes), declined=sorted(consent.declined),
+        expires_at=timezone.now() + timedelta(seconds=CODE_SECONDS),
+    )  # fmt: skip
+    Client.objects.filter(pk=consent.client.pk).update(last_used_at=timezone.now())
+    return plain
+
+
+def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, resource: str) -> Tokens:
+    """The first tokens of a grant. ``client`` is a Client's key. Raises InvalidGrant.
+
+    A second use ends the grant, but only with the right client and verifier: whoever has found a code alone cannot.
+    """
+    code = AuthorizationCode.objects.select_related("user", "grant").filter(hash=digest(plain)).first()
+    if code is None or not (
+        code.client == client
+        and code.redirect_uri == redirect_uri
+        and resource in ("", code.resource)
+        and hmac.compare_digest(_challenge_of(verifier), code.code_challenge)
+    ):
+        raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
+    if code.grant is not None:
+        code.grant.end(Grant.Ended.CODE_REPLAYED)
+        raise InvalidGrant("The code was used before. The grant has been ended.")
+    if code.expires_at <= timezone.now() or not code.user.is_active or _is_blocked(client):
+        raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
+    grant = _new_grant(code)
+    try:
+        with _atomic():
+            grant.save(force_insert=True)
+            # Whoever writes the row first has used the code.
+            if not AuthorizationCode.objects.filter(pk=code.pk, grant=None).update(grant=grant):
+                raise _UsedMeanwhile
+            tokens = _issue(grant, code.scopes, replaces=None)
+            trail.note_grant(grant, "granted", router.db_for_write(Grant), scopes=" ".join(code.scopes))
+    except _UsedMeanwhile:
+        return redeem_code(plain, client=client, redirect_uri=redirect_uri, verifier=verifier, resource=resource)
+    _end_surplus(grant)
+    _clear_away()
+    return tokens
+
+
+def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) -> Tokens:
+    """The next tokens of a grant, of a client by its key. ``scopes`` narrow those of the grant. Raises InvalidGrant.
+
+    Several processes of a client may refresh at once, and an answer may be lost. So a refresh token is good until
+    OAUTH_GRACE_SECONDS after a token that it has made was used. Later uses are taken for theft, and end the grant.
+    """
+    found = RefreshToken.objects.select_related("grant__user", "replaces").filter(hash=digest(plain)).first()
+    if found is None or found.grant.client != client or resource not in ("", found.grant.resource):
+        raise InvalidGrant("The refresh token is unknown, or it was issued for another client or resource.")
+    grant = found.grant
+    if not grant.is_valid() or _is_blocked(client):
+        raise InvalidGrant("The grant has ended.")
+    if not set(scopes) <= set(grant.scopes):
+        raise InvalidGrant("The grant has not all of these scopes.", "invalid_scope")
+    if found.is_worn_out(timedelta(seconds=get_conf().OAUTH_GRACE_SECONDS), MOST_USES):
+        grant.end(Grant.Ended.REFRESH_REPLAYED)
+        raise InvalidGrant("The refresh token was replaced by another one. The grant has been ended.")
+    now = timezone.now()
+    with _atomic():
+        # The row of the grant is written first: it may be ended at this moment by somebody who writes it too.
+        current = Grant.objects.current().filter(pk=grant.pk)
+        mine = RefreshToken.objects.filter(pk=found.pk, uses__lt=MOST_USES)
+        expires_at = grant.expiry_after_use(now)
+        if not (current.update(last_used_at=now, expires_at=expires_at) and mine.update(uses=F("uses") + 1)):
+            raise InvalidGrant("The grant has ended.")
+        _note_use(found)
+        tokens = _issue(grant, [one for one in grant.scopes if not scopes or one in scopes], replaces=found)
+        trail.note_grant(grant, "refreshed", router.db_for_write(Grant))
+    _clear_away()
+    return tokens
+
+
+def revoke(plain: str, client: str | None) -> None:
+    """End the grant of an access token or a refresh token, if the client is its own (RFC 7009)."""
+    hashed = digest(plain)
+    refreshing = RefreshToken.objects.select_related("grant").filter(hash=hashed).first()
+    holder = refreshing or AccessToken.objects.select_related("grant").filter(hash=hashed, grant__isnull=False).first()
+    if holder is not None and holder.grant is not None and client in (None, holder.grant.client):
+        holder.grant.end(Grant.Ended.REVOKED)
+
+
+def remembered(user: Any, client: str, resource: str) -> Grant | None:
+    """The latest grant of the user to the client for the resource that holds now."""
+    return Grant.objects.current().filter(user=user, client=client, resource=resource).order_by("-pk").first()
+
+
+def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
+    """An access token was used for the first time: the refresh token that has made it is replaced from now on."""
+    made_with = RefreshToken.objects.filter(access_token=token.pk).select_related("replaces").first()
+    if made_with is not None:
+        _note_use(made_with)
+    Grant.objects.filter(tokens=token).update(last_used_at=timezone.now())
+
+
+def _note_use(found: RefreshToken) -> None:
+    """A token of the pair was used: it has come to its client, which does not need the one before any more."""
+    if found.replaces is not None and found.replaces.replaced_at is None:
+        RefreshToken.objects.filter(pk=found.replaces.pk, replaced_at=None).update(replaced_at=timezone.now())
+
+
+def _new_grant(code: AuthorizationCode) -> Grant:
+    """The grant of a code, which is not saved yet. It goes on with the line of an earlier one."""
+    now = timezone.now()
+    mine = Grant.objects.filter(user=code.user, client=code.client, resource=code.resource)
+    line = mine.order_by("-pk").values_list("line", flat=True).first()
+    grant = Grant(
+        user=code.user, client=code.client, client_name=code.client_name, resource=code.resource,
+        scopes=code.scopes, declined=code.declined, created_at=now, last_used_at=now, line=line or uuid.uuid4(),
+    )  # fmt: skip
+    grant.expires_at = grant.expiry_after_use(now)
+    return grant
+
+
+def _issue(grant: Grant, scopes: Collection[str], *, replaces: RefreshToken | None) -> Tokens:
+    token, access = AccessToken.objects.create_token(
+        user=grant.user, name=str(grant), scopes=scopes, grant=grant,
+        expires_at=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
+    )  # fmt: skip
+    plain = _new_secret()
+    RefreshToken.objects.create(hash=digest(plain), grant=grant, replaces=replaces, access_token=token.pk)
+    return Tokens(access, plain, token.scopes)
+
+
+def _is_blocked(client: str) -> bool:
+    return Client.objects.filter(key=client, blocked_at__isnull=False).exists()
+
+
+def _end_surplus(grant: Grant) -> None:
+    """End the grants beyond the most that a client may have of one user: it has forgotten them."""
+    mine = Grant.objects.current().filter(user=grant.user, client=grant.client, resource=grant.resource)
+    for one in mine.order_by("-last_used_at", "-pk")[_MOST_GRANTS:]:
+        one.end(Grant.Ended.SURPLUS)
+
+
+def _clear_away() -> None:
+    """Delete a batch of what has expired: codes, access tokens that have successors, and what ended grants leave."""
+    limit = timezone.now() - _KEPT
+    newer = AccessToken.objects.filter(grant=OuterRef("grant"), pk__gt=OuterRef("pk"))
+    # The newest token of a grant stands for it in tasks and tickets.
+    clear_away(AccessToken.objects.filter(Exists(newer), grant__isnull=False, expires_at__lt=limit))
+    clear_away(AuthorizationCode.objects.filter(expires_at__lt=limit))
+    clear_away(RefreshToken.objects.filter(replaced_at__lt=_long_ago(), created_at__lt=_long_ago()))
+    clear_away(Grant.objects.filter(expires_at__lt=_long_ago()) | Grant.objects.filter(ended_at__lt=_long_ago()))
+
+
+def _long_ago() -> datetime:
+    return timezone.now() - IDLE
+
+
+def _atomic() -> Any:
+    return transaction.atomic(using=router.db_for_write(Grant))
+
+
+def _new_secret() -> str:
+    """256 bits of chance. It has not the form of an access token, so that it is never taken for one."""
+    return secrets.token_urlsafe(32)
+
+
+def _challenge_of(verifier: str) -> str:
+    """The S256 challenge of a verifier (RFC 7636 §4.2)."""
+    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

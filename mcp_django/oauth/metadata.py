@@ -1,0 +1,53 @@
+"""The documents by which clients find the authorization server and what it can do: RFC 9728, RFC 8414, OpenID."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mcp_django.conf import get_conf
+from mcp_django.oauth import paths
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
+
+
+def of_resource(site: MCPSite, issuer: str, scopes: Sequence[str]) -> JSON:
+    """The metadata of the endpoint (RFC 9728 §2). ``scopes`` are those to ask for; never ``offline_access``."""
+    name = site.implementation()
+    return {
+        "resource": paths.resource_at(issuer),
+        "authorization_servers": [issuer],
+        "scopes_supported": list(scopes),
+        "bearer_methods_supported": ["header"],
+        "resource_name": str(name.get("title") or name["name"]),
+    }
+
+
+def of_server(issuer: str, scopes: Sequence[str]) -> JSON:
+    """The metadata of the authorization server (RFC 8414 §2).
+
+    The three members from ``jwks_uri`` on are what clients demand of the same document as ``openid-configuration``: it
+    issues no ID tokens, so the set of keys is empty.
+    """
+    registers = get_conf().OAUTH_REGISTRATION != "off"
+    return {
+        "issuer": issuer,
+        "authorization_endpoint": f"{issuer}/{paths.AUTHORIZE}",
+        "token_endpoint": f"{issuer}/{paths.TOKEN}",
+        **({"registration_endpoint": f"{issuer}/{paths.REGISTER}"} if registers else {}),
+        "revocation_endpoint": f"{issuer}/{paths.REVOKE}",
+        "scopes_supported": list(scopes),
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": ["none"],
+        "revocation_endpoint_auth_methods_supported": ["none"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": True,
+        "jwks_uri": f"{issuer}/{paths.KEYS}",
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": ["RS256"],
+    }

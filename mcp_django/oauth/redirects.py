@@ -1,0 +1,88 @@
+"""Where a client may be answered: which redirect URIs are usable, and when one is a registered one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import SplitResult, urlencode, urlsplit
+
+#: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
+PRIVATE = frozenset({
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+})  # fmt: skip
+#: The names of the person's own machine (RFC 8252 §7.3).
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_MAX_LENGTH = 2_000
+#: The characters of a URI (RFC 3986 §2), without ``#``.
+_LEGAL = re.compile(r"[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+")
+#: The address of a loopback redirect, of which the port is free, and the rest.
+_LOCAL = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/?].*)?)")
+
+
+class InvalidRedirect(ValueError):
+    """A redirect URI that no client may have, with a sentence for its developer."""
+
+
+def check(uri: str) -> None:
+    """Raises InvalidRedirect, unless the URI is https, http on the person's own machine, or one of ``PRIVATE``.
+
+    RFC 6749 §3.1.2 and RFC 8252 §7.
+    """
+    if uri in PRIVATE:
+        return
+    if len(uri) > _MAX_LENGTH or not _LEGAL.fullmatch(uri):
+        raise InvalidRedirect("A redirect URI has at most 2,000 characters, those of RFC 3986, and no fragment.")
+    try:
+        parts = urlsplit(uri)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise InvalidRedirect("A redirect URI is not a URL.") from None
+    if "@" in parts.netloc or "*" in parts.netloc:
+        raise InvalidRedirect("A redirect URI names neither a user nor a wildcard.")
+    if not host or port == 0 or parts.netloc.endswith(":"):
+        raise InvalidRedirect("A redirect URI has a host, and a port from 1 to 65535 if it has one.")
+    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+        raise InvalidRedirect("A redirect URI is https, or http on localhost, 127.0.0.1 or [::1].")
+
+
+def is_usable(uri: str) -> bool:
+    """Whether ``check`` finds nothing wrong."""
+    try:
+        check(uri)
+    except InvalidRedirect:
+        return False
+    return True
+
+
+def matches(registered: str, asked: str) -> bool:
+    """Whether a redirect that is asked for is the registered one, character by character.
+
+    The port is free on the person's own machine, where a program takes the one it gets (RFC 8252 §7.3).
+    """
+    return registered == asked or (
+        is_loopback(registered) and is_usable(asked) and portless(registered) == portless(asked)
+    )
+
+
+def is_loopback(uri: str) -> bool:
+    """Whether the redirect goes to a program that listens on the person's own machine."""
+    return _LOCAL.fullmatch(uri) is not None
+
+
+def portless(uri: str) -> str:
+    """A loopback redirect without its port; any other one unchanged."""
+    found = _LOCAL.fullmatch(uri)
+    return uri if found is None else f"{found[1]}{found[2]}"
+
+
+def host_of(uri: str) -> str:
+    """What people are shown of a redirect: its host, with the scheme where that is a program's own."""
+    parts = urlsplit(uri)
+    return parts.netloc if parts.scheme in ("http", "https") else f"{parts.scheme}://{parts.netloc}"
+
+
+def with_params(uri: str, params: Mapping[str, str]) -> str:
+    """The URI with parameters added to those that it has (RFC 6749 §3.1.2)."""
+    parts: SplitResult = urlsplit(uri)
+    query = "&".join(part for part in (parts.query, urlencode(params)) if part)
+    return f"{uri.partition('?')[0]}?{query}"

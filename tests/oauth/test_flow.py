@@ -1,0 +1,121 @@
+"""A person logs a program in, from the first 401 to a call, a refresh and the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from mcp_django.models import AccessToken, Call, Grant
+from mcp_django.oauth.models import AuthorizationCode, RefreshToken
+from tests.oauth.flow import (
+    CLAUDE,
+    CLAUDE_CODE,
+    CLAUDE_REDIRECT,
+    ISSUER,
+    LOCAL_REDIRECT,
+    RESOURCE,
+    Person,
+    Program,
+    boxes_in,
+    code_in,
+    error_in,
+    params_in,
+    post,
+)  # fmt: skip
+from tests.support.data import Users
+
+pytestmark = pytest.mark.every_database
+
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+
+
+def call(token: str = "", path: str = "/mcp", **headers: str) -> Any:
+    headers = {"Accept": "application/json, text/event-stream", **headers}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    return Client().post(path, PING, content_type="application/json", headers=headers)
+
+
+def test_a_person_logs_a_program_in(users: Users) -> None:
+    refused = call()
+    assert refused.status_code == 401
+    assert refused["WWW-Authenticate"] == (
+        f'Bearer realm="mcp", resource_metadata="{ISSUER}/.well-known/oauth-protected-resource/mcp", '
+        'scope="read actions"'
+    )
+    resource = Client().get("/.well-known/oauth-protected-resource/mcp").json()
+    assert (resource["resource"], resource["authorization_servers"]) == (RESOURCE, [ISSUER])
+    server = Client().get("/.well-known/oauth-authorization-server").json()
+    assert server["authorization_endpoint"] == f"{ISSUER}/mcp/authorize"
+
+    program, person = Program(), Person(users.ops)
+    url = program.url(scope="read actions")
+    page = person.open(url)
+    assert page.status_code == 200
+    assert boxes_in(page) == {"read": True, "actions": False}
+    answer = person.press(url, page, "allow", "read")
+    params = params_in(answer)
+    assert answer["Location"].startswith(CLAUDE_REDIRECT + "?")
+    assert (params["state"], params["iss"]) == ("a state", ISSUER)
+
+    tokens = program.exchange(params["code"])
+
+    assert tokens.status_code == 200
+    assert tokens["Cache-Control"] == "no-store"
+    found = tokens.json()
+    assert (found["token_type"], found["expires_in"], found["scope"]) == ("Bearer", 3600, "read")
+    assert call(found["access_token"]).status_code != 401
+    grant = Grant.objects.get()
+    assert (grant.user, grant.client, grant.client_name) == (users.ops, CLAUDE, "Claude")
+    assert (grant.scopes, grant.declined, grant.resource) == (["read"], ["actions"], RESOURCE)
+    token = AccessToken.objects.get(grant=grant)
+    assert (token.resource, token.line, token.client) == (RESOURCE, grant.line, CLAUDE)
+
+
+def test_nothing_is_stored_that_lets_anybody_in(users: Users) -> None:
+    program = Program()
+    code = code_in(Person(users.ops).allow(program.url(), "read"))
+    tokens = program.exchange(code).json()
+
+    stored = str([
+        list(model.objects.values_list()) for model in (AccessToken, RefreshToken, AuthorizationCode, Grant, Call)
+    ])  # fmt: skip
+
+    for secret in (code, tokens["access_token"], tokens["refresh_token"], program.verifier):
+        assert secret not in stored
+
+
+def test_a_program_on_the_persons_machine_takes_any_port(users: Users) -> None:
+    program = Program(CLAUDE_CODE, LOCAL_REDIRECT)
+
+    answer = Person(users.ops).allow(program.url(), "read")
+
+    assert answer["Location"].startswith(f"{LOCAL_REDIRECT}?")
+    assert program.exchange(code_in(answer)).status_code == 200
+
+
+def test_a_refresh_gives_new_tokens_of_the_same_grant(users: Users) -> None:
+    program = Program()
+    first = program.log_in(users.ops)
+
+    second = program.refresh(first["refresh_token"]).json()
+
+    assert {second["access_token"], second["refresh_token"]}.isdisjoint(first.values())
+    assert call(second["access_token"]).status_code != 401
+    assert call(first["access_token"]).status_code != 401, "a refresh revokes nothing"
+    assert Grant.objects.count() == 1
+
+
+def test_a_revocation_ends_everything(users: Users) -> None:
+    program = Program()
+    first = program.log_in(users.ops)
+    second = program.refresh(first["refresh_token"]).json()
+
+    answer = post("/mcp/revoke", {"token": second["access_token"], "client_id": CLAUDE})
+
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert [call(one["access_token"]).status_code for one in (first, second)] == [401, 401]
+    assert error_in(program.refresh(second["refresh_token"])) == (400, "invalid_grant")
+    assert Grant.objects.get().ended_by == "revoked"
