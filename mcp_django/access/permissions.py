@@ -18,6 +18,7 @@ from mcp_django.access import overrides, user_permissions
 from mcp_django.conf import get_conf
 from mcp_django.exchange import scopes
 from mcp_django.hooks import call_hook
+from mcp_django.protocol.errors import InsufficientScope
 
 if TYPE_CHECKING:
     from mcp_django.access.overrides import Override
@@ -89,7 +90,53 @@ def has_scope(request: MCPRequest, scope: str) -> bool:
     While a tool is used, the scope ``tool:NAME`` grants whatever that tool needs: see ``using_tool``.
     """
     held = request.mcp.principal.scopes
-    return scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held
+    if scopes.grant(held, scope) or scopes.of_tool(request.used_tool) in held:
+        return True
+    return request.supposed is not None and _suppose(request, scope)
+
+
+class supposing(AbstractContextManager[set[str]]):
+    """Decide meanwhile as if an OAuth client had every scope that it may get. Gives those that were needed for that.
+
+    A client can ask its user for more scopes, so it is shown what they would open. For other credentials nothing is
+    different: who has made them decided what they open.
+    """
+
+    __slots__ = ("_before", "_request")
+
+    def __init__(self, request: MCPRequest) -> None:
+        self._request = request
+
+    def __enter__(self) -> set[str]:
+        request = self._request
+        self._before = request.supposed
+        needed: set[str] = set()
+        if request.mcp.principal.grant_id is not None:
+            request.supposed = needed
+        return needed
+
+    def __exit__(self, *_: object) -> None:
+        self._request.supposed = self._before
+
+
+def check_scopes(request: MCPRequest, is_allowed: Callable[[], object]) -> None:
+    """Raises InsufficientScope where something refused would be allowed with scopes that the client can ask for."""
+    with supposing(request) as needed:
+        if request.supposed is None or not is_allowed():
+            return
+    if needed:
+        held = request.mcp.principal.scopes
+        raise InsufficientScope(scopes.parse(scopes.least(needed)), scopes.parse(scopes.least(held | needed)))
+
+
+def _suppose(request: MCPRequest, scope: str) -> bool:
+    """Whether the client may get the scope; then it is noted as needed."""
+    site, named = getattr(request.mcp, "site", None), scopes.READ if scope == scopes.ANY_MODEL else scope
+    if site is None or not can_be_granted(site, named):
+        return False
+    if request.supposed is not None:
+        request.supposed.add(named)
+    return True
 
 
 class using_tool(AbstractContextManager[None]):

@@ -57,6 +57,9 @@ class Connection(Protocol):
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
     headers: RequestHeaders | None = None
 
+    #: Whether the answer is an HTTP response of its own, which has not begun: its status can say what is missing.
+    can_challenge: bool = False
+
     #: Whether the body of an asynchronous function may run on the loop, while no thread waits for it.
     can_suspend: bool = False
 

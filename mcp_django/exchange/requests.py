@@ -36,6 +36,7 @@ _OWN = frozenset(
         "headers",
         "mcp",
         "mcp_fresh",
+        "supposed",
         "used_tool",
     }
 )
@@ -70,6 +71,8 @@ class MCPRequest(BareRequest):
     mcp: Exchange | Caller
     #: The tool that is listed or called right now by a principal whose credential has its scope ``tool:NAME``.
     used_tool = ""
+    #: While it is found out what more scopes would allow: those that were needed so far. See ``permissions.supposing``.
+    supposed: set[str] | None = None
 
     def __init__(self, *, path: str, scheme: str, meta: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
         super().__init__(scheme)

@@ -62,6 +62,11 @@ def common(some: Set[str], others: Set[str]) -> frozenset[str]:
     return frozenset(one for one in some | others if grant(some, one) and grant(others, one))
 
 
+def least(held: Set[str]) -> frozenset[str]:
+    """The scopes without those that others of them grant."""
+    return frozenset(one for one in held if not grant(held - {one}, one))
+
+
 def parse(names: Iterable[str]) -> list[str]:
     """The scopes in their fixed order, single ones last. Raises ValueError that names an unknown one."""
     wanted = {_normal(name) for name in names if name.strip()}

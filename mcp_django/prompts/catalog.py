@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 
 from mcp_django.access import overrides
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, decide
+from mcp_django.access.permissions import ALLOWED, check_scopes, decide, supposing
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.on_loop.suspension import finishing
@@ -89,12 +89,17 @@ def available(exchange: Exchange, decided: Mapping[str, Override] | None = None)
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """The prompts as prompts/list has them. ``fresh`` reads the overrides anew."""
-    return [one.describe() for one in available(exchange, overrides.prompts.of(exchange, fresh=fresh))]
+    with supposing(exchange.request):
+        return [one.describe() for one in available(exchange, overrides.prompts.of(exchange, fresh=fresh))]
 
 
 def find(exchange: Exchange, name: str) -> AvailablePrompt | None:
-    """The prompt of that name, if the principal may use it."""
-    return _available(name, overrides.prompts.of(exchange), exchange)
+    """The prompt of that name, if the principal may use it. Raises InsufficientScope, as for a tool."""
+    look = partial(_available, name, overrides.prompts.of(exchange), exchange)
+    found = look()
+    if found is None:
+        check_scopes(exchange.request, look)
+    return found
 
 
 def _available(name: str, rows: Mapping[str, Override], exchange: Exchange) -> AvailablePrompt | None:

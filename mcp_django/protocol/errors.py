@@ -368,3 +368,28 @@ class Forbidden(MCPError):
     code = error_codes.INVALID_REQUEST
     reason = "FORBIDDEN"
     http_status = HTTPStatus.FORBIDDEN
+
+
+class InsufficientScope(MCPError):
+    """An OAuth client lacks scopes that its user can give it (2025-11-25 basic/authorization#scope-challenge-handling).
+
+    Over HTTP, ``challenge`` becomes the WWW-Authenticate of a 403. Where no status can say so, it stays empty.
+    """
+
+    code = error_codes.INVALID_REQUEST
+    reason = "INSUFFICIENT_SCOPE"
+
+    def __init__(self, needed: Sequence[str], wanted: Sequence[str]) -> None:
+        names = " and ".join(needed)
+        super().__init__(
+            f"This needs the scope{'s' if len(needed) > 1 else ''} {names}, which your user has not given you. Your "
+            "client can ask for it: log in again.",
+            scopes=list(needed),
+        )
+        self.needed = tuple(needed)
+        #: Those to ask for: the needed ones, and those that the client has.
+        self.wanted = tuple(wanted)
+        self.challenge = ""
+
+    def status_in(self, era: Era) -> HTTPStatus:
+        return HTTPStatus.FORBIDDEN if self.challenge else HTTPStatus.OK

@@ -33,6 +33,10 @@ BATCH_REVISIONS = frozenset({"2024-11-05", "2025-03-26"})
 #: basic/transports).
 POLLING_REVISIONS = frozenset({"2025-11-25"})
 
+#: In these revisions a client asks its user for the scopes that a 403 names (2025-11-25 basic/authorization
+#: #scope-challenge-handling).
+STEP_UP_REVISIONS = POLLING_REVISIONS | frozenset(MODERN_REVISIONS)
+
 #: The error code up to 2025-11-25. Later revisions use INVALID_PARAMS for a missing resource.
 RESOURCE_NOT_FOUND = -32002
 

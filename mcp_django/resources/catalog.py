@@ -12,7 +12,7 @@ from django.utils import translation
 from django.utils.text import capfirst
 
 from mcp_django.access import overrides
-from mcp_django.access.permissions import ALLOWED, Decision, decide
+from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide, supposing
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
@@ -45,17 +45,23 @@ def resources(exchange: Exchange, *, dated: bool = True, fresh: bool = False) ->
     ``dated`` whether they carry the time of their last change, for which the rows are read. ``fresh`` reads anew what
     administrators decided.
     """
-    rights = _rights(exchange, fresh=fresh)
-    with translation.override(settings.LANGUAGE_CODE):
-        collections = [_describe_collection(model, dated=dated) for model in ways.models(rights, "collection")]
-    declared = available(exchange.site, exchange.request)
-    functions = [item for item in declared if isinstance(item, FunctionResource)]
-    return distinct_titles([*collections, *(item.describe(exchange.request, dated=dated) for item in functions)])
+    with translation.override(settings.LANGUAGE_CODE), supposing(exchange.request) as needed:
+        models = ways.models(_rights(exchange, fresh=fresh), "collection")
+        declared = available(exchange.site, exchange.request)
+        # The time of a change is read from the rows, which these scopes may not open yet.
+        dated = dated and not needed
+        collections = [_describe_collection(model, dated=dated) for model in models]
+        functions = [item for item in declared if isinstance(item, FunctionResource)]
+        return distinct_titles([*collections, *(item.describe(exchange.request, dated=dated) for item in functions)])
 
 
 def templates(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """Templates of each model, one for the schemas of all, and those that the project declares. ``fresh``: as above."""
-    rights = _rights(exchange, fresh=fresh)
+    with supposing(exchange.request):
+        return _templates(exchange, _rights(exchange, fresh=fresh))
+
+
+def _templates(exchange: Exchange, rights: Rights) -> list[JSON]:
     models = rights.models()
     with translation.override(settings.LANGUAGE_CODE):
         described = [
@@ -92,6 +98,19 @@ def read(exchange: Exchange, uri: str) -> JSON | None:
     target = uris.parse(uri)
     reader = partial(_read_declared, exchange, uri) if target is None else partial(_read_model, exchange, uri, target)
     return finishing(_bounded, reader)
+
+
+def check_more_scopes(exchange: Exchange, uri: str) -> None:
+    """Raises InsufficientScope for a URI that was not found, if the client's user could give it to the client."""
+    check_scopes(exchange.request, partial(_is_reachable, exchange, uri))
+
+
+def _is_reachable(exchange: Exchange, uri: str) -> bool:
+    """Whether the principal may read what the URI names, if there is any."""
+    target = uris.parse(uri) if len(uri) <= uris.MAX_URI else None
+    if target is None:
+        return find_declared(exchange.site, exchange.request, uri) is not None
+    return ways.reach(Rights.of(exchange.site, exchange.request), target) is not None
 
 
 def _bounded(run: Callable[[], JSON | None]) -> JSON | None:

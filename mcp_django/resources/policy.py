@@ -427,9 +427,9 @@ class Rights:
     @classmethod
     def of(cls, site: MCPSite, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
-        kept: dict[tuple[str, str], Rights] = request.__dict__.setdefault("_mcp_rights", {})
-        # A scope for one tool gives rights while that tool is used.
-        name = (site.name, request.used_tool)
+        kept: dict[tuple[str, str, bool], Rights] = request.__dict__.setdefault("_mcp_rights", {})
+        # A scope for one tool gives rights while that tool is used, and one that is supposed to be there meanwhile.
+        name = (site.name, request.used_tool, request.supposed is not None)
         if name not in kept:
             kept[name] = cls(site, request)
         return kept[name]

@@ -25,6 +25,7 @@ from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.envelope import SERVER_INFO_META_KEY
 from mcp_django.protocol.errors import (
     AnswerTooLong,
+    InsufficientScope,
     InternalError,
     InvalidParams,
     LimitExceeded,
@@ -39,7 +40,7 @@ from mcp_django.protocol.errors import (
 from mcp_django.protocol.jsonrpc import encode, error_message, result_message
 from mcp_django.protocol.projection import project
 from mcp_django.protocol.revisions import MODERN_REVISIONS, NEWEST
-from mcp_django.server import tasks, trail
+from mcp_django.server import step_up, tasks, trail
 from mcp_django.server.methods import ASKING_METHODS, METHODS, SESSION_METHODS, Method
 from mcp_django.server.request_state import OWN_PARAMS, input_required, take_answers
 from mcp_django.server.subscriptions import Listen
@@ -107,6 +108,8 @@ def _respond_safely(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
 def _reply_or_error(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
     try:
         return run()
+    except InsufficientScope as error:
+        return _step_up(exchange, error)
     except MCPError as error:
         if isinstance(error, RequestCancelled) and exchange.cancellation.expired:
             return error_reply(exchange, RequestTimedOut())
@@ -142,7 +145,18 @@ def error_reply(exchange: Exchange, error: MCPError) -> Reply:
     )
 
 
+def _step_up(exchange: Exchange, error: InsufficientScope) -> Reply:
+    """The reply to an OAuth client whose user can give it what it lacks."""
+    result = step_up.result_of(exchange, error)
+    if result is None:
+        return error_reply(exchange, error)
+    trail.fail(exchange, error)
+    return Reply(_answer(exchange, METHODS[exchange.method], result))
+
+
 def _challenge(exchange: Exchange, error: MCPError) -> str:
+    if isinstance(error, InsufficientScope):
+        return error.challenge
     if not isinstance(error, Unauthenticated):
         return ""
     return challenges.complete(error.challenge, exchange.site, exchange.request)

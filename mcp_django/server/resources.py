@@ -32,5 +32,6 @@ def read(exchange: Exchange) -> JSON:
 def _found(exchange: Exchange, run: Callable[[], JSON | None]) -> JSON:
     contents = run()
     if contents is None:
+        catalog.check_more_scopes(exchange, exchange.params["uri"])
         raise ResourceNotFound(exchange.params["uri"])
     return {"contents": [contents]}

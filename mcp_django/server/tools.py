@@ -16,6 +16,7 @@ from mcp_django.exchange.exchange import Exchange
 from mcp_django.on_loop.bodies import is_small
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import ToolNotFound
+from mcp_django.server import step_up
 from mcp_django.server.pages import page
 from mcp_django.server.request_state import OWN_PARAMS
 from mcp_django.tools import catalog
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
 
 def list_tools(exchange: Exchange) -> JSON:
     renew_principal(exchange)
-    return page(exchange, "tools", catalog.listed(exchange, fresh=True), lambda tool: str(tool["name"]))
+    listed = catalog.listed(exchange, fresh=True)
+    if step_up.wants_schemes(exchange.principal):
+        step_up.add_schemes(exchange.site, listed)
+    return page(exchange, "tools", listed, lambda tool: str(tool["name"]))
 
 
 def call_tool(exchange: Exchange) -> JSON:
@@ -40,6 +44,7 @@ def call_tool(exchange: Exchange) -> JSON:
     """
     tool = catalog.find(exchange, exchange.params["name"])
     if tool is None:
+        step_up.check_login(exchange)
         raise ToolNotFound(exchange.params["name"])
     exchange.usage.found = tool.name
     exchange.tool_overrides = None

@@ -27,6 +27,7 @@ from mcp_django.protocol.errors import (
     AnswerTooLong,
     AuditUnavailable,
     Forbidden,
+    InsufficientScope,
     InternalError,
     LimitExceeded,
     RequestCancelled,
@@ -54,7 +55,7 @@ logger = logging.getLogger("mcp_django")
 #: Errors that say that the server failed, and not that it refused.
 _FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
-_DENIALS = (Unauthenticated, Forbidden, LimitExceeded)
+_DENIALS = (Unauthenticated, Forbidden, InsufficientScope, LimitExceeded)
 #: Of a run that was stopped, the run itself has a line.
 _STOPPED = (RequestTimedOut, RequestCancelled)
 #: Names of arguments that a line has, and URIs of a listen.

@@ -15,7 +15,16 @@ from django.utils import translation
 from mcp_django.access import overrides
 from mcp_django.access.authentication import renew_principal
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, Decision, decide, decides_alone, has_scope, using_tool
+from mcp_django.access.permissions import (
+    ALLOWED,
+    Decision,
+    check_scopes,
+    decide,
+    decides_alone,
+    has_scope,
+    supposing,
+    using_tool,
+)
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
 from mcp_django.on_loop.suspension import Suspended
@@ -73,13 +82,15 @@ def available(exchange: Exchange, decided: Mapping[str, Override] | None = None)
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
     """The tools as tools/list has them. ``fresh`` reads the overrides anew."""
     rows = overrides.tools.of(exchange, fresh=fresh)
-    return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
+    with supposing(exchange.request):
+        return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
 
 
 def find(exchange: Exchange, name: str) -> BaseTool | None:
     """The tool of that name, if the principal may call it.
 
     For a tool that may write, the token, its user and the override are read anew, even if they were read a moment ago.
+    Raises InsufficientScope for a tool that the client's user could give to it.
     """
     if name not in exchange.site.tools:
         _find_actions(exchange)
@@ -94,11 +105,11 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     rows = exchange.tool_overrides
     if rows is None or fresh:
         rows = overrides.tools.of(exchange, fresh=fresh)
-    Rights.of(exchange.site, exchange.request).decided_by(rows)
-    decision = _decide(tool, rows, exchange)
+    decision = _decide_by(tool, rows, exchange)
     if decision is ALLOWED and _can_run(tool, exchange):
         return tool
     exchange.usage.refusal = decision.name
+    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and _can_run(tool, exchange))
     return None
 
 
@@ -201,6 +212,12 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
     if _decide(tool, rows, exchange) is not ALLOWED or not _can_run(tool, exchange):
         return None
     return AvailableTool(tool, _override(tool, rows).description)
+
+
+def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
+    """As ``_decide``, where what administrators decided holds for everything that the tool reads too."""
+    Rights.of(exchange.site, exchange.request).decided_by(rows)
+    return _decide(tool, rows, exchange)
 
 
 def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.utils import translation
 from django.utils.text import capfirst
 
+from mcp_django.access.permissions import check_scopes
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_MODEL
@@ -175,9 +177,13 @@ class QueryTool(BaseTool):
         """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
         raise NotImplementedError
 
+    def _is_there(self, request: MCPRequest, label: str) -> bool:
+        return self._rights(request).of_label(label) is not None
+
     def _model(self, rights: Rights, label: str) -> ModelRights:
         found = rights.of_label(label.lower())
         if found is None:
+            check_scopes(rights.request, partial(self._is_there, rights.request, label.lower()))
             raise InvalidQuery.one("model", unknown_name("model", label, self._labels(rights)), label)
         if not ways.has(found, self.way):
             instead = ": ask aggregate_records" if ways.is_open(found, "aggregate") else ""

@@ -194,6 +194,11 @@ class EndpointView(View, InFlight):
         return self._batch is None and self._headers.accepts(SSE_TYPE)
 
     @property
+    def can_challenge(self) -> bool:  # type: ignore[override]
+        # A batch has one status for all of its members.
+        return self._batch is None and not self.buffer.used
+
+    @property
     def can_suspend(self) -> bool:  # type: ignore[override]
         # The members of a batch are answered one after the other, by one run.
         return self.loop is not None and self._batch is None

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.protocol.errors import InvalidRequest, Throttled, Unauthenticated
+from mcp_django.protocol.errors import InsufficientScope, InvalidRequest, Throttled, Unauthenticated
 from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.http.headers import Headers
 
@@ -50,7 +50,7 @@ _RETRY_AFTER = "1"
 def headers_of(error: MCPError, status: int) -> dict[str, str]:
     """The headers that belong to an error which is answered with this status."""
     headers = dict(error.headers) if isinstance(error, HTTPError) else {}
-    if isinstance(error, Unauthenticated):
+    if isinstance(error, Unauthenticated | InsufficientScope) and error.challenge:
         headers["WWW-Authenticate"] = error.challenge
     if isinstance(error, Throttled):
         headers["Retry-After"] = str(error.retry_after)

@@ -23,6 +23,7 @@ from mcp_django.middleware_policy import socket_problem
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.errors import Forbidden, InvalidRequest, Overloaded, SessionNotFound
 from mcp_django.push.hub import get_hub
+from mcp_django.server import step_up
 from mcp_django.sessions import sse_streams
 from mcp_django.sites import MCPSite
 from mcp_django.transports.duplex import DuplexConnection
@@ -225,6 +226,7 @@ class MessageView(View):
         value = jsonrpc.decode(body)
         if not isinstance(value, list):
             self._check(value)
+            step_up.check_message(self.site, self.request, value)
         self._hand_over(self._key(), _owner(self.site, principal), value, body)
         return HTTPResponse(HTTPStatus.ACCEPTED)
 

@@ -1,0 +1,96 @@
+"""What a client is answered that needs more scopes, or a login: so that it asks its user for them (step-up)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+
+from mcp_django.access import challenges
+from mcp_django.access.authentication import CHALLENGE
+from mcp_django.conf import OAUTH_APP
+from mcp_django.exchange.exchange import Exchange, inspection_exchange
+from mcp_django.models import Grant
+from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.errors import InsufficientScope, Unauthenticated
+from mcp_django.protocol.revisions import STEP_UP_REVISIONS
+from mcp_django.tools import catalog
+from mcp_django.tools.results import error_result
+from mcp_django.types import JSON
+
+if TYPE_CHECKING:
+    from mcp_django.exchange.principals import Principal
+    from mcp_django.exchange.requests import MCPRequest
+    from mcp_django.sites import MCPSite
+
+#: Clients of OpenAI read challenges in results, and schemes in the tool list
+#: (https://developers.openai.com/apps-sdk/build/auth).
+_OPENAI = "https://chatgpt.com/oauth/"
+_RESULT_META_KEY = "mcp/www_authenticate"
+
+
+def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
+    """The result of a call in the place of the error. None: the error itself is sent, as a 403 if it has a challenge.
+
+    The 403 is for revisions that know it. What the user has declined is not asked for a second time.
+    """
+    is_call = exchange.method == "tools/call"
+    if _is_declined(exchange.principal, error):
+        text = f"{error.message} The user has declined this when the client was connected, so do not try it again."
+        return error_result(text) if is_call else None
+    challenge = _challenge(exchange.site, exchange.request, error)
+    if wants_schemes(exchange.principal):
+        return {**error_result(error.message), "_meta": {_RESULT_META_KEY: [challenge]}} if is_call else None
+    if exchange.connection.can_challenge and exchange.revision in STEP_UP_REVISIONS:
+        error.challenge = challenge
+        return None
+    return error_result(error.message) if is_call else None
+
+
+def check_message(site: MCPSite, request: MCPRequest, value: Any) -> None:
+    """Raises InsufficientScope, with its challenge, for a call whose answer will come by another connection."""
+    message = jsonrpc.parse(value)
+    principal: Principal = request.mcp.principal
+    if principal.grant_id is None or not isinstance(message, jsonrpc.Request) or message.method != "tools/call":
+        return
+    exchange = inspection_exchange(site, request, message.method)
+    try:
+        catalog.exists(exchange, str(message.params.get("name")))
+    except InsufficientScope as error:
+        if not _is_declined(principal, error):
+            error.challenge = _challenge(site, request, error)
+            raise
+
+
+def check_login(exchange: Exchange) -> None:
+    """Raises Unauthenticated for a tool that an anonymous caller has not, where logging in may help.
+
+    It does so for any name, so that nobody learns which tools there are for others.
+    """
+    is_anonymous = exchange.principal.user.pk is None and exchange.principal.auth is None
+    if is_anonymous and exchange.connection.can_challenge and apps.is_installed(OAUTH_APP):
+        raise Unauthenticated("There is no such tool for callers who are not logged in.", CHALLENGE)
+
+
+def wants_schemes(principal: Principal) -> bool:
+    """Whether the client is one of OpenAI's."""
+    return principal.grant_id is not None and str(principal.auth.client).startswith(_OPENAI)
+
+
+def add_schemes(site: MCPSite, listed: list[JSON]) -> None:
+    """Say of each tool of a list which scope it needs."""
+    for one in listed:
+        schemes = [{"type": "oauth2", "scopes": [site.tools[one["name"]].scope]}]
+        one["securitySchemes"] = schemes
+        one["_meta"] = {**one.get("_meta", {}), "securitySchemes": schemes}
+
+
+def _is_declined(principal: Principal, error: InsufficientScope) -> bool:
+    """Whether the user was asked for one of the scopes, and did not give it."""
+    declined = Grant.objects.filter(pk=principal.auth.grant_id).values_list("declined", flat=True).first()
+    return not set(error.needed).isdisjoint(declined or ())
+
+
+def _challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> str:
+    described = f'{CHALLENGE}, error="insufficient_scope", error_description="{error.message}"'
+    return challenges.complete(described, site, request, error.wanted)
