@@ -25,7 +25,7 @@ from mcp_django.inlines import InlineMCP, inlines_of
 from mcp_django.options import ModelMCP
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields
-from mcp_django.secrets import is_of_app, is_secret_name
+from mcp_django.secrets import is_ours, is_secret_name
 from mcp_django.tools.actions import AdminActionTool, offered_actions
 from mcp_django.tools.base import BaseTool
 from mcp_django.types import JSON
@@ -86,7 +86,7 @@ class Comparison:
     @cached_property
     def admins(self) -> list[ModelAdmin[Any]]:
         """The ModelAdmins whose pages the user may see. Ours are none of them: they show nothing of the project."""
-        found = [admin for admin in self.rights.site.model_admins.values() if not is_of_app(admin.model, "mcp_django")]
+        found = [admin for admin in self.rights.site.model_admins.values() if not is_ours(admin.model)]
         return [admin for admin in found if _ask(admin, "has_view_permission", partial(self._may_see, admin), False)]
 
     def _may_see(self, admin: ModelAdmin[Any]) -> bool:

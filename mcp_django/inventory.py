@@ -37,7 +37,7 @@ from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.resources.schema import record_fields, refused_sources
-from mcp_django.secrets import is_of_app, why_hidden
+from mcp_django.secrets import is_ours, why_hidden
 from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog as tools
 from mcp_django.tools.actions import AdminActionTool
@@ -325,8 +325,8 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
             label = f"{model._meta.app_label.lower()}.{model._meta.model_name}"
             without_list = "its ModelAdmin has no list" if get_conf().EXPOSE_ADMIN else "EXPOSE_ADMIN is off"
             why = why_hidden(model) or without_list
-            is_ours = is_of_app(model, "mcp_django") or model._meta.swapped
-            found[label] = why if is_ours else f"{why}; register a ModelMCP for it to show it"
+            is_fixed = is_ours(model) or model._meta.swapped
+            found[label] = why if is_fixed else f"{why}; register a ModelMCP for it to show it"
     for model, admin_sites in site.undecided_models.items():
         names = " and ".join(admin_site.name for admin_site in admin_sites)
         where = f"it is in the AdminSites {names}" if site.admin_sites else f"nobody serves the AdminSite {names}"

@@ -56,6 +56,8 @@ _SECRET_CLASS_WORDS = _words(
     sensitive vault"""
 )
 
+#: The labels of our apps, whose rows hold tokens and decide about access.
+_OURS = frozenset({"mcp_django", "mcp_django_oauth"})
 _HIDDEN_APPS = _words(
     """admin auditlog authtoken axes background_task django_apscheduler django_celery_beat django_celery_results
     django_mail_admin django_mailbox django_q django_rq django_tasks django_tasks_database easyaudit field_history
@@ -126,7 +128,7 @@ def why_hidden(model: type[models.Model]) -> str | None:
     meta = model._meta
     if meta.swapped:
         return f"{meta.swapped} stands in its place"
-    if is_of_app(model, "mcp_django"):
+    if is_ours(model):
         return "it holds the keys to the rest"
     app = min(_HIDDEN_APPS & {table._meta.app_label for table in _tables_of(model)}, default=None)
     if app is not None:
@@ -160,9 +162,9 @@ def _holds_mail(names: set[str]) -> bool:
     return bool(firsts & _TO and words & _TEXT) or bool(names & _ADDRESS and words & _BODY)
 
 
-def is_of_app(model: type[models.Model], app_label: str) -> bool:
-    """Whether the model shows rows of the app's tables: by itself, as a proxy, or as a child of one of its models."""
-    return any(table._meta.app_label == app_label for table in _tables_of(model))
+def is_ours(model: type[models.Model]) -> bool:
+    """Whether the model shows rows of our own tables: by itself, as a proxy, or as a child of one of our models."""
+    return any(table._meta.app_label in _OURS for table in _tables_of(model))
 
 
 def _tables_of(model: type[models.Model]) -> list[type[models.Model]]:

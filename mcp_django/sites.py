@@ -39,7 +39,7 @@ from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.resources.function import FunctionResource
 from mcp_django.resources.function_templates import FunctionTemplate
 from mcp_django.resources.policy import Rights
-from mcp_django.secrets import is_hidden_model, is_of_app
+from mcp_django.secrets import is_hidden_model, is_ours
 from mcp_django.tasks import framework
 from mcp_django.tasks.callers import can_own
 from mcp_django.tools.actions import AdminActionTool, adds_actions, declared_actions, offered_actions
@@ -211,7 +211,7 @@ class MCPSite:
         Raises AlreadyRegistered, and ImproperlyConfigured for a model that may not be exposed.
         """
         for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
-            if is_of_app(model, "mcp_django"):
+            if is_ours(model):
                 raise ImproperlyConfigured(
                     "The models of mcp_django are never exposed, because they hold tokens and decide about access."
                 )

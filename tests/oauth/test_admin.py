@@ -1,0 +1,100 @@
+"""The pages of clients and grants, and what agents see of them: nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client as Browser
+
+from mcp_django import site
+from mcp_django.models import Call, Grant
+from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
+from tests.oauth.flow import CLAUDE, CLAUDE_CODE, LOCAL_REDIRECT, Person, Program, error_in, params_in
+from tests.support.data import Users
+
+GRANTS, CLIENTS = "/admin/mcp_django/grant/", "/admin/mcp_django_oauth/client/"
+
+
+@pytest.fixture
+def connected(users: Users) -> Users:
+    """The administrator and ops have each let a client in."""
+    Program().log_in(users.admin)
+    Program(CLAUDE_CODE, LOCAL_REDIRECT).log_in(users.ops)
+    return users
+
+
+def browser_of(user: User) -> Browser:
+    browser = Browser()
+    browser.force_login(user)
+    return browser
+
+
+def act(user: User, url: str, action: str, *rows: Any) -> Any:
+    return browser_of(user).post(url, {"action": action, "_selected_action": [row.pk for row in rows]}, follow=True)
+
+
+def test_an_administrator_sees_who_lets_what_act(connected: Users) -> None:
+    page = browser_of(connected.admin).get(GRANTS).content.decode()
+    clients = browser_of(connected.admin).get(CLIENTS).content.decode()
+
+    for text in ("Claude Code", CLAUDE, "ops", "read"):
+        assert text in page
+    assert "claude.ai" in clients
+    for model, url in ((Grant, GRANTS), (Client, CLIENTS)):
+        one = browser_of(connected.admin).get(f"{url}{model.objects.earliest('pk').pk}/change/")
+        assert one.status_code == 200
+        assert "Save" not in one.content.decode()
+
+
+def test_others_see_their_own_grants_alone(connected: Users) -> None:
+    connected.ops.user_permissions.add(*Permission.objects.filter(codename__in=["view_grant", "change_grant"]))
+    theirs = Grant.objects.get(user=connected.admin)
+
+    page = browser_of(connected.ops).get(GRANTS).content.decode()
+    act(connected.ops, GRANTS, "revoke", theirs)
+
+    assert "Claude Code" in page and f">{connected.admin.username}<" not in page
+    theirs.refresh_from_db()
+    assert theirs.is_current()
+
+
+def test_revoking_a_grant_in_the_admin_ends_it(connected: Users) -> None:
+    grant = Grant.objects.get(user=connected.ops)
+
+    page = act(connected.admin, GRANTS, "revoke", grant)
+
+    assert "1 grant was revoked." in page.content.decode()
+    grant.refresh_from_db()
+    assert grant.ended_by == "revoked"
+
+
+def test_a_blocked_client_gets_nothing_any_more(connected: Users) -> None:
+    program = Program()
+    tokens = program.log_in(connected.ops)
+    client = Client.objects.get(key=CLAUDE)
+
+    act(connected.admin, CLIENTS, "block", client)
+
+    assert error_in(program.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
+    assert Person(connected.ops).open(program.url()).status_code == 400
+    assert set(Grant.objects.filter(client=CLAUDE).values_list("ended_by", flat=True)) == {"blocked"}
+    act(connected.admin, CLIENTS, "unblock", client)
+    assert "code" in params_in(Person(connected.ops).allow(program.url(), "read"))
+
+
+@pytest.mark.parametrize("url", [GRANTS, CLIENTS])
+def test_nobody_makes_or_deletes_rows_there(connected: Users, url: str) -> None:
+    browser = browser_of(connected.admin)
+
+    assert browser.get(f"{url}add/").status_code == 403
+    assert "delete_selected" not in browser.get(url).content.decode()
+
+
+@pytest.mark.parametrize("model", [Grant, Client, AuthorizationCode, RefreshToken, Call])
+def test_agents_never_see_these_rows(users: Users, model: Any) -> None:
+    assert model not in [one.model for one in site.models.values()]
+    with pytest.raises(ImproperlyConfigured, match="never exposed"):
+        site.register(model)
