@@ -45,7 +45,7 @@ class Program:
         }  # fmt: skip
         return "/mcp/authorize?" + urlencode({name: value for name, value in params.items() if value is not None})
 
-    def exchange(self, code: str, **changes: str | None) -> Any:
+    def exchange(self, code: str | None, **changes: str | None) -> Any:
         form = {
             "grant_type": "authorization_code", "code": code, "client_id": self.client_id,
             "redirect_uri": self.redirect_uri, "code_verifier": self.verifier, "resource": RESOURCE, **changes,
