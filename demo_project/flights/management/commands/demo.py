@@ -43,9 +43,9 @@ Try it: list the tools.
     -H "Accept: application/json, text/event-stream" \\
     -d '{{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}'
 
-Claude Code
+Claude Code: log in as ops by /mcp, then "Authenticate".
 
-  claude mcp add --transport http flights {http} --header "Authorization: Bearer {token}"
+  claude mcp add --transport http flights {http}
 
 Cursor: .cursor/mcp.json
 
