@@ -158,6 +158,8 @@ def _read(connection: _Connection, target: str) -> Fetched:
     headers = {"Accept": "application/json", "User-Agent": "mcp_django", "Connection": "close"}
     connection.request("GET", target, headers=headers)
     answer = connection.getresponse()
+    # A connection that was stopped looks as if the server had said all.
+    connection.left()
     kind = answer.headers.get_content_type().lower()
     if answer.status != http.HTTPStatus.OK:
         raise FetchError(f"{connection.host} answered with the status {answer.status}.")

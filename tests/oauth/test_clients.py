@@ -1,0 +1,457 @@
+"""Who a client is: by its document, bundled or fetched, or by its registration."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_django.oauth import documents, fetching
+from mcp_django.oauth.client_metadata import InvalidMetadata
+from mcp_django.oauth.documents import DocumentUnavailable, is_document_id
+from mcp_django.oauth.fetching import Fetched, FetchError, fetch, fresh_seconds, is_public
+from mcp_django.oauth.redirects import host_of, is_usable, matches, with_params
+from tests.oauth import recorded
+from tests.oauth.flow import Person, Program, code_in
+from tests.oauth.test_attacks import register
+from tests.support.certificates import make_certificate
+from tests.support.data import Users
+
+# Redirects.
+
+
+@pytest.mark.parametrize("uri", [
+    "https://claude.ai/api/mcp/auth_callback", "https://example.com", "https://example.com:8443/a?b=c",
+    "http://localhost/callback", "http://127.0.0.1:65535/", "http://[::1]:1/x", "https://[2001:db8::1]/",
+    "cursor://anysphere.cursor-mcp/oauth/callback",
+])  # fmt: skip
+def test_usable_redirects(uri: str) -> None:
+    assert is_usable(uri)
+
+
+@pytest.mark.parametrize("uri", [
+    "", "example.com", "//example.com", "http://example.com/", "https://", "https:///x", "https://a b/", "ftp://x/",
+    "https://user@example.com/", "https://example.com/#x", "https://example.com/#", "https://*.example.com/",
+    "http://localhost:/", "http://localhost:0/", "http://localhost:65536/", "http://localhost.evil.example/",
+    "javascript:alert(1)", "data:text/html,x", "cursor://other/oauth/callback", "cursor://anysphere.cursor-mcp/x",
+    "https://example.com/\\@evil", "https://exämple.com/", "https://example.com/\n", "https://[::1", "http://127.1/",
+    "https://example.com/" + "a" * 2_000,
+])  # fmt: skip
+def test_redirects_that_no_client_may_have(uri: str) -> None:
+    assert not is_usable(uri)
+
+
+@pytest.mark.parametrize(("registered", "asked", "same"), [
+    ("http://localhost/callback", "http://localhost:5/callback", True),
+    ("http://localhost:4/callback", "http://localhost:5/callback", True),
+    ("http://localhost:4/callback", "http://localhost/callback", True),
+    ("http://[::1]/", "http://[::1]:9/", True),
+    ("http://localhost/callback", "http://127.0.0.1/callback", False),
+    ("http://localhost/callback", "http://localhost:5/callback/", False),
+    ("http://localhost/callback", "http://localhost:5/callback?x=1", False),
+    ("http://localhost/callback", "http://localhost:99999/callback", False),
+    ("http://localhost/callback", "http://localhost:5@evil.example/callback", False),
+    ("http://localhost/callback", "https://localhost:5/callback", False),
+    ("https://example.com/a", "https://example.com:443/a", False),
+    ("https://example.com/a", "https://example.com/A", False),
+])  # fmt: skip
+def test_only_the_port_on_the_own_machine_is_free(registered: str, asked: str, same: bool) -> None:
+    assert matches(registered, asked) is same
+
+
+def test_parameters_are_added_to_those_of_the_redirect() -> None:
+    assert with_params("https://a.example/b?c=d", {"e": "f g", "h": "ü"}) == "https://a.example/b?c=d&e=f+g&h=%C3%BC"
+    assert with_params("cursor://x/y", {"code": "1"}) == "cursor://x/y?code=1"
+    assert [host_of(uri) for uri in ("https://a.example:8443/x", "cursor://x/y")] == ["a.example:8443", "cursor://x"]
+
+
+# Recorded clients.
+
+
+@pytest.mark.parametrize("name", recorded.REGISTRATIONS)
+def test_the_registrations_of_known_clients_pass(users: Users, name: str) -> None:
+    payload, redirect = recorded.REGISTRATIONS[name]
+
+    answer = register(payload)
+
+    assert answer.status_code == 201, answer.content
+    program = Program(answer.json()["client_id"], redirect)
+    assert program.exchange(code_in(Person(users.ops).allow(program.url(), "read"))).status_code == 200
+
+
+@pytest.mark.parametrize("document", recorded.DOCUMENTS, ids=lambda one: one["client_name"])
+@pytest.mark.parametrize("is_bundled", [True, False])
+def test_the_documents_of_known_clients_pass(
+    document: dict[str, Any], is_bundled: bool, serve: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_bundled:
+        monkeypatch.setattr(documents, "BUNDLED", {})
+    asked = serve(document)
+
+    found = documents.find(document["client_id"], document["redirect_uris"][0], may_fetch=True)
+
+    assert (found.name, found.host) == (document["client_name"], document["client_id"].split("/")[2])
+    assert found.allows(document["redirect_uris"][0])
+    assert asked == ([] if is_bundled else [document["client_id"]])
+
+
+# Documents.
+
+
+@pytest.fixture
+def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[str]]]:
+    """``serve(document, seconds)``: what every URL answers. Gives the URLs that are asked for."""
+    documents._kept.clear()
+
+    def serve(document: Any, seconds: float = 0.0) -> list[str]:
+        asked: list[str] = []
+
+        def answer(url: str) -> Fetched:
+            asked.append(url)
+            if isinstance(document, Exception):
+                raise document
+            body = document if isinstance(document, bytes) else json.dumps(document).encode()
+            return Fetched(body, seconds)
+
+        monkeypatch.setattr(fetching, "fetch", answer)
+        return asked
+
+    yield serve
+    documents._kept.clear()
+
+
+URL = "https://client.example/oauth/client.json"
+REDIRECT = "https://client.example/callback"
+DOCUMENT: dict[str, Any] = {"client_id": URL, "client_name": "A client", "redirect_uris": [REDIRECT]}
+
+
+@pytest.mark.parametrize("client_id", [
+    URL, "https://client.example/c", "https://client.example:443/c", "https://client.example/c?v=1",
+    *(document["client_id"] for document in recorded.DOCUMENTS),
+])  # fmt: skip
+def test_ids_that_are_urls_of_documents(client_id: str) -> None:
+    assert is_document_id(client_id)
+
+
+@pytest.mark.parametrize("client_id", [
+    "", "x", "http://client.example/c", "https://client.example", "https://client.example/", "https://client.example/#",
+    "https://user@client.example/c", "https://client.example/../c", "https://client.example/./c",
+    "https://client.example:8443/c", "https://Client.example/c", "https://client.example/c\n", "https:///c",
+    "https://client.example/" + "c" * 255, "https://[::1]/c", "https://client.example\\@evil/c",
+])  # fmt: skip
+def test_ids_that_are_none(client_id: str) -> None:
+    assert not is_document_id(client_id)
+
+
+@pytest.mark.parametrize("change", [
+    {"client_id": "https://other.example/c"}, {"client_id": None}, {"redirect_uris": []}, {"redirect_uris": "x"},
+    {"redirect_uris": ["http://evil.example/"]}, {"client_secret": "x"}, {"grant_types": ["client_credentials"]},
+    {"response_types": ["token"]}, {"token_endpoint_auth_method": "private_key_jwt"},
+    {"token_endpoint_auth_method": "client_secret_basic"},
+], ids=str)  # fmt: skip
+def test_documents_that_describe_no_client_of_ours(serve: Callable[..., list[str]], change: dict[str, Any]) -> None:
+    serve({**DOCUMENT, **change})
+
+    with pytest.raises(InvalidMetadata):
+        documents.find(URL, REDIRECT, may_fetch=True)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b"[" * 10_000, b"\xff"])
+def test_bodies_that_are_no_document(serve: Callable[..., list[str]], body: bytes) -> None:
+    serve(body)
+
+    with pytest.raises(InvalidMetadata):
+        documents.find(URL, REDIRECT, may_fetch=True)
+
+
+def test_a_document_is_fetched_once_in_its_time(serve: Callable[..., list[str]], monkeypatch: Any) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(documents.time, "monotonic", lambda: now)
+    asked = serve(DOCUMENT, 300.0)
+
+    for now in (1_000.0, 1_299.0, 1_301.0):  # noqa: B007 - the clock reads it
+        documents.find(URL, REDIRECT, may_fetch=True)
+
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize(("seconds", "least", "most"), [(0.0, 60.0, 61.0), (10e9, 86_399.0, 86_401.0)])
+def test_it_is_kept_for_a_minute_at_least_and_for_a_day_at_most(
+    serve: Callable[..., list[str]], monkeypatch: Any, seconds: float, least: float, most: float
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(documents.time, "monotonic", lambda: now)
+    asked = serve(DOCUMENT, seconds)
+
+    documents.find(URL, REDIRECT, may_fetch=True)
+    now = least - 0.5
+    documents.find(URL, REDIRECT, may_fetch=True)
+    assert len(asked) == 1
+    now = most
+    documents.find(URL, REDIRECT, may_fetch=True)
+    assert len(asked) == 2
+
+
+def test_a_failure_is_remembered_too(serve: Callable[..., list[str]]) -> None:
+    asked = serve(FetchError("client.example could not be reached."))
+
+    for _ in range(3):
+        with pytest.raises(DocumentUnavailable, match="could not be reached"):
+            documents.find(URL, REDIRECT, may_fetch=True)
+
+    assert len(asked) == 1
+
+
+def test_so_many_documents_are_remembered(serve: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "_MAX_KEPT", 3)
+    serve(FetchError("no"))
+
+    for number in range(10):
+        with pytest.raises(DocumentUnavailable):
+            documents.find(f"{URL}?{number}", REDIRECT, may_fetch=True)
+
+    assert len(documents._kept._entries) == 3
+
+
+def test_a_bundled_copy_serves_while_its_host_is_away(serve: Callable[..., list[str]]) -> None:
+    serve(FetchError("no"))
+
+    found = documents.find(recorded.CLAUDE["client_id"], "https://claude.ai/other", may_fetch=True)
+
+    assert not found.allows("https://claude.ai/other")
+
+
+def test_nobody_makes_the_server_fetch_before_a_login(users: Users, serve: Callable[..., list[str]]) -> None:
+    asked = serve(DOCUMENT)
+    program = Program(URL, REDIRECT)
+
+    assert Person().open(program.url())["Location"].startswith("/admin/login/")
+    assert asked == []
+    assert Person(users.ops).open(program.url()).status_code == 200
+    assert asked == [URL]
+    assert program.exchange("x").status_code == program.refresh("x").status_code == 400
+    assert asked == [URL], "a token is given without asking anew who the client is"
+
+
+# Fetching.
+
+
+@pytest.mark.parametrize("address", [
+    "127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
+    "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+    "::", "::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "::8.8.8.8", "64:ff9b::8.8.8.8", "64:ff9b:1::1", "100::1",
+    "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0",
+    "fec0::1", "ff02::1", "3fff::1", "5f00::1", "nonsense", "", "2130706433", "0177.0.0.1",
+])  # fmt: skip
+def test_addresses_that_lead_inside_or_stand_for_others(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "1.1.1.1", "160.79.104.10", "2606:4700::1111", "2a00:1450:4001::1"])
+def test_addresses_that_everybody_reaches(address: str) -> None:
+    assert is_public(address)
+
+
+def resolver(monkeypatch: pytest.MonkeyPatch, *answers: list[str]) -> list[str]:
+    """Names resolve to these addresses, one answer after the other. Gives the names that were asked for."""
+    left, asked = list(answers), []
+
+    def getaddrinfo(host: str, port: int, **kwargs: Any) -> list[Any]:
+        asked.append(host)
+        found = left.pop(0) if left else []
+        if not found:
+            raise socket.gaierror
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", getaddrinfo)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], ["8.8.8.8", "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"]]
+)
+def test_a_name_that_means_an_address_inside(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> None:
+    resolver(monkeypatch, addresses)
+    monkeypatch.setattr(fetching.socket, "create_connection", lambda *args, **kwargs: pytest.fail("it connected"))
+
+    with pytest.raises(FetchError, match="not public"):
+        fetch(URL)
+
+
+def test_a_name_that_means_another_address_a_moment_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = resolver(monkeypatch, ["8.8.8.8"], ["127.0.0.1"])
+    connected: list[Any] = []
+
+    def connect(address: Any, **kwargs: Any) -> Any:
+        connected.append(address)
+        raise OSError("not in a test")
+
+    monkeypatch.setattr(fetching.socket, "create_connection", connect)
+
+    with pytest.raises(FetchError, match="could not be reached"):
+        fetch(URL)
+
+    assert asked == ["client.example"]
+    assert connected == [("8.8.8.8", 443)]
+
+
+def test_a_name_that_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver(monkeypatch)
+
+    with pytest.raises(FetchError, match="has no address"):
+        fetch(URL)
+
+
+def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(fetching, "SECONDS", 0.05)
+    monkeypatch.setattr(fetching, "_resolving", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(fetching.socket, "getaddrinfo", lambda *args, **kwargs: release.wait(30) and [])
+
+    with pytest.raises(FetchError, match="took longer than"):
+        fetch(URL)
+    with pytest.raises(FetchError, match="Too many such documents"):
+        fetch(URL)
+
+    release.set()
+
+
+@pytest.mark.parametrize("url", ["http://client.example/c", "https://client.example:8443/c", "ftp://client.example/c"])
+def test_urls_that_are_not_fetched(url: str) -> None:
+    with pytest.raises(FetchError, match="not an https URL"):
+        fetch(url)
+
+
+class Server:
+    """A TLS server on this machine that answers each connection with the same bytes, and then waits."""
+
+    def __init__(self, folder: Path) -> None:
+        certificate, key = make_certificate(folder)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(certificate, key)
+        self.trusted = ssl.create_default_context(cafile=str(certificate))
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self.answer = b""
+        self.drips = False
+        self.requests: list[bytes] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            try:
+                plain, _ = self._socket.accept()
+            except OSError:
+                return
+            try:
+                with self._context.wrap_socket(plain, server_side=True) as connection:
+                    self.requests.append(connection.recv(10_000))
+                    connection.sendall(self.answer)
+                    while self.drips and not self._over.wait(0.01):
+                        connection.sendall(b"x")
+            except OSError:
+                continue
+
+    def close(self) -> None:
+        self._over.set()
+        self._socket.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """What a public address is for ``fetch``."""
+    made = Server(tmp_path)
+
+    def connect(address: Any, timeout: float) -> socket.socket:
+        assert address == ("8.8.8.8", 443)
+        made_one = socket.socket()
+        made_one.settimeout(timeout)
+        made_one.connect(("127.0.0.1", made.port))
+        return made_one
+
+    resolver(monkeypatch, *[["8.8.8.8"]] * 5)
+    monkeypatch.setattr(fetching.socket, "create_connection", connect)
+    monkeypatch.setattr(fetching.ssl, "create_default_context", lambda: made.trusted)
+    yield made
+    made.close()
+
+
+def answer(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
+    given = {name.replace("_", "-"): value for name, value in headers.items()}
+    named = {"Content-Type": "application/json", "Content-Length": str(len(body)), **given}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
+
+
+#: The name in the certificate of the server.
+LOCAL = "https://127.0.0.1/oauth/client.json?v=1"
+
+
+def test_a_document_is_fetched_by_tls_and_without_anything_else(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    server.answer = answer(b'{"a": 1}', Cache_Control="public, max-age=300", Set_Cookie="a=b")
+
+    found = fetch(LOCAL)
+
+    assert found == Fetched(b'{"a": 1}', 300.0)
+    [request] = server.requests
+    assert request.startswith(b"GET /oauth/client.json?v=1 HTTP/1.1\r\n")
+    assert b"Host: 127.0.0.1\r\n" in request and b"Accept: application/json\r\n" in request
+    assert b"cookie" not in request.lower() and b"authorization" not in request.lower()
+
+
+@pytest.mark.parametrize(("bytes_", "reason"), [
+    (answer(b"", "302 Found", Location="http://127.0.0.1/"), "answered with the status 302"),
+    (answer(b"{}", "404 Not Found"), "answered with the status 404"),
+    (answer(b"{}", "201 Created"), "answered with the status 201"),
+    (answer(b"<html>", Content_Type="text/html"), "something else than JSON"),
+    (answer(b"{" + b" " * 10_000_000), "more than 16384 bytes"),
+    (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1_000 + b"\r\n", "could not be reached"),
+    (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "could not be reached"),
+    (b"nonsense\r\n\r\n", "could not be reached"), (b"", "could not be reached"),
+])  # fmt: skip
+def test_answers_that_are_no_document(server: Server, bytes_: bytes, reason: str) -> None:
+    server.answer = bytes_
+
+    with pytest.raises(FetchError, match=reason):
+        fetch(LOCAL)
+
+
+@pytest.mark.parametrize("begun", [
+    b"", b"HTTP/1.1 200 OK\r\nX: ",
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 16000\r\n\r\n",
+], ids=["status", "header", "body"])  # fmt: skip
+def test_a_server_that_drips(server: Server, begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "SECONDS", 0.5)
+    server.answer, server.drips = begun, True
+
+    with pytest.raises(FetchError, match="took longer than"):
+        fetch(LOCAL)
+
+
+def test_a_certificate_for_another_name(server: Server) -> None:
+    server.answer = answer(b"{}")
+
+    with pytest.raises(FetchError, match="could not be reached"):
+        fetch(URL)
+
+    assert server.requests == [] or server.requests == [b""]
+
+
+@pytest.mark.parametrize(("control", "seconds"), [
+    ("max-age=60", 60.0), ("public, max-age=86400", 86_400.0), ('max-age="5"', 5.0), ("no-store, max-age=60", 0.0),
+    ("no-cache, max-age=60", 0.0), ("s-maxage=60", 0.0), ("max-age=-1", 0.0), ("", 0.0),
+])  # fmt: skip
+def test_for_how_long_an_answer_may_be_kept(control: str, seconds: float) -> None:
+    assert fresh_seconds({"CACHE-control": control}) == seconds
