@@ -63,7 +63,8 @@ def fetch(url: str) -> Fetched:
 
 def resolve(host: str, deadline: float) -> list[str]:
     """The addresses of a host. Raises FetchError for a host that has none, or not in time."""
-    if not _resolving.acquire(blocking=False):
+    places = _resolving
+    if not places.acquire(blocking=False):
         raise FetchError("Too many such documents are being fetched. Try again in a moment.")
     found: SimpleQueue[list[str]] = SimpleQueue()
 
@@ -74,7 +75,7 @@ def resolve(host: str, deadline: float) -> list[str]:
         except (OSError, UnicodeError):
             found.put([])
         finally:
-            _resolving.release()
+            places.release()
 
     threading.Thread(target=ask, name="mcp_django-resolve", daemon=True).start()
     try:
