@@ -13,6 +13,8 @@ from tests.end_to_end.servers import STOP_SECONDS, Project, Served
 from tests.support import forkserver
 
 HERE = Path(__file__).parent
+#: The name and the password of somebody who can log a client in.
+PERSON = ("ops", "ops")
 
 
 @contextmanager
@@ -41,6 +43,7 @@ def _project() -> Iterator[Project]:
     with tempfile.TemporaryDirectory(prefix="mcp_django_conformance_") as folder:
         project = Project(HERE, "tests.conformance", Path(folder), {"CONFORMANCE_DIR": folder})
         project.manage("migrate", "--verbosity=0")
+        project.run(_ADD_PERSON.format(*PERSON))
         yield project
 
 
@@ -64,3 +67,9 @@ def _worker(project: Project) -> Iterator[Path]:
             process.kill()
             process.wait()
             raise AssertionError(f"the worker did not end on SIGTERM:\n{log.read_text()}") from None
+
+
+_ADD_PERSON = """
+from django.contrib.auth.models import User
+User.objects.create_user("{0}", password="{1}", is_staff=True)
+"""

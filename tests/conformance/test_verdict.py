@@ -15,11 +15,11 @@ def check(status: str, **fields: Any) -> dict[str, Any]:
     return {"id": "a-check", "description": "what it is about", "status": status, **fields}
 
 
-def judged(results: Path, **scenarios: list[dict[str, Any]] | None) -> Verdict:
+def judged(results: Path, prefix: str = "server", /, **scenarios: list[dict[str, Any]] | None) -> Verdict:
     """The verdict on scenarios and their checks; None is a scenario that ran out of time."""
     output = ""
     for name, checks in scenarios.items():
-        folder = results / f"server-{name}-2026-11-20T13-23-08-525Z"
+        folder = results / f"{prefix}-{name}-2026-11-20T13-23-08-525Z"
         folder.mkdir()
         if checks is not None:
             (folder / "checks.json").write_text(json.dumps(checks))
@@ -32,6 +32,17 @@ def test_checks_are_counted_and_a_note_is_none(tmp_path: Path) -> None:
 
     assert verdict.problems == []
     assert str(verdict) == "2 passed, 0 failed, 0 warned, 0 skipped in 2 scenarios"
+
+
+def test_the_scenarios_of_an_authorization_server_are_found(tmp_path: Path) -> None:
+    failed = [check("FAILURE", errorMessage="it was wrong")]
+
+    verdict = judged(tmp_path, "authorization-server", **{"authorization-server-metadata-endpoint": failed})
+
+    assert verdict.problems == [
+        "authorization-server-metadata-endpoint: nothing was shown",
+        "FAILURE authorization-server-metadata-endpoint · a-check: it was wrong",
+    ]
 
 
 @pytest.mark.parametrize("status", ["FAILURE", "WARNING", "SKIPPED"])

@@ -19,8 +19,8 @@ JSON = dict[str, Any]
 MAY_SKIP = frozenset({"tasks-status-notifications"})
 
 _ANNOUNCED = re.compile(r"^=== Running scenario: (\S+) ===$", re.MULTILINE)
-#: The folder of a scenario: ``server-<scenario>-2026-11-20T13-23-08-525Z``.
-_FOLDER = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
+#: The folder of a scenario: ``server-<scenario>-2026-11-20T13-23-08-525Z``, or ``authorization-server-<scenario>-…``.
+_FOLDER = re.compile(r"(?:authorization-)?server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read(results: Path, output: str) -> Verdict:
 
 
 def _checks(results: Path) -> Iterator[tuple[str, list[JSON]]]:
-    for folder in sorted(results.glob("server-*")):
+    for folder in sorted(results.iterdir()):
         match = _FOLDER.fullmatch(folder.name)
         file = folder / "checks.json"
         if match is not None and file.exists():

@@ -6,12 +6,13 @@ import base64
 import hashlib
 import secrets
 from dataclasses import dataclass, field
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.contrib.auth.models import User
 from django.test import Client
+
+from tests.support.forms import Form
 
 ISSUER = "http://testserver"
 RESOURCE = f"{ISSUER}/mcp"
@@ -92,32 +93,14 @@ class Person:
         return page if page.status_code == 302 else self.press(url, page, "allow", *scopes)
 
 
-class _Forms(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.hidden: dict[str, str] = {}
-        self.ticked: dict[str, bool] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        values = dict(attrs)
-        if tag == "input" and values.get("type") == "hidden":
-            self.hidden[str(values["name"])] = str(values.get("value") or "")
-        if tag == "input" and values.get("type") == "checkbox":
-            self.ticked[str(values["value"])] = "checked" in values
-
-
 def hidden_in(page: Any) -> dict[str, str]:
     """The hidden fields of a page."""
-    parser = _Forms()
-    parser.feed(page.content.decode())
-    return parser.hidden
+    return Form(page.content.decode()).hidden
 
 
 def boxes_in(page: Any) -> dict[str, bool]:
     """The boxes of a consent page: scope → whether it starts ticked."""
-    parser = _Forms()
-    parser.feed(page.content.decode())
-    return parser.ticked
+    return Form(page.content.decode()).boxes
 
 
 def params_in(answer: Any) -> dict[str, str]:
