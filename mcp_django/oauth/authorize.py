@@ -280,7 +280,8 @@ def _guarded(response: HttpResponse) -> HttpResponse:
         f"style-src 'self'{_static_origin()}; img-src 'self' data:{_static_origin()}; font-src 'self'{_static_origin()}"
     )
     response["X-Frame-Options"] = "DENY"
-    response["Referrer-Policy"] = "no-referrer"
+    # Other origins are told nothing. With "no-referrer" a form would be sent as from nowhere, and Django refuses that.
+    response["Referrer-Policy"] = "same-origin" if response.status_code < HTTPStatus.MULTIPLE_CHOICES else "no-referrer"
     response["Cache-Control"] = "no-store"
     patch_vary_headers(response, ["Cookie"])
     return response

@@ -287,8 +287,10 @@ def test_ticking_nothing_asks_again(users: Users) -> None:
 def test_cancelling_tells_the_client(users: Users) -> None:
     person, url = Person(users.ops), a_program().url()
 
-    params = params_in(person.press(url, person.open(url), "deny"))
+    answer = person.press(url, person.open(url), "deny")
+    params = params_in(answer)
 
+    assert answer["Referrer-Policy"] == "no-referrer"
     assert (params["error"], params["iss"]) == ("access_denied", ISSUER)
 
 
@@ -347,7 +349,7 @@ def test_showing_a_page_in_a_frame_or_keeping_it(users: Users, path: str) -> Non
     assert "frame-ancestors 'none'" in policy and "script-src 'none'" in policy and "form-action" not in policy
     assert answer["X-Frame-Options"] == "DENY"
     assert "no-store" in answer["Cache-Control"]
-    assert answer["Referrer-Policy"] == "no-referrer"
+    assert answer["Referrer-Policy"] == "same-origin"
 
 
 def may(user: User) -> bool:

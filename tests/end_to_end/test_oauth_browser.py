@@ -1,0 +1,169 @@
+"""A person with a browser connects a client to the demo: Chromium obeys the policy of the pages."""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.conftest import need
+from tests.end_to_end.servers import Served
+from tests.end_to_end.test_browser import _ARGUMENTS
+from tests.oauth.flow import CLAUDE_CODE, Program
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = shutil.which("chromium")
+    need(executable is not None, "Chromium (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    """A page of a person who is not logged in. Whatever Chromium complains of fails the test."""
+    context = browser.new_context(base_url=served.origin)
+    page = context.new_page()
+    complaints: list[str] = []
+
+    def hear(message: Any) -> None:
+        if message.type == "error" and not message.location["url"].endswith("/favicon.ico"):
+            complaints.append(f"{message.text} {message.location['url']}")
+
+    page.on("console", hear)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    context.close()
+    assert complaints == []
+
+
+class Callback:
+    """A program on the person's machine that waits for its answer."""
+
+    def __init__(self) -> None:
+        answers: queue.Queue[dict[str, str]] = queue.Queue()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                self.send_response(200 if parts.path == "/callback" else 204)
+                self.end_headers()
+                if parts.path == "/callback":
+                    answers.put({name: values[0] for name, values in parse_qs(parts.query).items()})
+                    self.wfile.write(b"<title>Connected</title>You may close this page.")
+
+            def log_message(self, *args: Any) -> None: ...
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.answers = answers
+        self.url = f"http://127.0.0.1:{self._server.server_port}/callback"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def callback() -> Iterator[Callback]:
+    made = Callback()
+    yield made
+    made.close()
+
+
+def log_in(page: Page, name: str = "ops") -> None:
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(name)
+    page.get_by_role("button", name="Log in").click()
+
+
+def url_of(program: Program, served: Served, scope: str = "read actions") -> str:
+    return served.origin + program.url(scope=scope, resource=served.url)
+
+
+def test_a_person_logs_in_sees_who_asks_and_connects_a_program(page: Page, served: Served, callback: Callback) -> None:
+    program = Program(CLAUDE_CODE, callback.url)
+
+    page.goto(url_of(program, served))
+    log_in(page)
+
+    page.get_by_role("heading", name="Connect an app").wait_for()
+    assert page.locator(".client strong").inner_text() == "claude.ai"
+    assert "calls itself “Claude Code”" in page.locator(".client").inner_text()
+    assert "Go on only if you have started this login yourself" in page.locator(".warning").inner_text()
+    assert page.get_by_label("Read").is_checked()
+    assert not page.get_by_label("Run").is_checked()
+    assert page.locator("main").evaluate("one => getComputedStyle(one).borderTopLeftRadius") == "12px"
+    page.get_by_role("button", name="Connect", exact=True).click()
+    page.wait_for_url(f"{callback.url}?**")
+
+    answer = callback.answers.get(timeout=30)
+    assert (answer["state"], answer["iss"]) == ("a state", served.origin)
+    tokens = httpx.post(f"{served.origin}/mcp/token", data={
+        "grant_type": "authorization_code", "code": answer["code"], "client_id": CLAUDE_CODE,
+        "redirect_uri": callback.url, "code_verifier": program.verifier,
+    }).json()  # fmt: skip
+    assert tokens["scope"] == "read"
+    assert "find_records" in served.tools(tokens["access_token"])
+
+    page.goto("/mcp/connected")
+    assert page.get_by_role("heading", name="claude.ai").is_visible()
+    page.get_by_role("button", name="Disconnect").click()
+    page.get_by_text("No app is connected.").wait_for()
+    assert served.ask(tokens["access_token"], "tools/list").status_code == 401
+
+
+def test_a_person_cancels(page: Page, served: Served, callback: Callback) -> None:
+    page.goto(url_of(Program(CLAUDE_CODE, callback.url), served))
+    log_in(page)
+
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_url(f"{callback.url}?**")
+
+    assert callback.answers.get(timeout=30)["error"] == "access_denied"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_a_phone(browser: Browser, served: Served, callback: Callback, scheme: Any) -> None:
+    context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(url_of(Program(CLAUDE_CODE, callback.url), served))
+    log_in(page)
+    page.get_by_role("button", name="Connect", exact=True).wait_for()
+
+    wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+    colour = page.locator("main").evaluate("one => getComputedStyle(one).backgroundColor")
+    context.close()
+
+    assert not wide
+    assert (colour == "rgb(255, 255, 255)") is (scheme == "light")
+
+
+def test_a_page_of_another_origin_cannot_frame_the_consent(
+    browser: Browser, served: Served, callback: Callback
+) -> None:
+    context = browser.new_context(base_url=served.origin)
+    page = context.new_page()
+    url = url_of(Program(CLAUDE_CODE, callback.url), served)
+    page.goto(url)
+    log_in(page)
+    page.get_by_role("button", name="Connect", exact=True).wait_for()
+
+    page.goto("data:text/html,<iframe></iframe>")
+    page.evaluate("url => new Promise(done => { const frame = document.querySelector('iframe');"
+                  " frame.onload = done; frame.src = url; })", url)  # fmt: skip
+    framed = page.frames[1]
+
+    assert framed.locator("button").count() == 0
+    context.close()
