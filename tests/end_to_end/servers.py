@@ -95,12 +95,13 @@ class Project:
         return self.manage("shell", "--no-imports", "-c", code)
 
     @contextmanager
-    def served(self, server: str = "daphne", arguments: Sequence[str] = ()) -> Iterator[Served]:
+    def served(self, server: str = "daphne", arguments: Sequence[str] = (), *, port: int = 0) -> Iterator[Served]:
         """Serve the project until the block ends; what it logged must then hold no traceback.
 
         ``arguments`` are those of Python, with ``{port}`` and ``{module}`` in them, where the server has others.
+        ``port``: of ``free_port``, where the server shall be found there again after a restart.
         """
-        port = free_port()
+        port = port or free_port()
         command = [part.format(port=port, module=self.module) for part in arguments or _SERVERS[server]]
         log = self.scratch / f"{server}-{port}.log"
         with log.open("wb") as output:

@@ -51,7 +51,7 @@ class RealClient:
             return [sys.executable, str(HERE / "python_v2.py")]
         if self.sdk == "python":
             return [str(prepared(python_with, self.version)), str(HERE / "python_v1.py")]
-        suite = prepared(_install_scripts)
+        suite = prepared(install_scripts)
         return [str(suite.node), str(suite.folder / f"typescript_v{self.version}.mjs")]
 
 
@@ -152,7 +152,7 @@ def prepared(prepare: Any, *arguments: Any) -> Any:
         return _results[key]
 
 
-def _install_scripts() -> node.Suite:
+def install_scripts() -> node.Suite:
     """Node.js and the TypeScript SDKs, with our scripts beside them, where they find the packages."""
     suite: node.Suite = prepared(node.install)
     for script in HERE.glob("*.mjs"):

@@ -1,0 +1,122 @@
+"""Real clients log in, from nothing but the URL: the official SDKs, mcp-remote and the MCP Inspector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.node import NPMMissing
+from tests.conftest import need
+from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, Kind, Site, serve_site
+from tests.end_to_end.servers import demo
+
+pytestmark = pytest.mark.timeout(900)
+
+#: What every client asks before it sends its person, and after that.
+METADATA = ["GET /.well-known/oauth-protected-resource/mcp 200", "GET /.well-known/oauth-authorization-server 200"]
+REGISTERED = "POST /mcp/register 201"
+TOKEN = "POST /mcp/token 200"
+REFUSED = "POST /mcp 401"
+ANSWERED = "POST /mcp 200"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A call: its text, how often the client had sent its person to the site for it, and what the server was asked."""
+
+    text: str
+    visits: int
+    requests: list[str]
+
+
+@pytest.fixture(scope="module")
+def site(demo_folder: Path) -> Iterator[Site]:
+    # What another process changes holds at once.
+    with serve_site(demo(demo_folder, 'MCP = {"TOKEN_CACHE_SECONDS": 0, "SWEEP_SECONDS": 0.2}')) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def life(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a client does from its first call on: by what has happened before each of its calls."""
+    kind: Kind = request.param
+    client = started(kind, site, tmp_path_factory.mktemp("home"))
+
+    def call() -> Seen:
+        site.requests()
+        before = client.visits()
+        return Seen(client.call(), client.visits() - before, site.requests())
+
+    def late() -> None:
+        site.expire_tokens()
+        if kind in SDKS:
+            client.order("late")
+
+    seen: dict[str, Any] = {"kind": kind}
+    try:
+        seen["nothing"] = call()
+        seen["grant"] = site.grants()[0]
+        for what, happens in {"hour": late, "restart": site.restart, "end": site.end_grants}.items():
+            happens()
+            seen[what] = call()
+    finally:
+        client.close()
+    return seen
+
+
+def started(kind: Kind, site: Site, home: Path) -> Any:
+    try:
+        return kind.start(site, home)
+    except NPMMissing:
+        need(False, "npm")
+        raise
+
+
+each_client = pytest.mark.parametrize("life", KINDS, ids=str, indirect=True)
+
+
+@each_client
+def test_a_person_logs_a_client_in_that_knows_nothing_but_the_url(life: dict[str, Any]) -> None:
+    seen: Seen = life["nothing"]
+    print(life)
+
+    assert seen.text == ANSWER
+    assert seen.visits == 1
+    steps = [REFUSED, *METADATA, *([] if life["kind"].document else [REGISTERED]), TOKEN, ANSWERED]
+    assert [one for one in steps if one in seen.requests] == steps
+    assert (REGISTERED in seen.requests) is not bool(life["kind"].document)
+
+
+@each_client
+def test_the_grant_is_what_the_person_ticked(life: dict[str, Any], site: Site) -> None:
+    user, name, host, scopes, declined, resource, ended = life["grant"]
+
+    assert (user, scopes, declined, resource, ended) == ("ops", ["read"], ["actions"], site.url, "")
+    assert host == ("claude.ai" if life["kind"].document else "")
+    assert name
+
+
+@each_client
+def test_a_client_whose_hour_is_over_refreshes_and_asks_nobody(life: dict[str, Any]) -> None:
+    seen: Seen = life["hour"]
+
+    assert (seen.text, seen.visits) == (ANSWER, 0)
+    assert seen.requests.count(TOKEN) == 1
+
+
+@each_client
+def test_a_restart_of_the_server_ends_no_login(life: dict[str, Any]) -> None:
+    seen: Seen = life["restart"]
+
+    assert (seen.text, seen.visits) == (ANSWER, 0)
+
+
+@each_client
+def test_a_client_that_was_disconnected_asks_its_person_to_log_in_again(life: dict[str, Any]) -> None:
+    seen: Seen = life["end"]
+
+    assert (seen.text, seen.visits) == (ANSWER, 1)
