@@ -82,7 +82,6 @@ each_client = pytest.mark.parametrize("life", KINDS, ids=str, indirect=True)
 @each_client
 def test_a_person_logs_a_client_in_that_knows_nothing_but_the_url(life: dict[str, Any]) -> None:
     seen: Seen = life["nothing"]
-    print(life)
 
     assert seen.text == ANSWER
     assert seen.visits == 1
