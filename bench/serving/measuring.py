@@ -127,7 +127,11 @@ def _headers(line: Line, running: Running, tokens: Mapping[str, str]) -> dict[st
     if dict(line.server.variables).get("BENCH_TOKENS"):
         # What the authentication of Django REST framework calls it.
         scheme = "Token" if line.server.environment == "toolset" else "Bearer"
-        headers["Authorization"] = f"{scheme} {tokens[database_of(line.server)]}"
+        by_hand, *of_client = tokens[database_of(line.server)].split()
+        headers["Authorization"] = f"{scheme} {of_client[0] if line.is_oauth else by_hand}"
+        if line.is_oauth:
+            # The token is for this host alone, whatever the port is.
+            headers["Host"] = "localhost"
     return {**headers, **open_session(running.port, headers)} if line.way == SESSION else headers
 
 

@@ -30,6 +30,8 @@ class Line:
     is_async: bool = False
     #: Whether it does nothing but answer: what Django or Channels takes by itself.
     is_bare: bool = False
+    #: Whether the token is one that an OAuth client has got.
+    is_oauth: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -163,6 +165,13 @@ ASGI_TOKENS = Table(
     (
         Line("mcp_django, TOKEN_CACHE_SECONDS 1, 2026-07-28", _ours(**_TOKENS, **_REMEMBERED)),
         Line("mcp_django, TOKEN_CACHE_SECONDS 0, 2026-07-28", _ours(**_TOKENS, **_ASKED)),
+        *(
+            Line(
+                f"mcp_django, OAuth, TOKEN_CACHE_SECONDS {seconds}, 2026-07-28",
+                _ours(**_TOKENS, **cache), is_oauth=True,
+            )
+            for seconds, cache in ((1, _REMEMBERED), (0, _ASKED))
+        ),
         Line("mcp_django, call_context overridden, 2026-07-28", _ours(**_TOKENS, BENCH_CALL_CONTEXT="1")),
         Line("official SDK 2.3, 2026-07-28", _peer("official", **_TOKENS)),
         Line("FastMCP 4.1, 2026-07-28", _peer("fast", **_TOKENS)),
@@ -188,6 +197,14 @@ ASGI_TOKENS = Table(
                 f"mcp_django, TOKEN_CACHE_SECONDS {seconds}, 2025-11-25",
             )
             for seconds in (1, 0)
+        ),
+        *(
+            Target(
+                f"mcp_django, OAuth, TOKEN_CACHE_SECONDS {seconds}, 2026-07-28", work, 0.95,
+                f"mcp_django, TOKEN_CACHE_SECONDS {seconds}, 2026-07-28", PROCESSOR,
+            )
+            for seconds in (1, 0)
+            for work in (GREET, FIND)
         ),
     ),
 )  # fmt: skip
