@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="fail where a goal is missed")
     options = parser.parse_args(arguments)
     server = Server(data.OURS, "bench.served.asgi:application", "uvicorn")
-    token = data.prepare(options.folder, [server], options.rows)[data.database_of(server)]
+    token, *_ = data.prepare(options.folder, [server], options.rows)[data.database_of(server)].split()
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "bench.served.settings",
         # All runs in the thread of the loop, where its parts can be told apart.

@@ -22,7 +22,7 @@ DATABASE = "BENCH_DATABASE"
 
 
 def prepare(folder: Path, servers: Sequence[Server], rows: str = ROWS) -> dict[str, str]:
-    """Make the databases of these servers; returns the reader's token in each, by its name.
+    """Make the databases of these servers; returns the tokens of the reader in each, one a line, by its name.
 
     Files lie in the folder. What is there already is used again.
     """
@@ -44,7 +44,7 @@ def variables(folder: Path, server: Server) -> dict[str, str]:
 
 
 def _made(folder: Path, server: Server, rows: str) -> str:
-    """Make a database, if it was not yet; what the environment's own command prints is the token."""
+    """Make a database, if it was not yet; what the environment's own command prints are the tokens."""
     token = folder / f"{database_of(server)}.token"
     if not token.exists():
         ours = database_of(replace(server, environment=OURS))
