@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user, get_user_model
 from django.contrib.auth.models import AnonymousUser
@@ -27,7 +28,7 @@ from mcp_django.access import failures
 from mcp_django.access.known_callers import KnownCallers, known_callers
 from mcp_django.compat.queries import PreparedList, PreparedQuery
 from mcp_django.compat.requests import copy_of
-from mcp_django.conf import Conf, get_conf
+from mcp_django.conf import OAUTH_APP, Conf, get_conf
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import client_address, is_within
 from mcp_django.exchange.audience import resource_of
@@ -437,7 +438,8 @@ def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
     if anonymous is not None:
         return anonymous
     challenge = (asked[0].authenticate_header(wrapped) if asked else "") or CHALLENGE
-    raise Unauthenticated("Credentials are needed: send Authorization: Bearer <token>.", challenge)
+    way_in = "Log in as WWW-Authenticate says" if apps.is_installed(OAUTH_APP) else "An administrator makes tokens"
+    raise Unauthenticated(f"Credentials are needed: send Authorization: Bearer <token>. {way_in}.", challenge)
 
 
 def authenticate_from_memory(request: MCPRequest) -> Principal | None:

@@ -16,7 +16,7 @@ from rest_framework.request import Request
 from mcp_django.access.authentication import authenticate
 from mcp_django.exchange.requests import from_settings
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
-from tests.support.challenges import own_part
+from tests.support.challenges import NEEDED, own_part
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
 
@@ -117,10 +117,10 @@ def test_scopes_of_a_class_of_the_project(
 
 @http_only
 @pytest.mark.parametrize(("header", "status", "challenge", "message"), [
-    (None, 401, 'Project realm="demo"', "Credentials are needed: send Authorization: Bearer <token>."),
+    (None, 401, 'Project realm="demo"', NEEDED),
     ("Project nobody", 401, 'Project realm="demo", error="invalid_token"', "Nobody of that name."),
     ("Project", 401, 'Project realm="demo", error="invalid_token"', "Say who you are."),
-    ("Other x", 401, 'Project realm="demo"', "Credentials are needed: send Authorization: Bearer <token>."),
+    ("Other x", 401, 'Project realm="demo"', NEEDED),
     ("Project banned", 403, None, "You are banned."),
 ])  # fmt: skip
 def test_a_refusal_of_a_class_of_the_project(

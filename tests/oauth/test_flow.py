@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.test import Client
 
 from mcp_django.models import AccessToken, Call, Grant
@@ -21,6 +23,7 @@ from tests.oauth.flow import (
     boxes_in,
     code_in,
     error_in,
+    hidden_in,
     params_in,
     post,
 )  # fmt: skip
@@ -119,3 +122,86 @@ def test_a_revocation_ends_everything(users: Users) -> None:
     assert [call(one["access_token"]).status_code for one in (first, second)] == [401, 401]
     assert error_in(program.refresh(second["refresh_token"])) == (400, "invalid_grant")
     assert Grant.objects.get().ended_by == "revoked"
+
+
+def test_the_first_answer_says_how_to_get_in(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Log in as WWW-Authenticate says" in call().json()["error"]["message"]
+
+    monkeypatch.setattr(apps, "is_installed", lambda name: name != "mcp_django.oauth")
+
+    refused = call()
+    assert "An administrator makes tokens" in refused.json()["error"]["message"]
+    assert refused["WWW-Authenticate"] == 'Bearer realm="mcp"'
+
+
+class StrictPolicy:
+    """Middleware of a project that sets a policy where there is none, as Django's and django-csp do."""
+
+    def __init__(self, get_response: Any) -> None:
+        self._get_response = get_response
+
+    def __call__(self, request: Any) -> Any:
+        response = self._get_response(request)
+        response.headers.setdefault("Content-Security-Policy", "default-src 'none'; form-action 'self'")
+        return response
+
+
+def test_a_policy_of_the_project_does_not_keep_the_answer_from_the_client(users: Users, settings: Any) -> None:
+    settings.MIDDLEWARE = [f"{__name__}.StrictPolicy", *settings.MIDDLEWARE]
+    program, person = Program(), Person(users.ops)
+
+    page = person.open(program.url())
+
+    assert "form-action" not in page["Content-Security-Policy"]
+    assert "form-action" in person.open("/admin/")["Content-Security-Policy"]
+
+
+def test_the_template_of_the_project_gives_the_pages_its_look(users: Users, settings: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "mcp_django" / "oauth"
+    folder.mkdir(parents=True)
+    (folder / "base.html").write_text("<header>Our shop</header>{% block content %}{% endblock %}")
+    [engine] = settings.TEMPLATES
+    settings.TEMPLATES = [{**engine, "DIRS": [tmp_path]}]
+
+    page = Person(users.ops).open(Program().url()).content.decode()
+
+    assert page.startswith("<header>Our shop</header>")
+    assert "claude.ai" in page
+
+
+def test_the_pages_are_translated(users: Users, settings: Any) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+
+    page = Person(users.ops).browser.get(Program().url(), headers={"Accept-Language": "ar"}).content.decode()
+
+    assert '<html lang="ar" dir="rtl">' in page
+
+
+def test_connected_apps_are_listed_and_disconnected(users: Users) -> None:
+    tokens = Program().log_in(users.ops)
+    Program(CLAUDE_CODE, LOCAL_REDIRECT).log_in(users.ops)
+    Program().log_in(users.admin)
+    person = Person(users.ops)
+
+    page = person.open("/mcp/connected")
+    assert page.content.decode().count("<section>") == 2
+    theirs = person.browser.post("/mcp/connected", {**hidden_in(page), "client": CLAUDE})
+
+    assert theirs.status_code == 302
+    assert call(tokens["access_token"]).status_code == 401
+    assert person.open("/mcp/connected").content.decode().count("<section>") == 1
+    assert Grant.objects.get(user=users.admin).is_current()
+    assert Person().open("/mcp/connected")["Location"] == "/admin/login/?next=%2Fmcp%2Fconnected"
+    assert person.browser.post("/mcp/connected", {"client": CLAUDE_CODE}).status_code == 403, "without its token"
+
+
+@pytest.mark.parametrize(("asked", "labels"), [
+    ("read actions", ["Read 6 models", "Run 1 action"]),
+    ("model:flights.flight:read", ["Read one model: Flights"]),
+    ("tool:flights_flight_mark_cancelled", ["Run one action: Mark selected flights as cancelled"]),
+])  # fmt: skip
+def test_a_scope_is_said_in_words_with_numbers(users: Users, asked: str, labels: list[str]) -> None:
+    page = Person(users.ops).open(Program().url(scope=asked)).content.decode()
+
+    for label in labels:
+        assert label in page, page

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: What a caller without credentials reads.
+NEEDED = "Credentials are needed: send Authorization: Bearer <token>. Log in as WWW-Authenticate says."
+
 
 def own_part(challenge: str) -> str:
     """The part of WWW-Authenticate that does not depend on which apps are installed."""

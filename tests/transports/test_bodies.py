@@ -15,7 +15,7 @@ from mcp_django.transports.http import bodies
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, BodyMemory
 from mcp_django.workers import ADDRESS
 from tests.end_to_end.servers import wait_for
-from tests.support.challenges import own_part
+from tests.support.challenges import NEEDED, own_part
 from tests.support.data import Users, token_of
 from tests.support.peers import ASGICall, ASGIPeer, HTTPPeer, Peers, decode_headers
 from tests.support.raw import error
@@ -25,7 +25,7 @@ PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 LARGE = PING.ljust(SMALL_BODY_BYTES + 1)
 OWN = ["tests.access.test_authentication.ProjectAuthentication"]
 FULL = error(-32603, "OVERLOADED", "The server holds too many long messages (MAX_BODY_MEMORY). Try again in a moment.")
-NOBODY = error(-32600, "UNAUTHENTICATED", "Credentials are needed: send Authorization: Bearer <token>.")
+NOBODY = error(-32600, "UNAUTHENTICATED", NEEDED)
 
 
 class Sending:

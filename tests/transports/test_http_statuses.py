@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from mcp_django.models import AccessToken, digest
 from tests.conftest import HTTP, PUSHING
-from tests.support.challenges import own_part
+from tests.support.challenges import NEEDED, own_part
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import Answered, ASGICall, ASGIPeer, HTTPPeer, Message, Peers, decode_headers, meta
@@ -255,7 +255,7 @@ def test_credentials_that_do_not_hold_are_challenged(peers: Peers, credentials: 
 def test_a_caller_without_a_token_is_asked_for_one(peers: Peers, users: Any, credentials: Any) -> None:
     answer = peers(None).post(PING, {"Authorization": credentials})
 
-    message = "Credentials are needed: send Authorization: Bearer <token>."
+    message = NEEDED
     assert (answer.status, answer.json) == (401, error(-32600, "UNAUTHENTICATED", message, 1))
     assert own_part(answer.headers["www-authenticate"]) == 'Bearer realm="mcp"'
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.utils import timezone
 
 from mcp_django.models import AccessToken
-from tests.support.challenges import own_part
+from tests.support.challenges import NEEDED, own_part
 from tests.support.data import token_of
 from tests.support.duplex import DuplexWatching
 from tests.support.peers import MODERN, Peers, Socket, SocketPeer, meta
@@ -80,7 +80,7 @@ def test_credentials_that_do_not_hold_open_no_socket(users: Any, peers: Peers, h
 
 
 def test_nobody_opens_no_socket(users: Any, peers: Peers) -> None:
-    message = "Credentials are needed: send Authorization: Bearer <token>."
+    message = NEEDED
 
     socket = connect(peers)
 
