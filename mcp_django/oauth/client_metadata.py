@@ -57,11 +57,11 @@ def name_in(metadata: Mapping[str, Any]) -> str:
 def redirects_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """The usable redirects: one bad URI does not kill the others. Raises InvalidMetadata if none is left."""
     given = metadata.get("redirect_uris")
-    if not isinstance(given, list) or not all(isinstance(uri, str) for uri in given):
+    if not isinstance(given, list):
         raise InvalidMetadata("invalid_redirect_uri", "redirect_uris must be a list of URIs.")
     if len(given) > _MAX_REDIRECTS:
         raise InvalidMetadata("invalid_redirect_uri", f"redirect_uris may have {_MAX_REDIRECTS} entries at most.")
-    usable = tuple(dict.fromkeys(uri for uri in given if redirects.is_usable(uri)))
+    usable = tuple(dict.fromkeys(uri for uri in given if isinstance(uri, str) and redirects.is_usable(uri)))
     if not usable:
         raise InvalidMetadata(
             "invalid_redirect_uri",
@@ -73,6 +73,7 @@ def redirects_in(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 def check_grants(metadata: Mapping[str, Any]) -> None:
     """Raises InvalidMetadata for a client that cannot use codes. Other grants that it names are ignored."""
     for member, needed in (("grant_types", "authorization_code"), ("response_types", "code")):
-        given = metadata.get(member, [needed])
-        if not isinstance(given, list) or needed not in given:
+        given = metadata.get(member)
+        # Some clients send null for what they leave out.
+        if given is not None and (not isinstance(given, list) or needed not in given):
             raise InvalidMetadata("invalid_client_metadata", f"{member} must have {needed}.")

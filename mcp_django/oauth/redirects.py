@@ -9,13 +9,15 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 #: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
 PRIVATE = frozenset({
     "cursor://anysphere.cursor-mcp/oauth/callback",
+    "warp://mcp/oauth2callback",
 })  # fmt: skip
-#: The names of the person's own machine (RFC 8252 §7.3).
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_USUAL_PORTS = {"http": ":80", "https": ":443"}
 _MAX_LENGTH = 2_000
-#: The characters of a URI (RFC 3986 §2), without ``#``.
-_LEGAL = re.compile(r"[A-Za-z0-9._~:/?\[\]@!$&'()*+,;=%-]+")
-#: The address of a loopback redirect, of which the port is free, and the rest.
+#: The characters of a URI (RFC 3986 §2), without ``#`` and ``*``.
+_LEGAL = re.compile(r"[A-Za-z0-9._~:/?\[\]@!$&'()+,;=%-]+")
+#: A host that is shown as what a browser makes of it: a name or an address, and maybe a port.
+_HOST = re.compile(r"(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+#: The address of a loopback redirect (RFC 8252 §7.3), of which the port is free, and the rest.
 _LOCAL = re.compile(r"(http://(?:localhost|127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/?].*)?)")
 
 
@@ -31,17 +33,17 @@ def check(uri: str) -> None:
     if uri in PRIVATE:
         return
     if len(uri) > _MAX_LENGTH or not _LEGAL.fullmatch(uri):
-        raise InvalidRedirect("A redirect URI has at most 2,000 characters, those of RFC 3986, and no fragment.")
+        raise InvalidRedirect(
+            "A redirect URI has at most 2,000 characters, those of RFC 3986, no fragment and no wildcard."
+        )
     try:
         parts = urlsplit(uri)
-        host, port = parts.hostname, parts.port
+        port = parts.port
     except ValueError:
         raise InvalidRedirect("A redirect URI is not a URL.") from None
-    if "@" in parts.netloc or "*" in parts.netloc:
-        raise InvalidRedirect("A redirect URI names neither a user nor a wildcard.")
-    if not host or port == 0 or parts.netloc.endswith(":"):
-        raise InvalidRedirect("A redirect URI has a host, and a port from 1 to 65535 if it has one.")
-    if parts.scheme != "https" and not (parts.scheme == "http" and host in _LOOPBACK):
+    if port == 0 or not _HOST.fullmatch(parts.netloc):
+        raise InvalidRedirect("A redirect URI has a host, a port from 1 to 65535 if it has one, and no user.")
+    if parts.scheme != "https" and not is_loopback(uri):
         raise InvalidRedirect("A redirect URI is https, or http on localhost, 127.0.0.1 or [::1].")
 
 
@@ -76,9 +78,10 @@ def portless(uri: str) -> str:
 
 
 def host_of(uri: str) -> str:
-    """What people are shown of a redirect: its host, with the scheme where that is a program's own."""
+    """What people are shown of a redirect: its host, with a port that is not the usual one, or a program's scheme."""
     parts = urlsplit(uri)
-    return parts.netloc if parts.scheme in ("http", "https") else f"{parts.scheme}://{parts.netloc}"
+    usual = _USUAL_PORTS.get(parts.scheme)
+    return f"{parts.scheme}://{parts.netloc}" if usual is None else parts.netloc.removesuffix(usual)
 
 
 def with_params(uri: str, params: Mapping[str, str]) -> str:

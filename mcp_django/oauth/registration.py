@@ -15,7 +15,6 @@ from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata, ch
 from mcp_django.types import JSON
 
 _SALT = "mcp_django.oauth.registration"
-_SIGNER = signing.Signer(salt=_SALT)
 _MAX_LENGTH = 3_000
 #: Where the clients are answered that people know, beside those on their own machines.
 _KNOWN = (
@@ -62,7 +61,7 @@ def read(client_id: str, mode: str) -> ClientMetadata | None:
     if len(client_id) > _MAX_LENGTH or mode == "off":
         return None
     try:
-        found = _SIGNER.unsign_object(client_id)
+        found = signing.Signer(salt=_SALT).unsign_object(client_id)
     except (signing.BadSignature, ValueError):
         return None
     kept = tuple(uri for uri in found["redirect_uris"] if is_admitted(uri, mode))
@@ -84,4 +83,4 @@ class _Sorted(signing.JSONSerializer):
 
 
 def _sign(values: Mapping[str, str | Iterable[str]]) -> str:
-    return _SIGNER.sign_object(values, serializer=_Sorted, compress=True)
+    return signing.Signer(salt=_SALT).sign_object(values, serializer=_Sorted, compress=True)

@@ -1,7 +1,15 @@
 """What clients publish and send, as recorded by others.
 
-Claude and ChatGPT: quoted in django-oauth-toolkit's issues 1855, 1857 and 1845. Claude Code: its redirects as in
-claude-code's issues 37747 and 64705. The registrations are put together from what the clients' issues say of them.
+Documents: Claude's is quoted in rauthy's issue 1644, and without its client_uri in django-oauth-toolkit's 1855;
+ChatGPT's in django-oauth-toolkit's 1845, and without its logo in 1857. Of Claude Code's only the redirects are quoted
+(claude-code's issues 42301, 37767 and 64705); that it is public is said there, and the other members are supposed.
+
+Registrations: VS Code's, mcp-remote's and the Inspector's are what their sources make
+(microsoft/vscode src/vs/base/common/oauth.ts, geelen/mcp-remote src/lib/node-oauth-client-provider.ts and src/proxy.ts,
+modelcontextprotocol/inspector client/src/lib/auth.ts), and so are Warp's name and redirect (warpdotdev/warp
+app/src/ai/mcp/templatable_manager/oauth.rs). Of the others the redirects are recorded: Cursor's in
+soflyy/agent-connector-for-wp's issue 111 and erp-mafia/accounted's 2225, Claude Code's in elmohq/elmo's 684, Claude's
+in claude-code's 30511, ChatGPT's in Altinity/altinity-mcp's 118. What else those have is supposed.
 """
 
 from __future__ import annotations
@@ -11,6 +19,7 @@ from typing import Any
 CLAUDE: dict[str, Any] = {
     "client_id": "https://claude.ai/oauth/mcp-oauth-client-metadata",
     "client_name": "Claude",
+    "client_uri": "https://claude.ai",
     "redirect_uris": ["https://claude.ai/api/mcp/auth_callback"],
     "grant_types": ["authorization_code", "refresh_token", "urn:ietf:params:oauth:grant-type:jwt-bearer"],
     "response_types": ["code"],
@@ -52,6 +61,17 @@ REGISTRATIONS: dict[str, tuple[dict[str, Any], str]] = {
         },
         "https://claude.ai/api/mcp/auth_callback",
     ),
+    "Claude Code": (
+        {
+            "client_name": "Claude Code",
+            "redirect_uris": ["http://localhost:3118/callback"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+            "application_type": "native",
+        },
+        "http://localhost:3118/callback",
+    ),
     "ChatGPT": (
         {
             "client_name": "ChatGPT",
@@ -88,8 +108,8 @@ REGISTRATIONS: dict[str, tuple[dict[str, Any], str]] = {
             "client_name": "Cursor",
             "redirect_uris": [
                 "cursor://anysphere.cursor-mcp/oauth/callback",
-                "http://localhost:8787/callback",
                 "https://www.cursor.com/agents/mcp/oauth/callback",
+                "http://localhost:8787/callback",
             ],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
@@ -106,6 +126,8 @@ REGISTRATIONS: dict[str, tuple[dict[str, Any], str]] = {
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
             "software_id": "2e6dc280-f3c3-4e01-99a7-8181dbd1d23d",
+            "software_version": "0.1.37",
+            "scope": "openid email profile",
         },
         "http://localhost:3334/oauth/callback",
     ),
@@ -113,12 +135,25 @@ REGISTRATIONS: dict[str, tuple[dict[str, Any], str]] = {
         {
             "client_name": "MCP Inspector",
             "client_uri": "https://github.com/modelcontextprotocol/inspector",
-            "redirect_uris": ["http://localhost:6274/oauth/callback"],
+            "redirect_uris": [
+                "http://localhost:6274/oauth/callback",
+                "http://localhost:6274/oauth/callback/debug",
+            ],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
             "scope": "",
         },
         "http://localhost:6274/oauth/callback",
+    ),
+    "Warp": (
+        {
+            "client_name": "Warp",
+            "redirect_uris": ["warp://mcp/oauth2callback"],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        },
+        "warp://mcp/oauth2callback",
     ),
 }
