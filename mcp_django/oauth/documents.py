@@ -9,8 +9,9 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
-from threading import Lock
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from threading import BoundedSemaphore, Condition
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,9 +20,12 @@ from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata, ch
 
 _MAX_LENGTH = 255
 _LEGAL = re.compile(r"https://[a-z0-9.-]+(?::443)?/[A-Za-z0-9._~:/?@!$&'()*+,;=%-]+")
+_ENCODED_DOT = re.compile("%2e", re.IGNORECASE)
 #: How long a document, or the failure to get it, is kept in any case, and at most.
 _LEAST_SECONDS, _MOST_SECONDS = 60.0, 24 * 3_600.0
 _MAX_KEPT = 500
+#: People who wait for a document at the same time: each holds a thread of the server.
+_waiting = BoundedSemaphore(8)
 
 #: The documents of clients that people know. They can connect while their hosts cannot be reached, and to servers that
 #: reach nobody.
@@ -49,7 +53,7 @@ def is_document_id(client_id: str) -> bool:
     """Whether a client_id is the URL of a document (draft §3): https, with a path, and with one reading."""
     if len(client_id) > _MAX_LENGTH or not _LEGAL.fullmatch(client_id):
         return False
-    segments = urlsplit(client_id).path.split("/")
+    segments = _ENCODED_DOT.sub(".", urlsplit(client_id).path).split("/")
     return "." not in segments and ".." not in segments and segments != ["", ""]
 
 
@@ -95,22 +99,47 @@ class _Kept:
     def __init__(self) -> None:
         #: By URL: until when, as ``time.monotonic()`` has it, and the client or why there is none.
         self._entries: OrderedDict[str, tuple[float, ClientMetadata | Exception]] = OrderedDict()
-        self._lock = Lock()
+        self._underway: set[str] = set()
+        self._changed = Condition()
 
     def find(self, client_id: str) -> ClientMetadata:
         """The client of a document, fetched if it was not a while ago. Raises DocumentUnavailable, InvalidMetadata."""
-        entry = self._entries.get(client_id)
-        if entry is None or entry[0] <= time.monotonic():
-            entry = self._fetch(client_id)
-        if isinstance(entry[1], Exception):
-            raise entry[1]
-        return entry[1]
+        found = self._fresh(client_id)
+        if found is None:
+            with self._turn(client_id):
+                found = self._fresh(client_id) or self._fetch(client_id)
+        if isinstance(found, Exception):
+            # Kept ones would gather the frames of all who get them.
+            raise found.with_traceback(None)
+        return found
 
     def clear(self) -> None:
-        with self._lock:
+        with self._changed:
             self._entries.clear()
 
-    def _fetch(self, client_id: str) -> tuple[float, ClientMetadata | Exception]:
+    def _fresh(self, client_id: str) -> ClientMetadata | Exception | None:
+        until, found = self._entries.get(client_id, (0.0, None))
+        return found if until > time.monotonic() else None
+
+    @contextmanager
+    def _turn(self, client_id: str) -> Iterator[None]:
+        """Nobody else fetches the same document meanwhile. Raises DocumentUnavailable where too many people wait."""
+        if not _waiting.acquire(blocking=False):
+            raise DocumentUnavailable("Too many such documents are being fetched. Try again in a moment.")
+        try:
+            with self._changed:
+                self._changed.wait_for(lambda: client_id not in self._underway)
+                self._underway.add(client_id)
+            try:
+                yield
+            finally:
+                with self._changed:
+                    self._underway.discard(client_id)
+                    self._changed.notify_all()
+        finally:
+            _waiting.release()
+
+    def _fetch(self, client_id: str) -> ClientMetadata | Exception:
         found: ClientMetadata | Exception
         seconds = _LEAST_SECONDS
         try:
@@ -119,19 +148,21 @@ class _Kept:
             if not isinstance(document, dict):
                 raise InvalidMetadata("invalid_client_metadata", "It is no JSON object.")
             found, seconds = _read(client_id, document), fetched.fresh_seconds
+        except fetching.Busy as error:
+            raise DocumentUnavailable(str(error)) from None
         except fetching.FetchError as error:
             found = DocumentUnavailable(str(error))
         except InvalidMetadata as error:
             found = error
         except (ValueError, RecursionError):
             found = InvalidMetadata("invalid_client_metadata", "It is no JSON.")
-        entry = time.monotonic() + min(max(seconds, _LEAST_SECONDS), _MOST_SECONDS), found
-        with self._lock:
-            self._entries[client_id] = entry
+        until = time.monotonic() + min(max(seconds, _LEAST_SECONDS), _MOST_SECONDS)
+        with self._changed:
+            self._entries[client_id] = until, found
             self._entries.move_to_end(client_id)
             while len(self._entries) > _MAX_KEPT:
                 self._entries.popitem(last=False)
-        return entry
+        return found
 
 
 _kept = _Kept()

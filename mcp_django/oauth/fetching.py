@@ -15,15 +15,20 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from queue import Empty, SimpleQueue
 from urllib.parse import urlsplit
+
+from django.utils.http import parse_http_date_safe
 
 SECONDS = 5.0
 MAX_BYTES = 16_384
 _PORT = 443
 #: Names that are being resolved at the same time: a resolver that hangs holds a thread.
 _resolving = threading.BoundedSemaphore(8)
+#: IPv4 networks that some versions of Python take for global: what protocols use for themselves, with the metadata of
+#: one cloud; the relays of 6to4; and the host of another cloud's machines, which only those reach.
+_INNER = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")))
 #: IPv6 networks that stand for other addresses, or are not reachable from everywhere: only 2000::/3 is global unicast.
 _GLOBAL = IPv6Network("2000::/3")
 _TRANSLATED = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
@@ -32,6 +37,10 @@ _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=\"?([0-9]{1,9})", re.IGNORECASE)
 
 class FetchError(Exception):
     """The document could not be had, with the reason for the person who waits for it."""
+
+
+class Busy(FetchError):
+    """Nobody has asked for the document, since too much is going on here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +54,35 @@ class Fetched:
 def fetch(url: str) -> Fetched:
     """The document at an https URL. Raises FetchError."""
     deadline = time.monotonic() + SECONDS
-    parts = urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname or parts.port not in (None, _PORT):
-        raise FetchError("Its address is not an https URL on the usual port.")
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
-    addresses = checked(resolve(parts.hostname, deadline))
-    connection = _Connection(parts.hostname, addresses, deadline)
+    host, target = _parts(url)
+    connection = _Connection(host, checked(resolve(host, deadline)), deadline)
     try:
         return _read(connection, target)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= deadline:
-            raise FetchError(f"{parts.hostname} took longer than {SECONDS:g} seconds.") from error
-        raise FetchError(f"{parts.hostname} could not be reached.") from error
+            raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from error
+        raise FetchError(f"{host} could not be reached.") from error
     finally:
         connection.close()
+
+
+def _parts(url: str) -> tuple[str, str]:
+    """The host of a URL, and what it is asked for."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme != "https" or not parts.hostname or port not in (None, _PORT):
+        raise FetchError("Its address is not an https URL on the usual port.")
+    return parts.hostname, parts.path + (f"?{parts.query}" if parts.query else "")
 
 
 def resolve(host: str, deadline: float) -> list[str]:
     """The addresses of a host. Raises FetchError for a host that has none, or not in time."""
     places = _resolving
     if not places.acquire(blocking=False):
-        raise FetchError("Too many such documents are being fetched. Try again in a moment.")
+        raise Busy("Too many such documents are being fetched. Try again in a moment.")
     found: SimpleQueue[list[str]] = SimpleQueue()
 
     def ask() -> None:
@@ -103,7 +120,7 @@ def is_public(address: str) -> bool:
     if found.is_multicast or found.is_reserved or not found.is_global:
         return False
     if isinstance(found, IPv4Address):
-        return True
+        return not any(found in network for network in _INNER)
     return found in _GLOBAL and not any(found in network for network in _TRANSLATED)
 
 
@@ -121,6 +138,8 @@ class _Connection(http.client.HTTPSConnection):
         self.stop_at_deadline()
         plain.settimeout(self.left())
         self.sock = self._context.wrap_socket(plain, server_hostname=self.host)  # type: ignore[attr-defined]
+        # While the handshake went on there was nothing that could be stopped.
+        self.sock.settimeout(self.left())
 
     def close(self) -> None:
         if self._timer is not None:
@@ -129,9 +148,11 @@ class _Connection(http.client.HTTPSConnection):
 
     def _connect(self) -> socket.socket:
         error: OSError | None = None
-        for address in self._addresses:
+        for tried, address in enumerate(self._addresses):
+            # One that is silent leaves time for the others.
+            seconds = self.left() / (len(self._addresses) - tried)
             try:
-                return socket.create_connection((address, _PORT), timeout=self.left())
+                return socket.create_connection((address, _PORT), timeout=seconds)
             except OSError as failure:
                 error = failure
         raise error or OSError("no address")
@@ -170,13 +191,28 @@ def _read(connection: _Connection, target: str) -> Fetched:
     connection.left()
     if len(body) > MAX_BYTES:
         raise FetchError(f"{connection.host} answered with more than {MAX_BYTES} bytes.")
-    return Fetched(body, fresh_seconds(dict(answer.headers.items())))
+    said = {name: ", ".join(answer.headers.get_all(name, [])) for name in answer.headers}
+    return Fetched(body, fresh_seconds(said))
 
 
 def fresh_seconds(headers: Mapping[str, str]) -> float:
-    """For how long an answer with these headers may be kept; 0 where they do not say, or forbid it."""
-    control = next((value for name, value in headers.items() if name.lower() == "cache-control"), "")
-    found = _MAX_AGE.search(control)
-    if found is None or "no-store" in control.lower() or "no-cache" in control.lower():
+    """For how long an answer with these headers may be kept; 0 where they do not say, or forbid it (RFC 9111 §4.2)."""
+    said = {name.lower(): value.strip() for name, value in headers.items()}
+    control = said.get("cache-control", "").lower()
+    if "no-store" in control or "no-cache" in control:
         return 0.0
-    return float(found[1])
+    found = _MAX_AGE.search(control)
+    seconds = _until(said) if found is None else int(found[1])
+    return float(max(0, seconds - _age(said)))
+
+
+def _until(headers: Mapping[str, str]) -> int:
+    """The seconds from Date to Expires, both of which are the server's clock."""
+    date, expires = (parse_http_date_safe(headers.get(name, "")) for name in ("date", "expires"))
+    return 0 if date is None or expires is None else expires - date
+
+
+def _age(headers: Mapping[str, str]) -> int:
+    """For how many seconds caches on the way have kept the answer."""
+    age = headers.get("age", "")
+    return int(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0

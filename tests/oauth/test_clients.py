@@ -29,7 +29,7 @@ from tests.support.data import Users
 @pytest.mark.parametrize("uri", [
     "https://claude.ai/api/mcp/auth_callback", "https://example.com", "https://example.com:8443/a?b=c",
     "http://localhost/callback", "http://127.0.0.1:65535/", "http://[::1]:1/x", "https://[2001:db8::1]/",
-    "cursor://anysphere.cursor-mcp/oauth/callback",
+    "cursor://anysphere.cursor-mcp/oauth/callback", "warp://mcp/oauth2callback", "https://a_b.example./x",
 ])  # fmt: skip
 def test_usable_redirects(uri: str) -> None:
     assert is_usable(uri)
@@ -41,7 +41,9 @@ def test_usable_redirects(uri: str) -> None:
     "http://localhost:/", "http://localhost:0/", "http://localhost:65536/", "http://localhost.evil.example/",
     "javascript:alert(1)", "data:text/html,x", "cursor://other/oauth/callback", "cursor://anysphere.cursor-mcp/x",
     "https://example.com/\\@evil", "https://exämple.com/", "https://example.com/\n", "https://[::1", "http://127.1/",
-    "https://example.com/" + "a" * 2_000,
+    "https://example.com/" + "a" * 2_000, "https://example.com/*", "https:example.com", "https://example%2ecom/",
+    "https://evil.example;x.claude.ai/", "https://evil.example&x.claude.ai/", "https://a..b/", "https://-,-/",
+    "https://[::1%25eth0]/", "HTTP://LOCALHOST/", "http://LOCALHOST/", "http://localhost:000080/", "warp://mcp/other",
 ])  # fmt: skip
 def test_redirects_that_no_client_may_have(uri: str) -> None:
     assert not is_usable(uri)
@@ -68,7 +70,14 @@ def test_only_the_port_on_the_own_machine_is_free(registered: str, asked: str, s
 def test_parameters_are_added_to_those_of_the_redirect() -> None:
     assert with_params("https://a.example/b?c=d", {"e": "f g", "h": "ü"}) == "https://a.example/b?c=d&e=f+g&h=%C3%BC"
     assert with_params("cursor://x/y", {"code": "1"}) == "cursor://x/y?code=1"
-    assert [host_of(uri) for uri in ("https://a.example:8443/x", "cursor://x/y")] == ["a.example:8443", "cursor://x"]
+
+
+@pytest.mark.parametrize(("uri", "shown"), [
+    ("https://a.example:8443/x", "a.example:8443"), ("https://a.example:443/x", "a.example"), ("https://a", "a"),
+    ("http://localhost:80/", "localhost"), ("http://[::1]:443/", "[::1]:443"), ("cursor://x/y", "cursor://x"),
+])  # fmt: skip
+def test_what_people_are_shown_of_a_redirect(uri: str, shown: str) -> None:
+    assert host_of(uri) == shown
 
 
 # Recorded clients.
@@ -143,6 +152,7 @@ def test_ids_that_are_urls_of_documents(client_id: str) -> None:
     "", "x", "http://client.example/c", "https://client.example", "https://client.example/", "https://client.example/#",
     "https://user@client.example/c", "https://client.example/../c", "https://client.example/./c",
     "https://client.example:8443/c", "https://Client.example/c", "https://client.example/c\n", "https:///c",
+    "https://client.example/%2e%2E/c", "https://client.example/.%2e/c", "https://client.example/%2E",
     "https://client.example/" + "c" * 255, "https://[::1]/c", "https://client.example\\@evil/c",
 ])  # fmt: skip
 def test_ids_that_are_none(client_id: str) -> None:
@@ -208,6 +218,66 @@ def test_a_failure_is_remembered_too(serve: Callable[..., list[str]]) -> None:
     assert len(asked) == 1
 
 
+def test_a_remembered_failure_gathers_nothing(serve: Callable[..., list[str]]) -> None:
+    serve(FetchError("no"))
+    depths = []
+
+    for _ in range(3):
+        with pytest.raises(DocumentUnavailable) as raised:
+            documents.find(URL, REDIRECT, may_fetch=True)
+        depths.append(len(raised.traceback))
+
+    assert len(set(depths)) == 1
+
+
+class Counted(threading.BoundedSemaphore):
+    """Places of which the test learns when one is taken."""
+
+    def __init__(self, value: int) -> None:
+        super().__init__(value)
+        self.taken = threading.Semaphore(0)
+
+    def acquire(self, *args: Any, **kwargs: Any) -> bool:
+        got = super().acquire(*args, **kwargs)
+        self.taken.release()
+        return got
+
+
+def test_people_who_wait_for_the_same_document_share_one_request(
+    serve: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, go_on, places = serve(DOCUMENT), threading.Event(), Counted(3)
+    answer = fetching.fetch
+    monkeypatch.setattr(documents, "_waiting", places)
+    monkeypatch.setattr(fetching, "fetch", lambda url: go_on.wait(30) and answer(url))
+    found: list[Any] = []
+    people = [
+        threading.Thread(target=lambda: found.append(documents.find(URL, REDIRECT, may_fetch=True))) for _ in range(3)
+    ]
+
+    for person in people:
+        person.start()
+    assert all(places.taken.acquire(timeout=30) for _ in people)
+    with pytest.raises(DocumentUnavailable, match="Too many"):
+        documents.find("https://other.example/c", REDIRECT, may_fetch=True)
+    go_on.set()
+    for person in people:
+        person.join(30)
+
+    assert [one.client_id for one in found] == [URL] * 3
+    assert asked == [URL]
+
+
+def test_that_this_server_was_busy_is_not_remembered(serve: Callable[..., list[str]]) -> None:
+    asked = serve(fetching.Busy("Too many."))
+
+    for _ in range(2):
+        with pytest.raises(DocumentUnavailable, match="Too many"):
+            documents.find(URL, REDIRECT, may_fetch=True)
+
+    assert len(asked) == 2
+
+
 def test_so_many_documents_are_remembered(serve: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "_MAX_KEPT", 3)
     serve(FetchError("no"))
@@ -244,7 +314,8 @@ def test_nobody_makes_the_server_fetch_before_a_login(users: Users, serve: Calla
 
 @pytest.mark.parametrize("address", [
     "127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1",
-    "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
+    "192.0.0.1", "192.0.0.192", "192.88.99.1", "168.63.129.16", "100.100.100.200",
+    "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1", "255.255.255.255",
     "::", "::1", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "::8.8.8.8", "64:ff9b::8.8.8.8", "64:ff9b:1::1", "100::1",
     "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0",
     "fec0::1", "ff02::1", "3fff::1", "5f00::1", "nonsense", "", "2130706433", "0177.0.0.1",
@@ -301,6 +372,22 @@ def test_a_name_that_means_another_address_a_moment_later(monkeypatch: pytest.Mo
     assert connected == [("8.8.8.8", 443)]
 
 
+def test_an_address_that_is_silent_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    resolver(monkeypatch, ["8.8.8.8", "8.8.4.4"])
+    connected: list[Any] = []
+
+    def connect(address: Any, timeout: float) -> Any:
+        connected.append((address[0], timeout <= fetching.SECONDS / (2 - len(connected))))
+        raise TimeoutError
+
+    monkeypatch.setattr(fetching.socket, "create_connection", connect)
+
+    with pytest.raises(FetchError, match="could not be reached"):
+        fetch(URL)
+
+    assert connected == [("8.8.8.8", True), ("8.8.4.4", True)]
+
+
 def test_a_name_that_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     resolver(monkeypatch)
 
@@ -322,7 +409,10 @@ def test_a_resolver_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     release.set()
 
 
-@pytest.mark.parametrize("url", ["http://client.example/c", "https://client.example:8443/c", "ftp://client.example/c"])
+@pytest.mark.parametrize("url", [
+    "http://client.example/c", "https://client.example:8443/c", "ftp://client.example/c",
+    "https://client.example:99999/c", "https://[::1/c", "https:///c", "",
+])  # fmt: skip
 def test_urls_that_are_not_fetched(url: str) -> None:
     with pytest.raises(FetchError, match="not an https URL"):
         fetch(url)
@@ -440,6 +530,32 @@ def test_a_server_that_drips(server: Server, begun: bytes, monkeypatch: pytest.M
         fetch(LOCAL)
 
 
+def test_a_server_that_does_not_shake_hands(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching, "SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server.port = silent.getsockname()[1]
+
+        with pytest.raises(FetchError, match="took longer than"):
+            fetch(LOCAL)
+
+
+def test_a_handshake_that_ends_at_the_deadline(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    shake_hands, clock, late = server.trusted.wrap_socket, fetching.time.monotonic, [0.0]
+
+    def shake_hands_late(*args: Any, **kwargs: Any) -> Any:
+        made = shake_hands(*args, **kwargs)
+        late[0] = fetching.SECONDS
+        return made
+
+    monkeypatch.setattr(server.trusted, "wrap_socket", shake_hands_late)
+    monkeypatch.setattr(fetching.time, "monotonic", lambda: clock() + late[0])
+
+    with pytest.raises(FetchError, match="took longer than"):
+        fetch(LOCAL)
+
+    assert not any(server.requests)
+
+
 def test_a_certificate_for_another_name(server: Server) -> None:
     server.answer = answer(b"{}")
 
@@ -455,3 +571,24 @@ def test_a_certificate_for_another_name(server: Server) -> None:
 ])  # fmt: skip
 def test_for_how_long_an_answer_may_be_kept(control: str, seconds: float) -> None:
     assert fresh_seconds({"CACHE-control": control}) == seconds
+
+
+DATE, LATER = "Tue, 24 Nov 2026 10:00:00 GMT", "Tue, 24 Nov 2026 10:05:00 GMT"
+
+
+@pytest.mark.parametrize(("headers", "seconds"), [
+    ({"Date": DATE, "Expires": LATER}, 300.0), ({"Date": DATE, "Expires": LATER, "Age": "100"}, 200.0),
+    ({"Date": DATE, "Expires": LATER, "Cache-Control": "max-age=60"}, 60.0),
+    ({"Date": DATE, "Expires": LATER, "Cache-Control": "no-store"}, 0.0),
+    ({"Date": LATER, "Expires": DATE}, 0.0), ({"Date": DATE, "Expires": "0"}, 0.0), ({"Expires": LATER}, 0.0),
+    ({"Date": "x" * 50, "Expires": LATER}, 0.0), ({"Cache-Control": "max-age=60", "Age": "90"}, 0.0),
+    ({"Cache-Control": "max-age=60", "Age": "-9"}, 60.0), ({"Cache-Control": "max-age=60", "Age": "9" * 5_000}, 60.0),
+], ids=str)  # fmt: skip
+def test_expires_and_age_count_too(headers: dict[str, str], seconds: float) -> None:
+    assert fresh_seconds(headers) == seconds
+
+
+def test_a_header_that_comes_twice_counts_twice(server: Server) -> None:
+    server.answer = answer(b"{}", Cache_Control="no-store\r\nCache-Control: max-age=300")
+
+    assert fetch(LOCAL).fresh_seconds == 0.0
