@@ -9,7 +9,6 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 #: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
 PRIVATE = frozenset({
     "cursor://anysphere.cursor-mcp/oauth/callback",
-    "warp://mcp/oauth2callback",
 })  # fmt: skip
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _MAX_LENGTH = 2_000

@@ -6,8 +6,7 @@ ChatGPT's in django-oauth-toolkit's 1845, and without its logo in 1857. Of Claud
 
 Registrations: VS Code's, mcp-remote's and the Inspector's are what their sources make
 (microsoft/vscode src/vs/base/common/oauth.ts, geelen/mcp-remote src/lib/node-oauth-client-provider.ts and src/proxy.ts,
-modelcontextprotocol/inspector client/src/lib/auth.ts), and so are Warp's name and redirect (warpdotdev/warp
-app/src/ai/mcp/templatable_manager/oauth.rs). Of the others the redirects are recorded: Cursor's in
+modelcontextprotocol/inspector client/src/lib/auth.ts). Of the others the redirects are recorded: Cursor's in
 soflyy/agent-connector-for-wp's issue 111 and erp-mafia/accounted's 2225, Claude Code's in elmohq/elmo's 684, Claude's
 in claude-code's 30511, ChatGPT's in Altinity/altinity-mcp's 118. What else those have is supposed.
 """
@@ -145,15 +144,5 @@ REGISTRATIONS: dict[str, tuple[dict[str, Any], str]] = {
             "scope": "",
         },
         "http://localhost:6274/oauth/callback",
-    ),
-    "Warp": (
-        {
-            "client_name": "Warp",
-            "redirect_uris": ["warp://mcp/oauth2callback"],
-            "grant_types": ["authorization_code", "refresh_token"],
-            "response_types": ["code"],
-            "token_endpoint_auth_method": "none",
-        },
-        "warp://mcp/oauth2callback",
     ),
 }

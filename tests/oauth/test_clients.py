@@ -29,7 +29,7 @@ from tests.support.data import Users
 @pytest.mark.parametrize("uri", [
     "https://claude.ai/api/mcp/auth_callback", "https://example.com", "https://example.com:8443/a?b=c",
     "http://localhost/callback", "http://127.0.0.1:65535/", "http://[::1]:1/x", "https://[2001:db8::1]/",
-    "cursor://anysphere.cursor-mcp/oauth/callback", "warp://mcp/oauth2callback", "https://a_b.example./x",
+    "cursor://anysphere.cursor-mcp/oauth/callback", "https://a_b.example./x",
 ])  # fmt: skip
 def test_usable_redirects(uri: str) -> None:
     assert is_usable(uri)
@@ -43,7 +43,7 @@ def test_usable_redirects(uri: str) -> None:
     "https://example.com/\\@evil", "https://exämple.com/", "https://example.com/\n", "https://[::1", "http://127.1/",
     "https://example.com/" + "a" * 2_000, "https://example.com/*", "https:example.com", "https://example%2ecom/",
     "https://evil.example;x.claude.ai/", "https://evil.example&x.claude.ai/", "https://a..b/", "https://-,-/",
-    "https://[::1%25eth0]/", "HTTP://LOCALHOST/", "http://LOCALHOST/", "http://localhost:000080/", "warp://mcp/other",
+    "https://[::1%25eth0]/", "HTTP://LOCALHOST/", "http://LOCALHOST/", "http://localhost:000080/", "warp://mcp/oauth2callback",
 ])  # fmt: skip
 def test_redirects_that_no_client_may_have(uri: str) -> None:
     assert not is_usable(uri)
@@ -100,7 +100,8 @@ def test_the_documents_of_known_clients_pass(
     document: dict[str, Any], is_bundled: bool, serve: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not is_bundled:
-        monkeypatch.setattr(documents, "BUNDLED", {})
+        old = {"redirect_uris": ["https://old.example/callback"]}
+        monkeypatch.setattr(documents, "BUNDLED", dict.fromkeys(documents.BUNDLED, old))
     asked = serve(document)
 
     found = documents.find(document["client_id"], document["redirect_uris"][0], may_fetch=True)
@@ -164,6 +165,7 @@ def test_ids_that_are_none(client_id: str) -> None:
     {"redirect_uris": ["http://evil.example/"]}, {"client_secret": "x"}, {"grant_types": ["client_credentials"]},
     {"response_types": ["token"]}, {"token_endpoint_auth_method": "private_key_jwt"},
     {"token_endpoint_auth_method": "client_secret_basic"},
+    {"token_endpoint_auth_method": "private_key_jwt", "token_endpoint_auth_methods_supported": ["none"]},
 ], ids=str)  # fmt: skip
 def test_documents_that_describe_no_client_of_ours(serve: Callable[..., list[str]], change: dict[str, Any]) -> None:
     serve({**DOCUMENT, **change})
