@@ -83,7 +83,7 @@ def _read(client_id: str, document: Mapping[str, Any]) -> ClientMetadata:
     if "client_secret" in document or "client_secret_expires_at" in document:
         raise InvalidMetadata("invalid_client_metadata", "It has a client_secret, which anybody could read.")
     check_grants(document)
-    # A client that proves who it is must do so, or others could come in its name. Of known ones the redirects are known.
+    # Who can prove to be a client must do so, or others could come in its name. Of known ones the redirects are known.
     if document.get("token_endpoint_auth_method", "none") != "none" and client_id not in BUNDLED:
         raise InvalidMetadata("invalid_client_metadata", "It authenticates itself, which this server cannot check.")
     return ClientMetadata(client_id, name_in(document), redirects_in(document), "document")
