@@ -418,7 +418,8 @@ class MCPSite:
 def _forget_urls(*, setting: str, **kwargs: Any) -> None:
     """Another URLconf, in a test, may serve other AdminSites."""
     if setting == "ROOT_URLCONF":
-        for one in _sites:
+        # A URLconf that is imported by that may make more of them.
+        for one in list(_sites):
             try:
                 one._forget()
             except Exception:

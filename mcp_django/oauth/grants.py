@@ -82,7 +82,7 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
     if code is None or not (
         code.client == client
         and code.redirect_uri == redirect_uri
-        and resource in ("", code.resource)
+        and code.resource == resource
         and hmac.compare_digest(_challenge_of(verifier), code.code_challenge)
     ):
         raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
@@ -114,7 +114,7 @@ def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) 
     OAUTH_GRACE_SECONDS after a token that it has made was used. Later uses are taken for theft, and end the grant.
     """
     found = RefreshToken.objects.select_related("grant__user", "replaces").filter(hash=digest(plain)).first()
-    if found is None or found.grant.client != client or resource not in ("", found.grant.resource):
+    if found is None or (found.grant.client, found.grant.resource) != (client, resource):
         raise InvalidGrant("The refresh token is unknown, or it was issued for another client or resource.")
     grant = found.grant
     if not grant.is_valid() or _is_blocked(client):

@@ -124,7 +124,7 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
     throttling.admit(request)
     form = _form(request)
-    client, resource = clients.key_of(_client_id(request, form)), _resource(request, form)
+    client, resource = clients.key_of(_client_id(request, form)), named_resource(request, form)
     match _value(form, "grant_type"):
         case "authorization_code":
             verifier = _value(form, "code_verifier")
@@ -218,11 +218,6 @@ def _client_id(request: HttpRequest, form: QueryDict) -> str:
         return base64.b64decode(encoded, validate=True).decode().partition(":")[0]
     except (binascii.Error, ValueError):
         return ""
-
-
-def _resource(request: HttpRequest, form: QueryDict) -> str:
-    """The resource as a code or a grant names it; empty where the client names none. Raises OAuthError."""
-    return named_resource(request, form) if form.get("resource") else ""
 
 
 def named_resource(request: HttpRequest, form: QueryDict) -> str:

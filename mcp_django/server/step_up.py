@@ -53,7 +53,7 @@ def check_message(site: MCPSite, request: MCPRequest, value: Any) -> None:
     principal: Principal = request.mcp.principal
     if principal.grant_id is None or not isinstance(message, jsonrpc.Request) or message.method != "tools/call":
         return
-    exchange = inspection_exchange(site, request, message.method)
+    exchange = inspection_exchange(site, request.for_principal(principal, site), message.method)
     try:
         catalog.exists(exchange, str(message.params.get("name")))
     except InsufficientScope as error:

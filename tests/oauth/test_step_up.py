@@ -32,12 +32,10 @@ def token_with(user: User, *held: str, declined: tuple[str, ...] = (), client: s
     return AccessToken.objects.create_token(user=user, scopes=held, grant=grant, expires_at=end)[1]
 
 
-def action_of(peer: Peer) -> str:
+def action_of(peer: Peer, revision: str = MODERN) -> str:
     """The name of an action that is switched on."""
-    names = [
-        tool["name"] for tool in peer.result(MODERN, "tools/list")["tools"] if not tool["annotations"]["readOnlyHint"]
-    ]
-    return str(names[0])
+    names = [str(tool["name"]) for tool in peer.result(revision, "tools/list")["tools"]]
+    return next(name for name in names if name.endswith("mark_cancelled"))
 
 
 def call(name: str, **arguments: Any) -> Message:
