@@ -16,6 +16,8 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
+import httpx
+
 from tests.conformance import node
 from tests.end_to_end.clients.clients import install_scripts, prepared
 from tests.end_to_end.logging_in import Browser
@@ -156,8 +158,16 @@ class Talk:
 
     def _visit(self, url: str) -> None:
         self.visited.append(url)
-        with Browser("ops", "ops") as browser:
-            browser.connect(url, "read")
+        try:
+            with Browser("ops", "ops") as browser:
+                browser.connect(url, "read")
+        except (AssertionError, httpx.HTTPError) as error:
+            self._process.kill()
+            for reader in self._readers:
+                reader.join()
+            while not self._lines.empty():
+                self._said.append(self._lines.get()[1])
+            raise AssertionError(f"nobody could log in ({error}), after:\n{''.join(self._said)}") from error
 
     def _read(self, stream: Any, is_answer: bool) -> None:
         for line in stream:
@@ -203,16 +213,25 @@ class Script:
 
 
 class Remote:
-    """mcp-remote, for a client on stdio."""
+    """mcp-remote, for a client on stdio. It keeps its tokens in files."""
 
     def __init__(self, site: Site, home: Path) -> None:
         suite: node.Suite = prepared(node.install)
         script = suite.folder / "node_modules/mcp-remote/dist/proxy.js"
-        command = [str(suite.node), str(script), site.url, str(free_port()), "--transport", "http-only"]
+        self._site, self._visits = site, 0
+        self._command = [str(suite.node), str(script), site.url, str(free_port()), "--transport", "http-only"]
         # It opens a browser, which is ``true`` here, and writes the URL as well.
-        env = {"PATH": os.environ["PATH"], "HOME": str(home), "BROWSER": "true"}
-        self._talk = Talk(command, site, env)
+        self._env = {"PATH": os.environ["PATH"], "HOME": str(home), "BROWSER": "true"}
+        self._start()
+
+    def _start(self) -> None:
+        self._talk = Talk(self._command, self._site, self._env)
         self._id = 0
+
+    def restart(self) -> None:
+        self.close()
+        self._visits += len(self._talk.visited)
+        self._start()
 
     def call(self) -> str:
         if not self._id:
@@ -230,7 +249,7 @@ class Remote:
         return message
 
     def visits(self) -> int:
-        return len(self._talk.visited)
+        return self._visits + len(self._talk.visited)
 
     def close(self) -> None:
         self._talk.close()

@@ -79,7 +79,11 @@ class Provider {
         this.allTokens.push(tokens);
     }
 
+    // A call and the stream that opens itself again may find out at the same time that the login is over. The SDK then
+    // begins to log in twice; the person goes once, and comes back with the code for the first verifier.
     redirectToAuthorization(url) {
+        if (this.sent) return;
+        this.sent = this.verifier;
         say({ visit: url.href });
     }
 
@@ -88,7 +92,7 @@ class Provider {
     }
 
     codeVerifier() {
-        return this.verifier;
+        return this.sent;
     }
 
     invalidateCredentials(scope) {
@@ -116,6 +120,7 @@ class Program {
             if (!(error instanceof UnauthorizedError)) throw error;
             const params = await this.loopback.next();
             await this.transport.finishAuth(job.version === "2" ? params : params.get("code"));
+            this.provider.sent = null;
             return act();
         }
     }
@@ -139,7 +144,7 @@ async function obey(order, program) {
     switch (order) {
         case "call":
             return [await program.call()];
-        case "lost":
+        case "back":
             program.provider.allTokens.pop();
             return [];
         case "copies": {

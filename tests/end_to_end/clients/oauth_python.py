@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -72,11 +72,26 @@ class Loopback:
         await self.answers.put({name: value for name, [value] in query.items()})
 
 
+class Wire(httpx2.AsyncHTTPTransport):
+    """The way to the server, on which an answer can get lost."""
+
+    loses_tokens = False
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if self.loses_tokens and request.url.path.endswith("/token"):
+            self.loses_tokens = False
+            await response.aread()
+            raise httpx2.ReadError("the answer was lost")
+        return response
+
+
 class Program:
     """A connection that logs in as needed."""
 
     def __init__(self, job: dict[str, Any], stack: AsyncExitStack, loopback: Loopback, redirect_uri: str) -> None:
         self.job, self.stack, self.loopback = job, stack, loopback
+        self.wire = Wire()
         self.storage = Storage()
         self.provider = OAuthClientProvider(
             job["url"],
@@ -97,7 +112,8 @@ class Program:
         return AuthorizationCodeResult(code=answer.get("code", ""), state=answer.get("state"), iss=answer.get("iss"))
 
     async def connect(self) -> Client:
-        http_client = await self.stack.enter_async_context(httpx2.AsyncClient(auth=self.provider, timeout=SECONDS))
+        http_client = httpx2.AsyncClient(auth=self.provider, timeout=SECONDS, transport=self.wire)
+        await self.stack.enter_async_context(http_client)
         transport = streamable_http_client(self.job["url"], http_client=http_client)
         client = Client(transport, mode=self.job["mode"], read_timeout_seconds=SECONDS)
         return await self.stack.enter_async_context(client)
@@ -113,14 +129,20 @@ class Program:
         """What an hour does: the client counts the seconds of its token."""
         self.provider.context.token_expiry_time = time.time() - 1
 
-    def forget_answer(self) -> None:
-        """Have the tokens that came before the last ones, as if these had got lost on their way."""
+    def go_back(self) -> None:
+        """Have the tokens that came before the last ones, as one that has kept old ones."""
         self.storage.all_tokens.pop()
         self.provider.context.current_tokens = self.storage.all_tokens[-1]
 
-    def copy(self) -> Program:
-        """Another program that shares all that this one knows."""
-        made = Program(self.job, self.stack, self.loopback, self.redirect_uri)
+    async def call_as_another(self) -> str:
+        """As ``call``, of another program that shares all that this one knows, and whose hour is over."""
+        async with AsyncExitStack() as stack:
+            made = self._copy(stack)
+            made.end_hour()
+            return await made.call()
+
+    def _copy(self, stack: AsyncExitStack) -> Program:
+        made = Program(self.job, stack, self.loopback, self.redirect_uri)
         made.storage.all_tokens = list(self.storage.all_tokens)
         made.storage.client = self.storage.client
         made.provider.context.oauth_metadata = self.provider.context.oauth_metadata
@@ -131,19 +153,18 @@ class Program:
 async def obey(order: str, program: Program) -> list[str]:
     match order:
         case "call":
-            return [await program.call()]
+            try:
+                return [await program.call()]
+            except MCPError as error:
+                return [f"failed: {error}"]
         case "late":
             program.end_hour()
-        case "lost":
-            program.forget_answer()
+        case "back":
+            program.go_back()
+        case "lose":
+            program.wire.loses_tokens = True
         case "copies":
-            copies = [program.copy() for _ in range(COPIES)]
-            for copy in copies:
-                # One after the other, since the blocks that hold connections are left in the order of a stack.
-                copy.client = await copy.connect()
-            for copy in copies:
-                copy.end_hour()
-            return await asyncio.gather(*(copy.call() for copy in copies))
+            return await asyncio.gather(*(program.call_as_another() for _ in range(COPIES)))
     return []
 
 

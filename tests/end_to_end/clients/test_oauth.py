@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.node import NPMMissing
 from tests.conftest import need
-from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, Kind, Site, serve_site
+from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, Kind, Remote, Site, serve_site
 from tests.end_to_end.servers import demo
 
 pytestmark = pytest.mark.timeout(900)
@@ -56,11 +56,17 @@ def life(request: pytest.FixtureRequest, site: Site, tmp_path_factory: pytest.Te
         if kind in SDKS:
             client.order("late")
 
+    def ended() -> None:
+        site.end_grants()
+        if isinstance(client, Remote):
+            # A call of one that runs may fail: its stream begins to log in too, and both keep one verifier.
+            client.restart()
+
     seen: dict[str, Any] = {"kind": kind}
     try:
         seen["nothing"] = call()
         seen["grant"] = site.grants()[0]
-        for what, happens in {"hour": late, "restart": site.restart, "end": site.end_grants}.items():
+        for what, happens in {"hour": late, "restart": site.restart, "end": ended}.items():
             happens()
             seen[what] = call()
     finally:
@@ -119,3 +125,66 @@ def test_a_client_that_was_disconnected_asks_its_person_to_log_in_again(life: di
     seen: Seen = life["end"]
 
     assert (seen.text, seen.visits) == (ANSWER, 1)
+
+
+@pytest.fixture
+def program(kind: Kind, site: Site, tmp_path: Path) -> Iterator[Any]:
+    """A program of ours around an SDK, which has logged in and made a call."""
+    made = started(kind, site, tmp_path)
+    try:
+        assert made.call() == ANSWER
+        site.requests()
+        yield made
+    finally:
+        made.close()
+
+
+def let_an_hour_pass(site: Site, program: Any) -> None:
+    site.expire_tokens()
+    program.order("late")
+
+
+each_sdk = pytest.mark.parametrize(
+    "kind", [Kind("python", "auto"), Kind("typescript1"), Kind("typescript2", "auto")], ids=str
+)
+
+
+@each_sdk
+def test_five_clients_that_share_a_refresh_token_refresh_at_once_and_go_on(
+    program: Any, site: Site, kind: Kind
+) -> None:
+    site.expire_tokens()
+
+    texts = program.order("copies")
+
+    assert texts == [ANSWER] * 5
+    assert site.requests().count(TOKEN) == 5
+    assert program.visits() == 1
+    assert site.grants()[0][-1] == ""
+
+
+@each_sdk
+def test_a_client_that_has_kept_an_old_refresh_token_goes_on(program: Any, site: Site, kind: Kind) -> None:
+    for _ in range(3):
+        let_an_hour_pass(site, program)
+        assert program.call() == ANSWER
+        program.order("back")
+    let_an_hour_pass(site, program)
+
+    assert program.call() == ANSWER
+    assert site.requests().count(TOKEN) == 4
+    assert program.visits() == 1
+    assert site.grants()[0][-1] == ""
+
+
+@pytest.mark.parametrize("kind", [Kind("python", "auto"), Kind("python", "legacy")], ids=str)
+def test_a_client_whose_answer_was_lost_refreshes_again_and_goes_on(program: Any, site: Site, kind: Kind) -> None:
+    let_an_hour_pass(site, program)
+    program.order("lose")
+
+    assert program.call().startswith("failed: ")
+    assert program.call() == ANSWER
+
+    assert site.requests().count(TOKEN) == 2
+    assert program.visits() == 1
+    assert site.grants()[0][-1] == ""
