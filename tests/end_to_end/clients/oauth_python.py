@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx2
-from mcp import Client, MCPError
+from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
@@ -134,15 +134,19 @@ class Program:
         self.storage.all_tokens.pop()
         self.provider.context.current_tokens = self.storage.all_tokens[-1]
 
-    async def call_as_another(self) -> str:
-        """As ``call``, of another program that shares all that this one knows, and whose hour is over."""
-        async with AsyncExitStack() as stack:
-            made = self._copy(stack)
-            made.end_hour()
-            return await made.call()
+    async def call_late(self, *, loses_tokens: bool = False) -> str:
+        """As ``call``, when the hour is over, on a connection of its own, which ends with an answer that gets lost."""
+        self.end_hour()
+        self.wire.loses_tokens = loses_tokens
+        try:
+            async with AsyncExitStack() as self.stack:
+                return await self.call()
+        except ExceptionGroup as error:
+            return f"failed: {error.exceptions[0]}"
 
-    def _copy(self, stack: AsyncExitStack) -> Program:
-        made = Program(self.job, stack, self.loopback, self.redirect_uri)
+    def copy(self) -> Program:
+        """Another program that shares all that this one knows."""
+        made = Program(self.job, self.stack, self.loopback, self.redirect_uri)
         made.storage.all_tokens = list(self.storage.all_tokens)
         made.storage.client = self.storage.client
         made.provider.context.oauth_metadata = self.provider.context.oauth_metadata
@@ -153,18 +157,15 @@ class Program:
 async def obey(order: str, program: Program) -> list[str]:
     match order:
         case "call":
-            try:
-                return [await program.call()]
-            except MCPError as error:
-                return [f"failed: {error}"]
+            return [await program.call()]
         case "late":
             program.end_hour()
         case "back":
             program.go_back()
-        case "lose":
-            program.wire.loses_tokens = True
         case "copies":
-            return await asyncio.gather(*(program.call_as_another() for _ in range(COPIES)))
+            return await asyncio.gather(*(program.copy().call_late() for _ in range(COPIES)))
+        case "lose":
+            return [await program.copy().call_late(loses_tokens=True), await program.copy().call_late()]
     return []
 
 
