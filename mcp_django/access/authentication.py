@@ -346,13 +346,23 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
         principal = _authenticate(request, fresh=fresh)
     except Unauthenticated as error:
         known_callers.forget(digest)
-        if error.has_failed and digest and _may_hold(request):
+        if error.has_failed and digest and _may_hold(request) and not _is_of_client(digest):
             failures.note(request)
         raise
     seen = known_callers.get(digest)
     if digest and (seen is None or seen.due <= time.monotonic()):
         note_caller(digest, principal)
     return principal
+
+
+def _is_of_client(digest: str) -> bool:
+    """Whether an OAuth client has got the token from us: it has expired, and nobody has guessed it.
+
+    All users of a hosted client share its addresses, and the tokens of some of them expire in every minute.
+    """
+    from mcp_django.models import AccessToken
+
+    return AccessToken.objects.filter(hash=digest, grant__isnull=False).exists()
 
 
 def queue_key(request: MCPRequest) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from mcp_django.access import authentication, failures, throttles, tickets
 from mcp_django.access.authentication import authenticate, authenticate_again, principals
@@ -21,6 +23,7 @@ from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken, Throttle, digest
 from mcp_django.protocol.errors import FailuresThrottled, Throttled, Unauthenticated
 from mcp_django.transports.websocket.admission import denial
+from tests.access.test_grants import make_grant, token_by
 from tests.access.throttling import TILL_END, Clock, limits
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peers, SocketPeer
@@ -311,3 +314,13 @@ def test_other_pages_of_the_project_are_never_throttled(db: None, clock: Clock, 
 
     assert [answer.status_code for answer in found] == [401, 429, 429]
     assert page.status_code == 200
+
+
+@pytest.mark.parametrize("over", [{"expires_at": timezone.now() - timedelta(days=1)}, {"revoked_at": timezone.now()}])
+def test_tokens_of_oauth_clients_that_are_over_are_no_guesses(users: Users, clock: Clock, over: dict[str, Any]) -> None:
+    grant = make_grant(users.ops)
+    tokens = [token_by(grant)[1] for _ in range(40)]
+    AccessToken.objects.update(**over)
+
+    assert [attempt(token) for token in tokens] == ["refused"] * 40
+    assert not Throttle.objects.exists()
