@@ -66,7 +66,7 @@ def issue_code(consent: Consent) -> str:
     AuthorizationCode.objects.create(
         hash=digest(plain), user=consent.user, client=consent.client.key, client_name=consent.client.name,
         redirect_uri=consent.redirect_uri, code_challenge=consent.code_challenge, resource=consent.resource,
-        scopes=sorted(consent.scopes), declined=sorted(consent.declined),
+        scopes=list(consent.scopes), declined=list(consent.declined),
         expires_at=timezone.now() + timedelta(seconds=CODE_SECONDS),
     )  # fmt: skip
     Client.objects.filter(pk=consent.client.pk).update(last_used_at=timezone.now())

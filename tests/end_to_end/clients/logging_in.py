@@ -29,6 +29,8 @@ SECONDS = 60
 DOCUMENT = "https://claude.ai/oauth/claude-code-client-metadata"
 TOOL = "find_records"
 ARGUMENTS = {"model": "flights.airport", "filter": {"faa": "JFK"}, "fields": ["name"]}
+#: A tool that needs the scope actions.
+ACTION = "flights_flight_mark_cancelled"
 ANSWER = '{"columns":["faa","name"],"rows":[["JFK","John F Kennedy Intl"]]}'
 
 #: A line of uvicorn's about a request.
@@ -43,6 +45,8 @@ class Site:
         self._port = free_port()
         self._servers = ExitStack()
         self._read = 0
+        #: The boxes that its people tick.
+        self.ticked: tuple[str, ...] = ("read",)
         self.served: Served
 
     @property
@@ -72,6 +76,10 @@ class Site:
         """What an hour does to access tokens."""
         self.project.run(_EXPIRE)
 
+    def switch(self, *, on: bool) -> None:
+        """What an administrator does to the action."""
+        self.project.run(_SWITCH.format(ACTION, on))
+
     def end_grants(self) -> None:
         """As if all had been disconnected by their people."""
         self.project.run(_END)
@@ -95,6 +103,7 @@ class Talk:
     """A process of a client: what it is told and what it writes. Where it sends its person, the person goes."""
 
     def __init__(self, command: Sequence[str], site: Site, env: Mapping[str, str], *, tty: bool = False) -> None:
+        self._site = site
         self._asks = re.compile(re.escape(site.url) + r'/authorize\?[^\s"]+')
         self._lines: SimpleQueue[tuple[bool, str]] = SimpleQueue()
         self._said: list[str] = []
@@ -160,7 +169,7 @@ class Talk:
         self.visited.append(url)
         try:
             with Browser("ops", "ops") as browser:
-                browser.connect(url, "read")
+                browser.connect(url, *self._site.ticked)
         except (AssertionError, httpx.HTTPError) as error:
             self._process.kill()
             for reader in self._readers:
@@ -192,7 +201,7 @@ class Script:
     """A program of ours around an SDK."""
 
     def __init__(self, command: Sequence[str], site: Site, home: Path, **job: str) -> None:
-        told = {"url": site.url, "tool": TOOL, "arguments": ARGUMENTS, **job}
+        told = {"url": site.url, "tool": TOOL, "arguments": ARGUMENTS, "action": ACTION, **job}
         self._talk = Talk([*command, json.dumps(told)], site, {**os.environ, "HOME": str(home)})
 
     def call(self) -> str:
@@ -327,6 +336,12 @@ _EXPIRE = """
 from django.utils import timezone
 from mcp_django.models import AccessToken
 AccessToken.objects.filter(grant__isnull=False, expires_at__gt=timezone.now()).update(expires_at=timezone.now())
+"""
+_SWITCH = """
+from mcp_django.models import Tool
+for tool in Tool.objects.filter(name="{0}"):
+    tool.enabled = {1}
+    tool.save()
 """
 _END = """
 from mcp_django.models import Grant

@@ -119,11 +119,17 @@ class Program:
         return await self.stack.enter_async_context(client)
 
     async def call(self) -> str:
+        return await self._call(self.job["tool"], self.job["arguments"])
+
+    async def act(self) -> str:
+        """As ``call``, of a tool that changes data."""
+        return await self._call(self.job["action"], {"ids": [1]})
+
+    async def _call(self, tool: str, arguments: dict[str, Any]) -> str:
         if self.client is None:
             self.client = await self.connect()
-        result = await self.client.call_tool(self.job["tool"], self.job["arguments"])
-        [content] = result.content
-        return str(content.text)  # type: ignore[union-attr]
+        result = await self.client.call_tool(tool, arguments)
+        return str(result.content[0].text)  # type: ignore[union-attr]
 
     def end_hour(self) -> None:
         """What an hour does: the client counts the seconds of its token."""
@@ -158,6 +164,8 @@ async def obey(order: str, program: Program) -> list[str]:
     match order:
         case "call":
             return [await program.call()]
+        case "act":
+            return [await program.act()]
         case "late":
             program.end_hour()
         case "back":

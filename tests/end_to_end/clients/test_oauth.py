@@ -192,3 +192,26 @@ def test_a_client_whose_answer_was_lost_refreshes_again_and_goes_on(program: Any
     assert site.requests().count(TOKEN) == 3
     assert program.visits() == 1
     assert site.grants()[0][-1] == ""
+
+
+@pytest.mark.parametrize("kind", [Kind("python", "auto"), Kind("python", "legacy")], ids=str)
+def test_a_client_asks_its_person_for_more_when_a_call_needs_it(site: Site, kind: Kind, tmp_path: Path) -> None:
+    site.switch(on=False)
+    client = started(kind, site, tmp_path)
+    try:
+        assert client.call() == ANSWER
+        before = site.grants()[0]
+        site.switch(on=True)
+        site.ticked = ("read", "actions")
+        site.requests()
+        [text] = client.order("act")
+    finally:
+        site.switch(on=True)
+        site.ticked = ("read",)
+        client.close()
+
+    assert (before[3], before[4]) == (["read"], [])
+    assert "scope" not in text
+    assert client.visits() == 2
+    assert site.requests().count("POST /mcp 403") == 1
+    assert site.grants()[0][3] == ["read", "actions"]
