@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.auth import get_user_model
 from django.db import models
 from django.http import HttpRequest
 from django.utils import timezone
@@ -97,7 +98,6 @@ class GrantAdmin(_ReadOnlyAdmin):
 
     list_display = ["user", "calls_itself", "client", "scope_names", "created_at", "last_used_at", "expires_at", "over"]
     list_filter = [_HoldsFilter]
-    search_fields = ["client_name", "client", "=user__pk"]
     list_select_related = ["user"]
     readonly_fields = [
         "user", "client_name", "client", "resource", "scope_names", "declined_names", "created_at", "last_used_at",
@@ -109,6 +109,9 @@ class GrantAdmin(_ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
         queryset = super().get_queryset(request)
         return queryset if request.user.is_superuser else queryset.filter(user=request.user.pk)
+
+    def get_search_fields(self, request: HttpRequest) -> list[str]:
+        return ["client_name", "client", f"user__{get_user_model().USERNAME_FIELD}"]
 
     @admin.display(description=_("calls itself"), ordering="client_name")
     def calls_itself(self, grant: Grant) -> str:

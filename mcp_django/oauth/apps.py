@@ -13,7 +13,11 @@ class OAuthConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from django.contrib.auth import get_user_model
+        from django.db.models.signals import post_save
+
         from mcp_django.models.tokens import first_used
         from mcp_django.oauth import checks, grants  # noqa: F401
 
         first_used.connect(grants.note_first_use, dispatch_uid="mcp_django.oauth")
+        post_save.connect(grants.forget_codes, sender=get_user_model(), dispatch_uid="mcp_django.oauth")

@@ -134,8 +134,12 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
     try:
         throttling.admit(request)
         asked = _read(request, site)
-    except (UnusableRequest, Throttled) as error:
+    except UnusableRequest as error:
         return page(request, "error", {"reason": str(error)}, status=HTTPStatus.BAD_REQUEST)
+    except Throttled as error:
+        response = page(request, "error", {"reason": error.message}, status=HTTPStatus.TOO_MANY_REQUESTS)
+        response["Retry-After"] = str(error.retry_after)
+        return response
     if isinstance(asked, HttpResponse):
         return asked
     try:

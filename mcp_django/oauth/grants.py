@@ -153,6 +153,12 @@ def remembered(user: Any, client: str, resource: str) -> Grant | None:
     return Grant.objects.current().filter(user=user, client=client, resource=resource).order_by("-pk").first()
 
 
+def forget_codes(*, instance: Any, **kwargs: Any) -> None:
+    """A user has a new password: the codes that were given under the old one are worth nothing any more."""
+    if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
+        AuthorizationCode.objects.filter(user=instance.pk, grant=None).delete()
+
+
 def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
     """An access token was used for the first time: the refresh token that has made it is replaced from now on."""
     made_with = RefreshToken.objects.filter(access_token=token.pk).select_related("replaces").first()

@@ -49,6 +49,14 @@ def test_an_administrator_sees_who_lets_what_act(connected: Users) -> None:
         assert "Save" not in one.content.decode()
 
 
+@pytest.mark.parametrize(("asked", "found"), [("ops", 1), ("claude", 2), ("nobody", 0), ("7", 0)])
+def test_grants_are_found_by_user_and_client(connected: Users, asked: str, found: int) -> None:
+    page = browser_of(connected.admin).get(GRANTS, {"q": asked})
+
+    assert page.status_code == 200
+    assert len(page.context["cl"].result_list) == found
+
+
 def test_others_see_their_own_grants_alone(connected: Users) -> None:
     connected.ops.user_permissions.add(*Permission.objects.filter(codename__in=["view_grant", "change_grant"]))
     theirs = Grant.objects.get(user=connected.admin)

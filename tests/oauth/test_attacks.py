@@ -205,6 +205,27 @@ def test_a_code_is_good_for_a_minute(users: Users, monkeypatch: pytest.MonkeyPat
     assert error_in(program.exchange(code)) == (400, "invalid_grant")
 
 
+def test_a_new_password_voids_the_codes_that_were_given_before(users: Users) -> None:
+    program = a_program()
+    code = code_in(Person(users.ops).allow(program.url(), "read"))
+
+    users.ops.set_password("new")
+    users.ops.save()
+
+    assert error_in(program.exchange(code)) == (400, "invalid_grant")
+
+
+def test_disconnecting_what_is_no_client(users: Users) -> None:
+    a_program().log_in(users.ops)
+    person = Person(users.ops)
+    page = person.open("/mcp/connected")
+
+    for client in ("\x00", "", "x" * 10_000, CHATGPT):
+        assert person.browser.post("/mcp/connected", {**hidden_in(page), "client": client}).status_code == 302
+
+    assert Grant.objects.get().is_current()
+
+
 def test_a_code_is_no_token_and_a_refresh_token_opens_nothing(users: Users) -> None:
     program = a_program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
@@ -529,8 +550,9 @@ def test_flooding_an_endpoint(users: Users, path: str) -> None:
     answers = [post(path, {"token": "x"}).status_code for _ in range(4)]
 
     assert answers.count(429) >= 1
-    refused = post(path, {"token": "x"})
-    assert (refused.status_code, refused["Retry-After"].isdigit()) == (429, True)
+    refused, page = post(path, {"token": "x"}), Person(users.ops).open(a_program().url())
+    for answer in (refused, page):
+        assert (answer.status_code, answer["Retry-After"].isdigit()) == (429, True)
     assert Client().get("/.well-known/oauth-authorization-server").status_code == 200
 
 
