@@ -30,7 +30,7 @@ from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
 from mcp_django.exchange.rates import failure_rates, problems_of_throttles, throttles
-from mcp_django.exchange.scopes import parse
+from mcp_django.exchange.scopes import parse, problems_of_groups
 from mcp_django.middleware_policy import skips_middleware, unknown_middleware
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.resources.field_kinds import NAMED, kind_of
@@ -145,6 +145,12 @@ def _check_addresses() -> Iterator[CheckMessage]:
 
 
 def _check_scopes() -> Iterator[CheckMessage]:
+    for _, problem in problems_of_groups(get_conf().SCOPE_GROUPS):
+        yield Error(
+            f"MCP['SCOPE_GROUPS']: {problem}",
+            hint='Write it as {"sales": ["model:shop.order:read", "tool:refund_order"]}. As it is it grants nothing.',
+            id="mcp_django.E016",
+        )
     for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES"):
         try:
             parse(getattr(get_conf(), name))

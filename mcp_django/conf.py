@@ -6,7 +6,7 @@ What a deployment has no reason to change is a constant beside the code that use
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
@@ -38,6 +38,8 @@ class Conf:
     DEFAULT_SCOPES: tuple[str, ...] = ("read",)
     #: Scopes of a caller without credentials. Empty: such a caller gets 401.
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
+    #: Names that stand for several scopes, as {"sales": ["model:shop.order:read", "tool:refund_order"]}.
+    SCOPE_GROUPS: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
     #: How long a process may use what it read of a token, its user and the overrides of tools and prompts. 0: never.
     TOKEN_CACHE_SECONDS: float = 1.0
     #: The days after which a token ends that is made without a date, and the most that one may have. None: any number.

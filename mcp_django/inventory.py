@@ -23,7 +23,7 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.exchange.principals import Principal, Source, Superuser
 from mcp_django.exchange.requests import MCPRequest, from_settings
-from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, of_model, parse
+from mcp_django.exchange.scopes import ANY_MODEL, READ, SCOPES, expand, of_model, parse
 from mcp_django.hooks import hook_of
 from mcp_django.options import ModelMCP, row_hook
 from mcp_django.prompts import catalog as prompts
@@ -91,7 +91,7 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     - ``admin``: what the admin shows, and why it is not here (see ``Comparison.as_json``);
     - ``failed``: hooks of the project that failed.
     """
-    principal = Principal(Superuser() if user is None else user, frozenset(scopes), source=Source.COMMAND)
+    principal = Principal(Superuser() if user is None else user, expand(scopes), source=Source.COMMAND)
     request = from_settings().for_principal(principal)
     exchange = inspection_exchange(site, request, "tools/list")
     # A call context may look up a tenant in the database.

@@ -298,7 +298,7 @@ def _used(principal: Principal | None) -> Principal | None:
 
 
 def _principal_of(token: AccessToken) -> Principal:
-    return Principal(token.user, frozenset(token.scopes), token, token.pk)
+    return Principal(token.user, scopes.expand(token.scopes), token, token.pk)
 
 
 def _principal_of_grant(grant: Grant) -> Principal:
@@ -470,7 +470,7 @@ def authenticate_from_memory(request: MCPRequest) -> Principal | None:
 
 def _anonymous() -> Principal | None:
     """The principal of a request without credentials, where ANONYMOUS_SCOPES let it in."""
-    held = scopes.known(get_conf().ANONYMOUS_SCOPES)
+    held = scopes.expand(scopes.known(get_conf().ANONYMOUS_SCOPES))
     return Principal(AnonymousUser(), held) if held else None
 
 
@@ -567,7 +567,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
         # A class of the project may have found the token itself.
         if not admits(auth.addresses, auth.resource, request):
             raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
-        return Principal(user, frozenset(auth.scopes), auth, auth.pk)
+        return Principal(user, scopes.expand(auth.scopes), auth, auth.pk)
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 

@@ -175,8 +175,11 @@ def scopes_to_ask_for(site: MCPSite) -> list[str]:
 
 def can_be_granted(site: MCPSite, scope: str) -> bool:
     """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one."""
-    offered = frozenset(scopes_to_ask_for(site))
-    return scopes.grant(offered, scope) or (scope.startswith("tool:") and scopes.ACTIONS in offered)
+    offered = scopes.expand(scopes_to_ask_for(site))
+    return all(
+        scopes.grant(offered, one) or (one.startswith("tool:") and scopes.ACTIONS in offered)
+        for one in scopes.expand([scope])
+    )
 
 
 def _offers_actions(site: MCPSite, rows: Mapping[str, Override]) -> bool:

@@ -1,14 +1,16 @@
 """The scopes of a credential. A scope restricts what the credential's user may do, and never extends it.
 
 There is one grammar, for tokens, settings and the credentials of other packages: ``read``, ``actions``,
-``model:app.model:read`` and ``tool:NAME``.
+``model:app.model:read``, ``tool:NAME``, and the names of SCOPE_GROUPS, each of which stands for several of these.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
+
+from mcp_django.conf import get_conf, kept_with_settings
 
 READ = "read"
 ACTIONS = "actions"
@@ -31,6 +33,7 @@ ANY_MODEL = "model:*:read"
 
 _MODEL = re.compile(r"model:[^\s.,:*]+\.[^\s.,:*]+:read")
 _TOOL = re.compile(r"tool:[A-Za-z0-9_-]{1,64}")
+_GROUP = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
 def of_model(label: str) -> str:
@@ -46,6 +49,31 @@ def of_tool(name: str) -> str:
 def tools_in(held: Set[str]) -> list[str]:
     """The names of the tools that a credential is for, one by one."""
     return sorted(scope.removeprefix("tool:") for scope in held if scope.startswith("tool:"))
+
+
+@kept_with_settings
+def groups() -> Mapping[str, frozenset[str]]:
+    """The groups of SCOPE_GROUPS that can be used, with the scopes of each. A check names the others."""
+    declared = get_conf().SCOPE_GROUPS
+    wrong = {name for name, _ in problems_of_groups(declared)}
+    return {name: _single(map(_normal, members)) for name, members in declared.items() if name not in wrong}
+
+
+def problems_of_groups(declared: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, str]]:
+    """What is wrong with groups of scopes: the name of each, and a sentence."""
+    for name, members in declared.items():
+        if not _GROUP.fullmatch(name) or name in SCOPES:
+            yield name, f"{name!r} cannot be the name of a group: write small letters, digits, - and _."
+        elif isinstance(members, str) or not members:
+            yield name, f"{name!r} must be a list of scopes."
+        elif unknown := sorted(set(map(_normal, members)) - _single(map(_normal, members))):
+            yield name, f"{name!r} names {unknown[0]!r}. The scopes are {GRAMMAR}."
+
+
+def expand(names: Iterable[str]) -> frozenset[str]:
+    """The scopes with those of groups in the place of their names."""
+    declared = groups()
+    return frozenset(names) if not declared else frozenset().union(*(declared.get(name, {name}) for name in names))
 
 
 def grant(held: Set[str], scope: str) -> bool:
@@ -86,7 +114,7 @@ def granted_by(credential: Any, default: Iterable[str]) -> frozenset[str]:
         scopes = getattr(credential, "scope", None)
     if isinstance(scopes, str):
         scopes = scopes.split()
-    return known(default if scopes is None else scopes)
+    return expand(known(default if scopes is None else scopes))
 
 
 def known(names: Iterable[str]) -> frozenset[str]:
@@ -95,6 +123,11 @@ def known(names: Iterable[str]) -> frozenset[str]:
 
 
 def _known(names: Set[str]) -> frozenset[str]:
+    return _single(names) | (names & groups().keys())
+
+
+def _single(names: Iterable[str]) -> frozenset[str]:
+    """Those of the names that are scopes and no groups."""
     return frozenset(name for name in names if name in SCOPES or _MODEL.fullmatch(name) or _TOOL.fullmatch(name))
 
 

@@ -19,6 +19,7 @@ from django.utils import timezone
 from mcp_django.access import trail
 from mcp_django.conf import get_conf
 from mcp_django.db.clearing import clear_away
+from mcp_django.exchange.scopes import known, parse
 from mcp_django.models import AccessToken, Grant, digest
 from mcp_django.models.grants import IDLE
 from mcp_django.oauth.errors import InvalidGrant
@@ -119,7 +120,11 @@ def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) 
     grant = found.grant
     if not grant.is_valid() or _is_blocked(client):
         raise InvalidGrant("The grant has ended.")
-    if not set(scopes) <= set(grant.scopes):
+    # A group may be gone from the settings since.
+    held = parse(known(grant.scopes))
+    if not held:
+        raise InvalidGrant("None of the scopes of the grant are there any more.")
+    if not set(scopes) <= set(held):
         raise InvalidGrant("The grant has not all of these scopes.", "invalid_scope")
     if found.is_worn_out(timedelta(seconds=get_conf().OAUTH_GRACE_SECONDS), MOST_USES):
         grant.end(Grant.Ended.REFRESH_REPLAYED)
@@ -133,7 +138,7 @@ def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) 
         if not (current.update(last_used_at=now, expires_at=expires_at) and mine.update(uses=F("uses") + 1)):
             raise InvalidGrant("The grant has ended.")
         _note_use(found)
-        tokens = _issue(grant, [one for one in grant.scopes if not scopes or one in scopes], replaces=found)
+        tokens = _issue(grant, [one for one in held if not scopes or one in scopes], replaces=found)
         trail.note_grant(grant, "refreshed", router.db_for_write(Grant))
     _clear_away()
     return tokens

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.utils.text import capfirst
@@ -14,7 +15,7 @@ from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_view
-from mcp_django.exchange.scopes import ACTIONS, READ, known, parse
+from mcp_django.exchange.scopes import ACTIONS, READ, expand, groups, known, parse
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import catalog
 
@@ -35,10 +36,8 @@ class OfferedScope:
     items: Sequence[str]
     #: Whether its box starts ticked.
     is_ticked: bool
-
-    @property
-    def changes_data(self) -> bool:
-        return self.name == ACTIONS or self.name.startswith("tool:")
+    #: Whether it lets the client change data.
+    changes_data: bool = False
 
 
 def asked_for(site: MCPSite, text: str) -> list[str]:
@@ -57,19 +56,24 @@ def describe(site: MCPSite, request: HttpRequest, names: Iterable[str], held: It
 
 
 def _describe(site: MCPSite, request: HttpRequest, name: str, *, is_ticked: bool) -> OfferedScope:
-    models, tools = _reach(site, request, {name} | ({READ} if name == ACTIONS else set()))
+    held = expand([name])
+    # An action is run on rows of a model that one may read.
+    models, tools = _reach(site, request, held | ({READ} if name == ACTIONS else set()))
+    described = partial(OfferedScope, name, is_ticked=is_ticked, changes_data=bool(tools) or name == ACTIONS)
+    reads = ngettext("Read %(count)d model", "Read %(count)d models", len(models)) % {"count": len(models)}
+    runs = ngettext("Run %(count)d action", "Run %(count)d actions", len(tools)) % {"count": len(tools)}
+    if name in groups():
+        return described(f"{capfirst(name)}: {reads}, {runs}", [*models, *tools])
     if name == ACTIONS:
-        label = ngettext("Run %(count)d action", "Run %(count)d actions", len(tools)) % {"count": len(tools)}
-        return OfferedScope(name, label, tools, is_ticked)
-    if name.startswith("tool:"):
-        return OfferedScope(name, _("Run one action: %(name)s") % {"name": ", ".join(tools) or name[5:]}, [], is_ticked)
+        return described(runs, tools)
     if name == READ:
-        label = ngettext("Read %(count)d model", "Read %(count)d models", len(models)) % {"count": len(models)}
-        return OfferedScope(name, label, models, is_ticked)
-    return OfferedScope(name, _("Read one model: %(name)s") % {"name": ", ".join(models) or name}, [], is_ticked)
+        return described(reads, models)
+    if name.startswith("tool:"):
+        return described(_("Run one action: %(name)s") % {"name": ", ".join(tools) or name[5:]}, [])
+    return described(_("Read one model: %(name)s") % {"name": ", ".join(models) or name}, [])
 
 
-def _reach(site: MCPSite, request: HttpRequest, held: set[str]) -> tuple[list[str], list[str]]:
+def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[str], list[str]]:
     """The titles of the models that the person may read with these scopes, and of the tools that change data."""
     user: Any = request.user
     ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)

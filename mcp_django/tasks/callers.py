@@ -20,7 +20,7 @@ from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.exchange.scopes import common, known
+from mcp_django.exchange.scopes import common, expand, known
 from mcp_django.protocol.errors import TaskRefused
 from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
@@ -39,7 +39,7 @@ _KEPT = frozenset({"REMOTE_ADDR", "REMOTE_HOST", "SERVER_NAME", "SERVER_PORT", "
 def can_own(principal: Principal) -> bool:
     """Whether the principal can be found again without its credentials."""
     if principal.user.pk is None:
-        return principal.scopes <= known(get_conf().ANONYMOUS_SCOPES)
+        return principal.scopes <= expand(known(get_conf().ANONYMOUS_SCOPES))
     return isinstance(principal.user, get_user_model())
 
 
@@ -57,7 +57,7 @@ def principal_of(task: Task, request: MCPRequest) -> Principal:
         found, source = principals.find_user(task.user_id, fresh=True), Source.COMMAND
     else:
         found, source = Principal(AnonymousUser(), scopes), Source.REQUEST
-        scopes = common(scopes, known(get_conf().ANONYMOUS_SCOPES))
+        scopes = common(scopes, expand(known(get_conf().ANONYMOUS_SCOPES)))
     if found is None or not scopes:
         raise TaskRefused
     return replace(found, scopes=scopes, source=source)

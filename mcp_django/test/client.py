@@ -338,9 +338,9 @@ class MCPClient:
 def _principal(user: AbstractBaseUser | AnonymousUser | None, scopes: Iterable[str] | None) -> Principal:
     """Raises ValueError for an unknown scope, and for scopes of nobody."""
     if user is None or user.pk is None:
-        allowed = known_scopes.known(get_conf().ANONYMOUS_SCOPES)
+        allowed = known_scopes.expand(known_scopes.known(get_conf().ANONYMOUS_SCOPES))
         if scopes is not None and frozenset(scopes) != allowed:
             raise ValueError('Without a user, the scopes come from MCP["ANONYMOUS_SCOPES"].')
         return Principal(AnonymousUser(), allowed)
     wanted = known_scopes.SCOPES if scopes is None else known_scopes.parse(scopes)
-    return Principal(user, frozenset(wanted), source=Source.COMMAND)
+    return Principal(user, known_scopes.expand(wanted), source=Source.COMMAND)

@@ -42,7 +42,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         principal = Principal(
-            find_user(options["user"]), frozenset(parse_scopes(options["scopes"])), source=Source.COMMAND
+            find_user(options["user"]), scopes.expand(parse_scopes(options["scopes"])), source=Source.COMMAND
         )
         site = find_site(options["site"])
         problem = socket_problem(site, "stdio")
