@@ -64,7 +64,7 @@ class Authorization:
     @property
     def is_local(self) -> bool:
         """Whether the answer goes to a program on the person's machine, where any may claim to be the client."""
-        return urlsplit(self.redirect_uri).scheme != "https"
+        return redirects.is_local(self.redirect_uri)
 
     # Checking.
 

@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 PRIVATE = frozenset({
     "cursor://anysphere.cursor-mcp/oauth/callback",
 })  # fmt: skip
+_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _MAX_LENGTH = 2_000
 #: The characters of a URI (RFC 3986 §2), without ``#`` and ``*``.
@@ -68,6 +69,12 @@ def matches(registered: str, asked: str) -> bool:
 def is_loopback(uri: str) -> bool:
     """Whether the redirect goes to a program that listens on the person's own machine."""
     return _LOCAL.fullmatch(uri) is not None
+
+
+def is_local(uri: str) -> bool:
+    """Whether the redirect stays on the person's own machine: with a scheme or a name that only the machine has."""
+    parts = urlsplit(uri)
+    return parts.scheme != "https" or parts.hostname in _OWN_NAMES
 
 
 def portless(uri: str) -> str:

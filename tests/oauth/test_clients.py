@@ -16,7 +16,7 @@ from mcp_django.oauth import documents, fetching
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.documents import DocumentUnavailable, is_document_id
 from mcp_django.oauth.fetching import Fetched, FetchError, fetch, fresh_seconds, is_public
-from mcp_django.oauth.redirects import host_of, is_usable, matches, with_params
+from mcp_django.oauth.redirects import host_of, is_local, is_usable, matches, with_params
 from tests.oauth import recorded
 from tests.oauth.flow import Person, Program, code_in
 from tests.oauth.test_attacks import register
@@ -65,6 +65,14 @@ def test_redirects_that_no_client_may_have(uri: str) -> None:
 ])  # fmt: skip
 def test_only_the_port_on_the_own_machine_is_free(registered: str, asked: str, same: bool) -> None:
     assert matches(registered, asked) is same
+
+
+@pytest.mark.parametrize(("uri", "expected"), [
+    ("http://localhost:1/x", True), ("https://localhost/x", True), ("https://[::1]/x", True), ("cursor://a/b", True),
+    ("https://localhost.example/x", False), ("https://claude.ai/x", False),
+])  # fmt: skip
+def test_a_redirect_that_stays_on_the_own_machine(uri: str, expected: bool) -> None:
+    assert is_local(uri) is expected
 
 
 def test_parameters_are_added_to_those_of_the_redirect() -> None:
