@@ -298,7 +298,13 @@ def _used(principal: Principal | None) -> Principal | None:
 
 
 def _principal_of(token: AccessToken) -> Principal:
-    return Principal(token.user, scopes.expand(token.scopes), token, token.pk)
+    return Principal(token.user, _scopes_of(token), token, token.pk)
+
+
+def _scopes_of(token: AccessToken) -> frozenset[str]:
+    """The scopes of a token. Each call asks, and mostly there are no groups."""
+    held = frozenset(token.scopes)
+    return scopes.expand(held) if get_conf().SCOPE_GROUPS else held
 
 
 def _principal_of_grant(grant: Grant) -> Principal:
@@ -567,7 +573,7 @@ def _principal(user: Any, auth: Any, request: MCPRequest) -> Principal:
         # A class of the project may have found the token itself.
         if not admits(auth.addresses, auth.resource, request):
             raise Unauthenticated(_UNKNOWN, f'{CHALLENGE}, error="invalid_token"')
-        return Principal(user, scopes.expand(auth.scopes), auth, auth.pk)
+        return Principal(user, _scopes_of(auth), auth, auth.pk)
     return Principal(user, scopes.granted_by(auth, get_conf().DEFAULT_SCOPES), auth)
 
 
