@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +63,21 @@ def test_an_error_is_written_and_ends_it_with_1(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.endswith("RuntimeError: no\n")
+
+
+def test_how_a_process_ended_is_known_to_a_caller_that_was_slower(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(socket.socket):
+        def sendall(self, data: Any, flags: int = 0) -> None:
+            super().sendall(data, flags)
+            while self.recv(32, socket.MSG_PEEK).partition(b"\n")[2] == b"":
+                time.sleep(0.01)
+
+    forkserver.run(["-c", ""], cwd=tmp_path, env={})  # The server is there.
+    monkeypatch.setattr("tests.support.forkserver.socket.socket", Slow)
+
+    assert forkserver.run(["-c", "raise SystemExit(4)"], cwd=tmp_path, env={}).returncode == 4
 
 
 def test_a_signal_ends_it(tmp_path: Path) -> None:

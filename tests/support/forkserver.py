@@ -116,7 +116,8 @@ def start(
         asked = json.dumps({"arguments": args, "cwd": str(cwd), "env": dict(env), "ignored": ignored}).encode()
         sent = socket.send_fds(connection, [asked], files)
         connection.sendall(asked[sent:] + b"\n")
-        pid = int(connection.makefile("rb").readline())
+        # Without a buffer, which would take along how a process ended that is faster than this line.
+        pid = int(connection.makefile("rb", buffering=0).readline())
     return Process([sys.executable, *args], pid, connection)
 
 
