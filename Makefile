@@ -4,6 +4,8 @@
 # make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
+# make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
+# make screenshots         the pictures of these pages, in the folder screenshots
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -18,9 +20,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Two processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
+# Four processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
 # real clients run several at a time by themselves, so they come after.
-PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 2) --dist loadfile --no-loadscope-reorder
+PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --dist loadfile --no-loadscope-reorder
 
 # The everyday loop and the matrix: no processes that end, no other programs, one transport for each behaviour.
 CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=tests/,end_to_end faults)
@@ -28,7 +30,7 @@ CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=te
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test matrix projects agents faults bench conformance conformance-server clean
+.PHONY: demo lint check test matrix projects agents browser screenshots faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -44,7 +46,7 @@ check: lint
 
 test: lint
 	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
-	$(BIN)/pytest tests/end_to_end/clients
+	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/end_to_end/clients
 	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
 	TEST_DATABASE=postgresql $(BIN)/python -m tests.matrix --newest --even-here $(PARALLEL) -m every_database
 	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) -m "not slow and not every_database" --first-case
@@ -55,6 +57,13 @@ matrix: $(VENV)/test.stamp
 
 projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects
+
+browser: $(VENV)/test.stamp
+	$(BIN)/pytest tests/end_to_end/test_console_browser.py
+
+screenshots: $(VENV)/test.stamp
+	@mkdir -p screenshots
+	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py -k policy
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents
@@ -67,6 +76,8 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.profile
 	$(BIN)/python -m bench.trail
 	$(BIN)/python -m bench.remembered
+	$(BIN)/python -m bench.forms --check
+	$(BIN)/python -m bench.console --check
 	$(BIN)/python -m bench.push
 	$(BIN)/python -m bench.sockets
 

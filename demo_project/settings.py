@@ -14,6 +14,8 @@ DEMO_DIR.mkdir(parents=True, exist_ok=True)
 SECRET_KEY = os.environ.get("SECRET_KEY", "insecure-key-of-the-demo-never-use-it-for-a-real-site")
 DEBUG = os.environ.get("DEBUG", "true").lower() in {"1", "true", "yes", "on"}
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
+#: Whether the front page logs a person at this machine in by a button.
+DEMO_LOGIN_BUTTONS = DEBUG
 
 INSTALLED_APPS = [
     "daphne",

@@ -46,7 +46,22 @@ class MCPConfig(AppConfig):
         sites.url_patterns = _url_patterns
         framework.load_job = _load_job
         autodiscover_modules("mcp")
+        if apps.is_installed("django.contrib.admin"):
+            _register_pages()
         post_migrate.connect(_make_rows, sender=self)
+
+
+def _register_pages() -> None:
+    """Put our pages into the AdminSites that the project has made beside the default one."""
+    from django.contrib.admin import site as default
+
+    from mcp_django import admin
+    from mcp_django.compat.admin import existing_admin_sites
+
+    for admin_site in existing_admin_sites():
+        # Whoever has taken them out of the default one has done so on purpose.
+        if admin_site.name != default.name:
+            admin.register(admin_site)
 
 
 def _make_rows(*, using: str, **kwargs: Any) -> None:
@@ -74,10 +89,11 @@ def _make_tool_rows(**kwargs: Any) -> None:
 
 def _url_patterns(site: MCPSite) -> list[URLPattern]:
     """The URLs of a site, with those of logging in where that app is installed."""
+    from mcp_django.landing import landing_page
     from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 
-    own = url_patterns(site)
+    own = url_patterns(site, landing_page)
     if apps.is_installed(OAUTH_APP):
         from mcp_django.oauth.urls import url_patterns as oauth_patterns
 

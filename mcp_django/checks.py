@@ -10,7 +10,7 @@ from sysconfig import get_path
 from typing import Any
 
 import django
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.contrib.admin import AdminSite, ModelAdmin
 from django.core import mail
@@ -25,7 +25,8 @@ from rest_framework.serializers import ModelSerializer, Serializer
 from mcp_django.access.authentication import authenticators
 from mcp_django.access.counters import has_chosen_cache
 from mcp_django.admin_form import is_record_field
-from mcp_django.conf import AUDITS, Conf, get_conf, unknown_keys
+from mcp_django.compat.admin import model_admins, served_admin_sites
+from mcp_django.conf import AUDITS, LANDING_PAGES, Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
@@ -37,11 +38,12 @@ from mcp_django.resources.field_kinds import NAMED, kind_of
 from mcp_django.resources.indexes import index_for, is_indexed, own_columns
 from mcp_django.resources.kinds import KINDS
 from mcp_django.resources.policy import Rights
-from mcp_django.secrets import is_secret_field
+from mcp_django.secrets import is_ours, is_secret_field
 from mcp_django.sites import MCPSite, all_sites, superusers_request
 from mcp_django.tasks import framework
 from mcp_django.tools.actions import AdminActionTool, declared_actions
 from mcp_django.unknown_names import nearest
+from mcp_django.writes.checks import check_model as check_writes
 
 #: The newest Django that the tests have run with: the last of the classifiers in pyproject.toml.
 NEWEST_DJANGO = (6, 1)
@@ -100,7 +102,14 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    return [*found, *_check_audit(), *_check_throttles(), *_check_bounds()]
+    return [*found, *_check_landing_page(), *_check_audit(), *_check_throttles(), *_check_bounds()]
+
+
+def _check_landing_page() -> Iterator[CheckMessage]:
+    page = get_conf().LANDING_PAGE
+    if page not in LANDING_PAGES:
+        hint = f"Choose one of {', '.join(map(repr, LANDING_PAGES))}."
+        yield Error(f"MCP['LANDING_PAGE'] is {page!r}.", hint=hint, id="mcp_django.E027")
 
 
 def _check_audit() -> Iterator[CheckMessage]:
@@ -343,6 +352,13 @@ def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
                 "does without.",
                 id="mcp_django.W017",
             )
+    for admin_site in served_admin_sites() if apps.is_installed("django.contrib.admin") else ():
+        if not any(is_ours(model) for model in model_admins(admin_site)):
+            yield Warning(
+                f"The AdminSite {admin_site.name} has no pages of mcp_django: it is made after the apps are ready.",
+                hint="Call mcp_django.admin.register(site) where it is made, or silence this check.",
+                id="mcp_django.W026",
+            )
     if not exposes:
         return
     for admin_site in site.admin_sites:
@@ -435,6 +451,7 @@ def _check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     yield from _check_secrets(model_mcp)
     yield from _check_rows(model_mcp)
     yield from _check_ordering(model_mcp)
+    yield from check_writes(model_mcp)
     if model_mcp.fields is not None and model_mcp.extra_fields:
         yield Error(
             f"{type(model_mcp).__name__} has fields and extra_fields: the first names all that is shown of "

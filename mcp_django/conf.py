@@ -24,6 +24,9 @@ OAUTH_APP = "mcp_django.oauth"
 #: The values of AUDIT.
 AUDITS = ("off", "on", "strict")
 
+#: The values of LANDING_PAGE.
+LANDING_PAGES = ("public", "login", False)
+
 #: The longest message of a stream or a socket: official clients end a connection that sends them one of 1 MiB.
 MAX_MESSAGE_BYTES = 900_000
 
@@ -54,7 +57,10 @@ class Conf:
     #: How much callers may do in a time, as {"user": {"calls": "600/min"}}. What is not named is as here, and a rate of
     #: None is no limit.
     THROTTLES: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: {"address": {"failures": "30/min", "logins": "600/min"}}
+        default_factory=lambda: {
+            "user": {"refusals": "100/hour"},
+            "address": {"failures": "30/min", "logins": "600/min"},
+        }
     )
     #: Alias in CACHES of a Redis or Memcached that counts it. The database counts where it is another kind, or None.
     THROTTLE_CACHE: str | None = "default"
@@ -94,6 +100,8 @@ class Conf:
     MENTION_SWITCHED_OFF: bool = True
     #: What admin actions of agents change is logged in Django's own history of each row.
     LOG_ACTIONS: bool = True
+    #: Superusers may try tools that only read as another user, in the admin.
+    TRY_AS: bool = False
     SERVER_NAME: str = "django"
     SERVER_VERSION: str = ""
     INSTRUCTIONS: str = ""
@@ -113,6 +121,9 @@ class Conf:
     BYPASS_MIDDLEWARE: bool = False
     #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
     SSE_TRANSPORT: bool = False
+    #: Who sees a page at the endpoint that says how to connect a client: "public", "login" (people who are logged in),
+    #: or False (nobody: a browser is answered as any client).
+    LANDING_PAGE: str | bool = "public"
     #: The base of ``request.build_absolute_uri()`` where no request came in: on stdio, and before a push.
     BASE_URL: str = "http://localhost"
 

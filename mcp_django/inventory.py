@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock, get_ident
 from typing import Any, NoReturn
 
 from django.conf import settings
@@ -44,11 +45,14 @@ from mcp_django.tools.actions import AdminActionTool
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
 from mcp_django.types import JSON
+from mcp_django.writes import exposure
+
+logger = logging.getLogger("mcp_django")
 
 #: The members of an inventory that no lock holds: what is not exposed, and hooks that failed.
 _NOT_LOCKED = frozenset({"left_out", "admin", "failed"})
 #: What to do about a hidden field, by the word for the reason.
-_CURES: Mapping[str, str] = {
+CURES: Mapping[str, str] = {
     "secret": "name it in fields of a ModelMCP",
     "to hidden models": "show that model",
     "of an unknown class": "name it in extra_fields of a ModelMCP, or its class in MCP['FIELD_KINDS']",
@@ -73,12 +77,15 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
 
     - ``user`` is a name, or null without a user;
     - ``models``: label → ``{"uri", "declared_by", "rows", "fields", "relations", "computed", "search", "serializer",
-      "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that gives them, "all", or "groups of 5
-      alone"; ``fields``: name → ``{"type", "relation"?}``; ``relations``: name → label of the model to whose rows it
-      leads; ``search``: the fields that a search looks in, or the admin's own search, in words; ``serializer``:
-      ``{"class", "fields"}`` of the class that shapes a record, or null; ``by_object``: hooks that may show more of a
-      record; ``hidden``: name of a field that is not exposed, or ``Serializer.name`` of one that reads what no
-      serializer may → why;
+      "writes", "written", "not_written", "by_object", "hidden"}``. ``rows`` is the project's ``get_queryset`` that
+      gives them, "all", or "groups of 5 alone"; ``fields``: name → ``{"type", "relation"?}``; ``relations``: name →
+      label of the model to whose rows it leads; ``search``: the fields that a search looks in, or the admin's own
+      search, in words; ``serializer``: ``{"class", "fields"}`` of the class that shapes a record, or null;
+      ``by_object``: hooks that may show more of a record; ``hidden``: name of a field that is not exposed, or
+      ``Serializer.name`` of one that reads what no serializer may → why; ``writes``: operation → ``{"consent",
+      "by"}``, with the permission or the hook that decides; ``written``: name of a field of the form, or
+      ``inline.name`` → the class of its form field;
+      ``not_written``: why the form cannot be driven, or empty;
     - ``tools``: name → ``{"kind", "description", "arguments", "scope", "permissions", "read_only", "destructive",
       "idempotent", "open_world", "task", "starts", "bytes"}``, where ``starts`` says whether the tool is on before an
       administrator has decided, and ``bytes`` is its size in the tool list;
@@ -117,6 +124,27 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
             "admin": Comparison(rights, left_out, _reasons, [tool for tool, _ in listed]).as_json(),
         }
     return {**built, "failed": sorted(failed)}
+
+
+def declared_tools(site: MCPSite, descriptions: Mapping[str, str]) -> dict[str, JSON]:
+    """The tools as ``build`` has them without a user, each with the description that is given for its name, if any.
+
+    For those names alone. Without a database, and so without the tools that need one to be described.
+    """
+    principal = Principal(Superuser(), expand(SCOPES), source=Source.COMMAND)
+    exchange = inspection_exchange(site, from_settings().for_principal(principal), "tools/list")
+    found: dict[str, JSON] = {}
+    with translation.override(settings.LANGUAGE_CODE), no_database():
+        Rights.of(site, exchange.request).decided_by(dict.fromkeys(site.tools, overrides.ON))
+        for one in (tools.AvailableTool(site.tools[name], text) for name, text in descriptions.items()):
+            try:
+                [(tool, described)] = _tools(exchange, [one])
+            except Exception:
+                # A project may need its database for a schema.
+                logger.debug("The tool %s cannot be described", one.tool.name, exc_info=True)
+                continue
+            found[tool.name] = _tool(tool, described)
+    return found
 
 
 def lock(inventory: JSON) -> JSON:
@@ -198,9 +226,21 @@ def _model(rights: ModelRights) -> JSON:
         "computed": sorted(rights.computed),
         "search": _search(rights),
         "serializer": _serializer(rights),
+        **_writes(rights),
         "by_object": list(model_mcp.object_hooks),
-        "hidden": {**{name: why for name, _, why in _hidden_fields(rights)}, **refused_sources(rights)},
+        "hidden": {**{name: why for name, _, why in hidden_fields(rights)}, **refused_sources(rights)},
     }
+
+
+def _writes(rights: ModelRights) -> JSON:
+    """What may be written through the form of the admin."""
+    operations = exposure.operations(rights)
+    why = ""
+    try:
+        fields = exposure.fields(rights) if operations else {}
+    except Exception as error:  # noqa: BLE001 - code of the project, and what it raises is shown
+        fields, why = {}, f"{type(error).__name__}: {error}"
+    return {"writes": operations, "written": fields, "not_written": why}
 
 
 def _search(rights: ModelRights) -> str:
@@ -222,7 +262,7 @@ def _serializer(rights: ModelRights) -> JSON | None:
     return {"class": name, "fields": sorted(record_fields(rights))}
 
 
-def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
+def hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
     """The fields of the model that are not exposed, each with a word for the kind of reason and the reason."""
     model_mcp = rights.model_mcp
     for field in [*rights.model._meta.concrete_fields, *rights.model._meta.many_to_many]:
@@ -243,7 +283,7 @@ def _hidden_fields(rights: ModelRights) -> Iterator[tuple[str, str, str]]:
 
 def _reasons(rights: ModelRights) -> Mapping[str, Reason]:
     """The reasons of what is hidden, with their cures. That something is not shown here is no reason."""
-    return {name: (word, f"{why}; {_CURES[word]}") for name, word, why in _hidden_fields(rights) if word in _CURES}
+    return {name: (word, f"{why}; {CURES[word]}") for name, word, why in hidden_fields(rights) if word in CURES}
 
 
 def _why_not_shown(model_mcp: ModelMCP) -> tuple[str, str]:
@@ -315,6 +355,15 @@ def _prompt(entry: AvailablePrompt) -> JSON:
 
 def _left_out(site: MCPSite, rights: Rights) -> JSON:
     """What the admin or a registration has and the principal has not: label of a model, or an action → why."""
+    found: JSON = unexposed(site)
+    for label in site.models:
+        if rights.of_label(label) is None:
+            found[label] = _why_not(site, rights.request, label)
+    return found
+
+
+def unexposed(site: MCPSite) -> JSON:
+    """What the admin has and no principal gets: label of a model, or an action of a whole AdminSite → why."""
     found: JSON = {}
     of_sites: list[Any] = [one.actions for one in site.admin_sites] if get_conf().EXPOSE_ADMIN else []
     for name in {name for actions in of_sites for name, _ in actions}:
@@ -331,9 +380,6 @@ def _left_out(site: MCPSite, rights: Rights) -> JSON:
         names = " and ".join(admin_site.name for admin_site in admin_sites)
         where = f"it is in the AdminSites {names}" if site.admin_sites else f"nobody serves the AdminSite {names}"
         found.setdefault(model._meta.label_lower, f"{where}; name one in MCP['ADMIN_SITE']")
-    for label in site.models:
-        if rights.of_label(label) is None:
-            found[label] = _why_not(site, rights.request, label)
     return found
 
 
@@ -372,19 +418,47 @@ def no_database() -> Iterator[None]:
 def _failures() -> Iterator[set[str]]:
     """Collect what would be logged about hooks that fail."""
     found: set[str] = set()
-    logger = logging.getLogger("mcp_django")
+    thread = get_ident()
 
-    class Collector(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
+    def collect(record: logging.LogRecord) -> bool:
+        # The lines of other threads go on to the log: a page of the admin builds inventories beside requests.
+        if record.thread != thread:
+            return True
+        if record.levelno >= logging.ERROR:
             error = record.exc_info[0] if record.exc_info else None
             found.add(f"{record.getMessage()}{f' ({error.__name__})' if error else ''}")
+        return False
 
-    collector = Collector(logging.ERROR)
-    before, level = (logger.handlers, logger.propagate, logger.disabled), logger.level
-    logger.handlers, logger.propagate, logger.disabled = [collector], False, False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield found
-    finally:
-        logger.handlers, logger.propagate, logger.disabled = before
-        logger.setLevel(level)
+    with _hearing_errors:
+        logger.addFilter(collect)
+        try:
+            yield found
+        finally:
+            logger.removeFilter(collect)
+
+
+class _HearingErrors(AbstractContextManager[None]):
+    """Meanwhile our logger hears of errors, whatever the project has set. Several threads may be within."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._within = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._within:
+                self._before = logger.disabled, logger.level
+                logger.disabled = False
+                if not logger.isEnabledFor(logging.ERROR):
+                    logger.setLevel(logging.ERROR)
+            self._within += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._within -= 1
+            if not self._within:
+                logger.disabled, level = self._before
+                logger.setLevel(level)
+
+
+_hearing_errors = _HearingErrors()

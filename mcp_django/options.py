@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +22,7 @@ from mcp_django.admin_form import (
 )
 from mcp_django.compat.admin import title_of, title_of_display, value_in
 from mcp_django.hooks import home_of, hook_of
-from mcp_django.secrets import is_secret_field
+from mcp_django.secrets import is_about_rights, is_secret_field
 from mcp_django.types import AnyField
 
 if TYPE_CHECKING:
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from rest_framework.serializers import Serializer
 
     from mcp_django.sites import MCPSite
+
+Operation = Literal["create", "update", "delete"]
+Consent = Literal["preview", "ask"]
+Preview = Literal["form", "rollback"]
+OPERATIONS: tuple[Operation, ...] = ("create", "update", "delete")
+#: What is not declared: a person is asked before something is gone.
+CONSENT: Mapping[Operation, Consent] = MappingProxyType({"create": "preview", "update": "preview", "delete": "ask"})
 
 #: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
 ComputedField = tuple[str, str, Callable[[Any], Any], Any]
@@ -75,6 +82,15 @@ class ModelMCP:
     watch: bool = True
     #: Whether subscribers of the collection are notified of a delete if it is unknown whether they could see the row.
     notify_unseen_deletes: bool = False
+    #: What agents may do through the forms of the ModelAdmin, as far as their users may: of "create", "update" and
+    #: "delete". False: nothing. None: all three, but nothing with users, groups and permissions.
+    writable: Collection[Operation] | Literal[False] | None = None
+    #: Names of form fields that may be written. None: those that may be read, but for rights of users.
+    write_fields: Sequence[str] | None = None
+    #: How a change is previewed: "form" stops before it is saved, "rollback" saves it and takes that back.
+    preview: Preview = "form"
+    #: What each of these needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody.
+    consent: Mapping[Operation, Consent] = MappingProxyType({})
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True
     #: False: hooks of the project that are given an object answer the same for every object.
@@ -221,6 +237,21 @@ class ModelMCP:
 
     def get_description(self, request: HttpRequest) -> str:
         return self.description
+
+    def get_writable(self, request: HttpRequest) -> Collection[Operation]:
+        """What agents may do with rows, before the permissions of the user."""
+        if self.writable is None:
+            return () if is_about_rights(self.model) else OPERATIONS
+        return self.writable or ()
+
+    def get_write_fields(self, request: HttpRequest) -> Sequence[str] | None:
+        return self.write_fields
+
+    def get_preview(self, request: HttpRequest) -> Preview:
+        return self.preview
+
+    def get_consent(self, request: HttpRequest) -> Mapping[Operation, Consent]:
+        return {**CONSENT, **self.consent}
 
     def get_audit_fields(self, request: HttpRequest) -> Sequence[str]:
         return self.audit_fields

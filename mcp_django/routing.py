@@ -61,7 +61,7 @@ class MCPApplication:
             ours = self._find(scope)
             if ours is None:
                 await self._django(scope, receive, send)
-            elif self._bypasses_django and (ours.route.is_open is None or ours.route.is_open()):
+            elif self._bypasses_django and ours.answers(scope):
                 await ours(scope, receive, send)
             else:
                 await self._django({**scope, SEND: send}, receive, send)

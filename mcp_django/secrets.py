@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+from django.apps import apps
+from django.contrib.auth import get_user_model
 from django.contrib.auth.base_user import AbstractBaseUser
 from django.db import models
 
@@ -75,6 +77,9 @@ _ADDRESS = _words("email emails")
 _BODY = _words("body html")
 _TEXT = _BODY | _words("content contents message text")
 
+#: Fields of users that say what the user may do, beside those that point to groups and permissions.
+_RIGHTS_OF_USERS = _words("groups is_active is_staff is_superuser password user_permissions")
+
 _SPLIT = re.compile(r"[^a-z]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -101,6 +106,27 @@ def _is_secret_word(word: str) -> bool:
     if word in _SECRET_WORDS or word.endswith(_SECRET_ENDINGS) or word.startswith(_SECRET_BEGINNINGS):
         return True
     return any(word == first + second for second, companions in _COMPANIONS.items() for first in companions)
+
+
+def is_about_rights(model: type[models.Model]) -> bool:
+    """Whether rows of the model are users or say what users may do: users, groups, permissions, and who has which."""
+    between = model._meta.fields if model._meta.auto_created else ()
+    ends: set[Any] = {model, *(field.related_model for field in between if field.is_relation)}
+    return any(issubclass(end, cls) for end in ends for cls in _about_rights())
+
+
+def gives_rights(field: Any) -> bool:
+    """Whether a field says what a user may do, or how the user logs in."""
+    if field.name in _RIGHTS_OF_USERS and issubclass(field.model, AbstractBaseUser):
+        return True
+    return field.related_model in _about_rights()[1:]
+
+
+def _about_rights() -> Sequence[type[models.Model]]:
+    """The model of users, groups and permissions."""
+    if not apps.is_installed("django.contrib.auth"):
+        return ()
+    return get_user_model(), apps.get_model("auth.Group"), apps.get_model("auth.Permission")
 
 
 @lru_cache(maxsize=4_096)

@@ -49,6 +49,9 @@ from mcp_django.tools.describe import DescribeModels
 from mcp_django.tools.function import FunctionTool
 from mcp_django.tools.query import FindRecords, GetRecord, QueryTool
 from mcp_django.unknown_names import nearest
+from mcp_django.writes.resource import change_template
+from mcp_django.writes.store import URI as CHANGE_URI
+from mcp_django.writes.tools import WRITE_TOOLS
 
 if TYPE_CHECKING:
     from django.contrib.admin import ModelAdmin
@@ -104,7 +107,7 @@ def names_nothing(scope: str) -> str:
     from mcp_django.models import Tool
 
     kind, _, rest = scope.partition(":")
-    name = rest.removesuffix(":read") if kind == "model" else rest
+    name = rest.rpartition(":")[0] if kind == "model" else rest
     known: set[str] = set()
     for site in all_sites():
         known.update(site.models if kind == "model" else site.tools)
@@ -143,7 +146,7 @@ class MCPSite:
         #: The models in inlines of a model: set with ``models``.
         self.inlines: Mapping[type[Model], Sequence[InlineMCP]] = {}
         #: Declared resources by their URI, and resource templates by the template.
-        self.resources: dict[str, FunctionResource | FunctionTemplate] = {}
+        self.resources: dict[str, FunctionResource | FunctionTemplate] = {CHANGE_URI: change_template(self)}
         #: Declared prompts by name.
         self.prompts: dict[str, FunctionPrompt] = {}
         _sites.add(self)
@@ -230,7 +233,7 @@ class MCPSite:
         self._forget()
 
     def add_tool(self, tool: FunctionTool) -> None:
-        if tool.name in self._functions or tool.name in {cls.name for cls in _QUERY_TOOLS}:
+        if tool.name in self._functions or tool.name in {cls.name for cls in (*_QUERY_TOOLS, *WRITE_TOOLS)}:
             raise ImproperlyConfigured(f"Two tools are named {tool.name}. Give one of them another name=.")
         self._functions[tool.name] = tool
         self.tools_on_loop = ()
@@ -280,6 +283,7 @@ class MCPSite:
         if self._tools is None:
             tools: list[BaseTool] = [
                 *(cls(self) for cls in _QUERY_TOOLS),
+                *(cls(self) for cls in WRITE_TOOLS if apps.is_installed("django.contrib.admin")),
                 *self._functions.values(),
             ]
             for model_mcp in self.models.values():
@@ -327,7 +331,7 @@ class MCPSite:
             found = {model: admins for model, admins in _registered(self.admin_sites).items() if len(admins) > 1}
         else:
             found = _registered(existing_admin_sites())
-        return {model: [one.admin_site for one in admins] for model, admins in found.items()}
+        return {model: [one.admin_site for one in admins] for model, admins in found.items() if not is_ours(model)}
 
     @property
     def withheld_models(self) -> list[ModelMCP]:

@@ -184,6 +184,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     from django.db import connection, connections
 
     from tests.support.mariadb import load_time_zones
+    from tests.support.postgresql import begin_keys_high
     from tests.support.restoring import keep_as_migrated
 
     with django_db_blocker.unblock():
@@ -191,6 +192,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
             load_time_zones()
         other = connections["other"].settings_dict
         keep_as_migrated(["default", "other"] if other["NAME"] == other["TEST"]["NAME"] else ["default"])
+        if connection.vendor == "postgresql":
+            begin_keys_high(connection)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,7 +18,12 @@ from django import VERSION
 from demo_project.settings import *  # noqa: F403
 
 # Without Daphne's runserver, for which every process would import Twisted: a quarter of its start.
-INSTALLED_APPS = [*(app for app in INSTALLED_APPS if app != "daphne"), "django_tasks_db", "tests.shop"]  # noqa: F405
+INSTALLED_APPS = [
+    *(app for app in INSTALLED_APPS if app != "daphne"),  # noqa: F405
+    "django_tasks_db",
+    "tests.shop",
+    "tests.writes.lab",
+]
 if VERSION >= (6, 0):  # Before that, fields of PostgreSQL need it only for lookups that we do not use.
     INSTALLED_APPS.insert(0, "django.contrib.postgres")
 _TASKS = "django.tasks" if find_spec("django.tasks") else "django_tasks"  # In Django itself from 6.0 on.

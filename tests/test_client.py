@@ -365,7 +365,7 @@ def test_an_unknown_revision_and_an_unknown_scope_are_refused(root: User) -> Non
     with pytest.raises(ValueError, match="no revision"):
         MCPClient(root, revision="2020-01-01")
     with pytest.raises(ValueError, match="unknown scope"):
-        MCPClient(root, scopes=["write"])
+        MCPClient(root, scopes=["publish"])
 
 
 def test_no_broker_is_needed_whatever_the_settings_name(root: User, settings: Any) -> None:

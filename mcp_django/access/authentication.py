@@ -94,10 +94,21 @@ class PrincipalCache:
         """As ``find``, for a token of which only the stored hash is known."""
         return self._find(digest, fresh, partial(self._load, digest), request)
 
-    def find_line(self, line: str | UUID, request: MCPRequest | None) -> Principal | None:
-        """As ``find``, for the newest token of a credential line, which is always read anew."""
-        found = self._newest(line)
-        return None if found is None else _used(_admitted(_principal_of(found), request))
+    def find_line(self, line: str | UUID, grant: int | None, request: MCPRequest | None) -> Principal | None:
+        """As ``find``, for what a token has begun and left: by its grant while that holds, with all scopes of it.
+
+        What a token made by hand has begun goes on with the newest token of its credential line. Both are read anew.
+        """
+        if grant is None:
+            found = self._newest(line)
+            return None if found is None else _used(_admitted(_principal_of(found), request))
+        # Other grants of the line are other consents. The newest token may not have come to its client yet, so that
+        # it does not count as used.
+        newest = self._newest_of_grant(grant)
+        if newest is None or newest.grant is None:
+            return None
+        held = scopes.expand(scopes.known(newest.grant.scopes))
+        return _admitted(replace(_principal_of(newest), scopes=held), request)
 
     def find_user(self, key: Any, *, fresh: bool) -> Principal | None:
         """The user as a principal without scopes, if the user is active now."""
@@ -196,11 +207,18 @@ class PrincipalCache:
         return {grant_name(grant.pk): _principal_of_grant(grant) for grant in grants if grant.is_valid()}
 
     def _newest(self, line: str | UUID) -> AccessToken | None:
-        """The token of a line that lets its user in, by itself or by its grant, and that was made last."""
+        """The token of a line that lets its user in, and that was made last."""
         from mcp_django.models import AccessToken
 
-        tokens = AccessToken.objects.select_related("user", "grant").filter(line=line).order_by("-pk")
-        return next((token for token in tokens if token.is_valid() or token.is_continued()), None)
+        tokens = AccessToken.objects.select_related("user").filter(line=line, grant=None).order_by("-pk")
+        return next((token for token in tokens if token.is_valid()), None)
+
+    def _newest_of_grant(self, key: int) -> AccessToken | None:
+        """The token of a grant that was made last, whose hour may be over, if the grant holds."""
+        from mcp_django.models import AccessToken
+
+        found = AccessToken.objects.select_related("user", "grant").filter(grant=key).order_by("-pk").first()
+        return found if found is not None and found.is_continued() else None
 
     def _load_grant(self, key: Any) -> Principal | None:
         from mcp_django.models import Grant
@@ -259,18 +277,18 @@ def read_together(opened: Iterable[Principal]) -> dict[str, Principal]:
         name_of(one)
         for one in opened
         if one.token_id is not None
-        and (_has_grant(one) or one.source is Source.TICKET or (one.source is Source.REQUEST and is_ours))
+        and (one.grant_id is not None or one.source is Source.TICKET or (one.source is Source.REQUEST and is_ours))
     })  # fmt: skip
 
 
 def name_of(opened: Principal) -> str:
     """The name by which the principal of an open connection, which came with a token, is remembered."""
-    return grant_name(opened.grant_id) if _has_grant(opened) else str(opened.auth.hash)
+    return grant_name(opened.grant_id) if opened.grant_id is not None else str(opened.auth.hash)
 
 
 def admitted(found: Principal, opened: Principal, request: MCPRequest) -> Principal:
     """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
-    has_grant = _has_grant(opened)
+    has_grant = opened.grant_id is not None
     principal = _by_grant(opened, found, request) if has_grant else _admitted(found, request)
     if principal is None:
         raise Unauthenticated(_UNKNOWN, CHALLENGE)
@@ -309,11 +327,6 @@ def _scopes_of(token: AccessToken) -> frozenset[str]:
 
 def _principal_of_grant(grant: Grant) -> Principal:
     return Principal(grant.user, frozenset(), grant)
-
-
-def _has_grant(opened: Principal) -> bool:
-    """Whether the principal is read again by a grant. A class of the project may let a token act as another user."""
-    return opened.grant_id is not None and opened.user.pk == opened.auth.user_id
 
 
 def _by_grant(opened: Principal, found: Principal, request: MCPRequest) -> Principal | None:
@@ -482,7 +495,7 @@ def _anonymous() -> Principal | None:
 
 def authenticate_again(principal: Principal, request: MCPRequest, *, fresh: bool = False) -> Principal:
     """Look up the principal of an open connection again, by its grant or its source. Raises Unauthenticated."""
-    if _has_grant(principal):
+    if principal.grant_id is not None:
         continued = principals.find_by_grant(principal, request, fresh=fresh)
         if continued is None:
             raise Unauthenticated("The grant has ended.", CHALLENGE)
@@ -513,7 +526,7 @@ def renew_principal(exchange: Exchange) -> None:
 
 def authenticate_again_from_memory(principal: Principal, request: MCPRequest) -> Principal | None:
     """As ``authenticate_again``, or None where the database must be asked."""
-    if _has_grant(principal):
+    if principal.grant_id is not None:
         remembered = principals.recall(grant_name(principal.grant_id))
         return None if remembered is None else _by_grant(principal, remembered, request)
     match principal.source:

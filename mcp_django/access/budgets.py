@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_django.access.counters import Charge
 from mcp_django.exchange.addresses import client_address
-from mcp_django.exchange.rates import KINDS, Limits, Rate, parse_limits, throttles
+from mcp_django.exchange.rates import (
+    KINDS,
+    OF_CALLS,
+    OF_WRITES,
+    Limits,
+    Rate,
+    only,
+    parse_limits,
+    throttles,
+    write_throttles,
+)
 from mcp_django.protocol.errors import Throttled
 
 if TYPE_CHECKING:
@@ -25,7 +35,7 @@ _PLAIN_KEY = re.compile(r"[a-z0-9:./-]{1,100}")
 _IPV6_PREFIX = 64
 _OF: Mapping[str, str] = {"user": "Your", "token": "Your token's", "address": "Your network address's"}
 _PERIODS: Mapping[int, str] = {1: "a second", 60: "a minute", 3_600: "an hour", 86_400: "a day"}
-_VERBS: Mapping[str, str] = dict(zip(KINDS, ("make", "make", "read", "read"), strict=True))
+_VERBS: Mapping[str, str] = dict(zip(KINDS, ("make", "make", "read", "read", "make", "have"), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +67,26 @@ class Limit:
 
 
 def budget_of(principal: Principal, request: MCPRequest) -> Sequence[Limit]:
-    """The limits of a caller. Where none is configured this asks nothing, and is empty."""
-    declared, own = throttles(), _own_limits(principal)
+    """The limits of a caller in any call. Where none is configured this asks nothing, and is empty."""
+    return _budget(throttles(), OF_CALLS, principal, request)
+
+
+def write_budget_of(principal: Principal, request: MCPRequest) -> Sequence[Limit]:
+    """What a caller may write through the admin's forms."""
+    return _budget(write_throttles(), OF_WRITES, principal, request)
+
+
+def _budget(
+    declared: Mapping[str, Limits], kinds: Sequence[str], principal: Principal, request: MCPRequest
+) -> Sequence[Limit]:
+    own = _own_limits(principal)
     if not declared and not own:
         return ()
     least: dict[tuple[str, str, str, int], int] = {}
     if "user" in declared:
         _lower(least, "user", _user(principal, request), declared["user"])
     if principal.token_id is not None:
-        for limits in (declared.get("token", {}), parse_limits(own or {})):
+        for limits in (declared.get("token", {}), only(parse_limits(own or {}), kinds)):
             _lower(least, "token", f"token:{principal.line}", limits)
     if "address" in declared and (network := network_of(client_address(request))):
         # On stdio and on a Unix socket there is no address: all callers would have the same one.

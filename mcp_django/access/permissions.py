@@ -6,7 +6,7 @@ exist, whatever the reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import AbstractContextManager
 from enum import Enum
 from functools import partial
@@ -129,9 +129,21 @@ def check_scopes(request: MCPRequest, is_allowed: Callable[[], object]) -> None:
         raise InsufficientScope(scopes.parse(scopes.least(needed)), scopes.parse(scopes.least(held | needed)))
 
 
+def has_declined(request: MCPRequest, needed: Iterable[str], tool: object) -> bool:
+    """Whether the user was asked for one of the scopes, or for the tool itself, and did not give it."""
+    from mcp_django.models import Grant
+
+    key = request.mcp.principal.grant_id
+    given = Grant.objects.filter(pk=key).values_list("declined", flat=True).first() if key is not None else None
+    declined = scopes.expand(given or ())
+    return scopes.of_tool(str(tool)) in declined or any(scopes.grant(declined, one) for one in needed)
+
+
 def _suppose(request: MCPRequest, scope: str) -> bool:
     """Whether the client may get the scope; then it is noted as needed."""
-    site, named = getattr(request.mcp, "site", None), scopes.READ if scope == scopes.ANY_MODEL else scope
+    site, named = getattr(request.mcp, "site", None), scope
+    if scope in (scopes.ANY_MODEL, scopes.ANY_WRITABLE):
+        named = scopes.broader(scope)
     if site is None or not can_be_granted(site, named):
         return False
     if request.supposed is not None:
@@ -161,8 +173,8 @@ class using_tool(AbstractContextManager[None]):
 def scopes_to_ask_for(site: MCPSite) -> list[str]:
     """The scopes that an OAuth client is told to ask for, so that the first consent can give all that it will need.
 
-    That is OAUTH_SCOPES, or else ``read``, and ``actions`` where an administrator has switched a tool on that needs it.
-    While the database is away, it is as the project has declared its tools.
+    That is OAUTH_SCOPES, or else ``read``, and ``actions`` and ``write`` where an administrator has switched a tool on
+    that needs it. While the database is away, it is as the project has declared its tools.
     """
     if get_conf().OAUTH_SCOPES:
         return scopes.parse(get_conf().OAUTH_SCOPES)
@@ -170,25 +182,37 @@ def scopes_to_ask_for(site: MCPSite) -> list[str]:
         rows = overrides.tools.of_site(site, fresh=False)
     except DatabaseError:
         rows = {}
-    return scopes.parse([scopes.READ, *([scopes.ACTIONS] if _offers_actions(site, rows) else [])])
+    return scopes.parse({scopes.READ, *_needed_by_tools(site, rows)})
 
 
 def can_be_granted(site: MCPSite, scope: str) -> bool:
-    """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one."""
+    """Whether an OAuth client may get the scope: one of those that it is told to ask for, or a part of one.
+
+    A scope for one model or tool is a part where there is such a model or tool.
+    """
     offered = scopes.expand(scopes_to_ask_for(site))
-    return all(
-        scopes.grant(offered, one) or (one.startswith("tool:") and scopes.ACTIONS in offered)
-        for one in scopes.expand([scope])
-    )
+    return all(_is_part_of(offered, site, one) for one in scopes.expand([scope]))
 
 
-def _offers_actions(site: MCPSite, rows: Mapping[str, Override]) -> bool:
-    """Whether a tool is switched on that needs the scope ``actions``."""
-    return any(
-        rows[name].enabled if name in rows else tool.enabled_by_default
+def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
+    if scope in offered:
+        return True
+    if not scope.startswith("tool:"):
+        return scopes.grant(offered, scope) and scopes.is_of_some_model(scope)
+    tool = site.tools.get(scope.removeprefix("tool:"))
+    # While the tool is used, whatever it needs is granted: one that reads models, whichever, reads them all.
+    return tool is not None and tool.scope in offered
+
+
+def _needed_by_tools(site: MCPSite, rows: Mapping[str, Override]) -> set[str]:
+    """The scopes that the tools need which are switched on."""
+    return {
+        tool.scope
         for name, tool in site.tools.items()
-        if tool.scope == scopes.ACTIONS
-    )
+        if (rows[name].enabled if name in rows else tool.enabled_by_default)
+        # Those that read what concerns writing are there where one that writes is.
+        and (tool.may_change or tool.scope != scopes.WRITE)
+    }
 
 
 def has_permission(request: MCPRequest, permission: str) -> bool:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from django.db import DatabaseError
 
-from mcp_django.access.budgets import Limit, budget_of
+from mcp_django.access.budgets import Limit, budget_of, write_budget_of
 from mcp_django.access.counters import Charge, counters
 from mcp_django.exchange import rates
-from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, ROWS
+from mcp_django.exchange.rates import BYTES, CALLS, CHANGES, REFUSALS, ROWS, WRITES
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
@@ -42,6 +42,18 @@ def admit(principal: Principal, request: MCPRequest, is_change: Callable[[], boo
 def spend(exchange: Exchange, size: int) -> None:
     """Count what an answer of ``size`` bytes has read. Raises nothing: the call has done its work."""
     _spend(budget_of(exchange.principal, exchange.request), {ROWS: exchange.usage.rows, BYTES: size})
+
+
+def admit_writes(exchange: Exchange, rows: int = 0) -> None:
+    """Count rows that are about to be written. Raises Throttled, also where too many attempts were refused."""
+    budget = write_budget_of(exchange.principal, exchange.request)
+    if budget:
+        take([limit for limit in budget if rows or limit.kind == REFUSALS], {WRITES: rows})
+
+
+def count_refusal(exchange: Exchange) -> None:
+    """Count an attempt to write that was refused. Raises nothing."""
+    _spend(write_budget_of(exchange.principal, exchange.request), {REFUSALS: 1})
 
 
 def spend_pushed(principal: Principal, request: MCPRequest, message: JSON) -> None:

@@ -11,7 +11,6 @@ import secrets
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import unquote_plus
-from uuid import UUID
 
 from django.utils import timezone
 
@@ -20,6 +19,7 @@ from mcp_django.access.authentication import CHALLENGE, address_key, known_key, 
 from mcp_django.access.known_callers import KnownCallers
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import MCPRequest
+from mcp_django.exchange.scopes import common
 from mcp_django.models import Ticket, digest
 from mcp_django.protocol.errors import Forbidden, Unauthenticated
 
@@ -36,14 +36,17 @@ _issued = KnownCallers(seconds=SECONDS)
 
 def issue(principal: Principal) -> str:
     """A new ticket, of which only the hash is stored. Raises Unauthenticated and Forbidden without an access token."""
-    if principal.token_id is None:
+    if not principal.has_own_token:
         if not principal.user.is_authenticated:
             raise Unauthenticated("A ticket needs a token: send Authorization: Bearer <token>.", CHALLENGE)
         raise Forbidden("Only an access token of this site can get a ticket, and these credentials are another kind.")
     now = timezone.now()
     Ticket.objects.filter(expires_at__lte=now).delete()
     plain = secrets.token_urlsafe(32)
-    Ticket.objects.create(hash=digest(plain), line=principal.line, expires_at=now + timedelta(seconds=SECONDS))
+    Ticket.objects.create(
+        hash=digest(plain), line=principal.line, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
+        expires_at=now + timedelta(seconds=SECONDS),
+    )  # fmt: skip
     surplus = Ticket.objects.filter(line=principal.line).order_by("-expires_at", "-pk").values_list("pk", flat=True)
     Ticket.objects.filter(pk__in=list(surplus[_MAX_OPEN:])).delete()
     _issued.note(digest(plain), principal.key)
@@ -63,25 +66,25 @@ def burn(plain: str) -> None:
 def redeem(plain: str, request: MCPRequest) -> Principal:
     """The principal that a ticket stands for: the token that asked for it, or the one that succeeded that token.
 
-    A second use raises Unauthenticated, in whatever process.
+    It never has more scopes than the token that asked. A second use raises Unauthenticated, in whatever process.
     """
     has_form = _FORM.fullmatch(plain) is not None
     if failures.throttled and known_key(digest(plain), _issued) is None:
         failures.check(request)
-    line = _claim(plain) if has_form else None
-    found = None if line is None else principals.find_line(line, request)
-    if found is None:
+    ticket = _claim(plain) if has_form else None
+    found = None if ticket is None else principals.find_line(ticket.line, ticket.grant_id, request)
+    if ticket is None or found is None:
         if has_form:
             failures.note(request)
         raise Unauthenticated("The ticket is unknown, used or expired.", f'{CHALLENGE}, error="invalid_token"')
-    return replace(found, source=Source.TICKET)
+    return replace(found, scopes=common(frozenset(ticket.scopes), found.scopes), source=Source.TICKET)
 
 
-def _claim(plain: str) -> UUID | None:
-    """The credential line of a ticket that is used now for the first time."""
+def _claim(plain: str) -> Ticket | None:
+    """The ticket, if it is used now for the first time."""
     found = Ticket.objects.filter(hash=digest(plain), expires_at__gt=timezone.now()).first()
     # Deleting the row claims the ticket: only one caller can.
-    return found.line if found is not None and Ticket.objects.filter(pk=found.pk).delete()[0] else None
+    return found if found is not None and Ticket.objects.filter(pk=found.pk).delete()[0] else None
 
 
 def take(request: MCPRequest) -> str | None:

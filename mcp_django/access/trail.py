@@ -1,4 +1,4 @@
-"""Lines of the audit trail for changes of tokens, tools and prompts, whoever changes them and by whatever way."""
+"""Lines of the audit trail for changes of tokens, grants, tools and prompts, and for logins that were refused."""
 
 from __future__ import annotations
 
@@ -45,22 +45,38 @@ def note_token(token: AccessToken, change: str, using: str) -> None:
 
 
 def note_grant(grant: Grant, change: str, using: str, **values: Any) -> None:
-    """The same of what was done to a grant of an OAuth client: ``created``, ``refreshed``, ``ended: …``."""
+    """The same of what was done to a grant of an OAuth client: ``granted``, ``refreshed``, ``ended: …``."""
     about = {"kind": Call.Kind.TOKEN.value, "token_name": printable(str(grant)), "client_id": grant.client}
+    # Whoever ends it may be somebody else.
+    about |= user(grant.user)
     told = {"owner": str(grant.user_id), "line": str(grant.line), "grant": str(grant.pk), **values}
     _note(using, reason=change, values=encode(told).decode(), **about)
 
 
-def note_refused_consent(client: str, name: str) -> None:
-    """Write down that a person was asked by a client for a grant, and gave none."""
+def note_consent(client: str, name: str, decision: str, **values: str) -> None:
+    """Write down what a person decided whom a client asked for a grant: ``agreed`` or ``declined``."""
     about = {"kind": Call.Kind.TOKEN.value, "client_id": client, "token_name": printable(name)}
-    _note(router.db_for_write(Call), reason="declined", **about)
+    _note(router.db_for_write(Call), reason=decision, values=encode(values).decode() if values else "", **about)
+
+
+def count_refusal(site: str, request: HttpRequest, reason: str) -> None:
+    """Count a request to the authorization server that was refused, by its address, in the present minute."""
+    if get_conf().AUDIT != "off":
+        named = Call.Kind.TOKEN.value, Call.Outcome.REFUSED.value
+        recorder.count(site, *named, "http", reason, address_in(request.META))
 
 
 def note_override(override: AdminOverride, change: str, using: str) -> None:
     """The same of what an administrator decided about a tool or a prompt."""
     model = override._meta.label_lower
     _note(using, kind=Call.Kind.SWITCH.value, reason=change, name=override.name, model=model, site=override.site)
+
+
+def note_ending(what: str, site: str, name: str, owner: str) -> None:
+    """The same of a session or a task that somebody ended in the admin: ``what`` is "session" or "task"."""
+    values = encode({"owner": owner}).decode()
+    about = {"kind": Call.Kind.ENDING.value, "method": f"end of a {what}", "reason": "ended", "name": name}
+    _note(router.db_for_write(Call), site=site, values=values, **about)
 
 
 def _note(using: str, **values: Any) -> None:

@@ -5,30 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import models
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
-from django.urls import URLPattern, path, reverse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
+from django.urls import URLPattern
 from django.utils.functional import cached_property
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from mcp_django.admin import activity_filters
+from mcp_django.access.trail import acting
+from mcp_django.admin import activity_filters, connections
 from mcp_django.admin.activity_csv import csv_response
+from mcp_django.admin.base import PagesAdmin
 from mcp_django.admin.links import activity_link, object_link
 from mcp_django.models import AccessToken, Call, Prompt, Tool
 
 if TYPE_CHECKING:
-    CallAdminBase = admin.ModelAdmin[Call]
     CallPaginator = Paginator[Call]
 else:
-    CallAdminBase = admin.ModelAdmin
     CallPaginator = Paginator
 
 #: The list has so many lines. To count further would take longer than the page itself.
@@ -52,8 +59,7 @@ class CappedPaginator(CallPaginator):
         return self.counted > MAX_LISTED
 
 
-@admin.register(Call)
-class CallAdmin(CallAdminBase):
+class CallAdmin(PagesAdmin):
     """Whoever may view calls sees those of all users. Nobody may add, change or delete one."""
 
     list_display = ["time", "subject", "result", "user_label", "model", "token_label", "client", "rows", "duration"]
@@ -139,17 +145,47 @@ class CallAdmin(CallAdminBase):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         context = {
             "title": _("Activity"),
-            "csv_url": f"{self._url('csv')}?{request.GET.urlencode()}",
+            "csv_url": f"{self.page_url('csv')}?{request.GET.urlencode()}",
+            "connections_url": self.page_url("connections"),
             "most_listed": MAX_LISTED,
             **(extra_context or {}),
         }
         return super().changelist_view(request, context)
 
-    # As a file.
-
     def get_urls(self) -> list[URLPattern]:
-        name = f"{self.opts.app_label}_{self.opts.model_name}_csv"
-        return [path("csv/", self.admin_site.admin_view(self.csv_view), name=name), *super().get_urls()]
+        own = [
+            self.page_path("csv/", self.csv_view, "csv"),
+            self.page_path("connections/", self.connections_view, "connections"),
+            self.page_path("connections/end/", self.end_view, "end"),
+        ]
+        return [*own, *super().get_urls()]
+
+    # Who is connected.
+
+    def connections_view(self, request: HttpRequest) -> HttpResponse:
+        """The clients that are connected now, as each process answers, and what is stored of sessions and tasks."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        shown = connections.shown_to(request)
+        return self.page(
+            request, "call/connections", title=_("Connections"), end_url=self.page_url("end"),
+            list_url=self.page_url("connections"), **shown,
+        )  # fmt: skip
+
+    def end_view(self, request: HttpRequest) -> HttpResponse:
+        """End a session or a task, as a superuser or its own user."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        with acting(request):
+            ended = connections.end(request, request.POST.get("what", ""), request.POST.get("named", ""))
+        if ended is None:
+            raise Http404
+        messages.success(request, ended)
+        return HttpResponseRedirect(self.page_url("connections"))
+
+    # As a file.
 
     def csv_view(self, request: HttpRequest) -> HttpResponse | StreamingHttpResponse:
         """The lines that the list shows with the same filters."""
@@ -158,12 +194,8 @@ class CallAdmin(CallAdminBase):
         try:
             calls = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
-            return HttpResponseRedirect(f"{self._url('changelist')}?{urlencode({'e': 1})}")
+            return HttpResponseRedirect(f"{self.page_url('changelist')}?{urlencode({'e': 1})}")
         return csv_response(request, calls)
-
-    def _url(self, page: str) -> str:
-        name = f"admin:{self.opts.app_label}_{self.opts.model_name}_{page}"
-        return reverse(name, current_app=self.admin_site.name)
 
     # The page of a call.
 
@@ -171,7 +203,7 @@ class CallAdmin(CallAdminBase):
         call = super().get_object(request, object_id, from_field)
         if call is not None:
             # Only here are both the call and its viewer known.
-            call.links = self._links(request, call)  # type: ignore[attr-defined]
+            call.links = self._links(request, call)
         return call
 
     def _links(self, request: HttpRequest, call: Call) -> dict[str, SafeString | str]:

@@ -8,12 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
-from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.exchange.addresses import canonical
@@ -88,7 +86,7 @@ class DayFilter(ActivityFilter):
 
 def _days(value: str) -> Days:
     """Raises ValueError for what is no day."""
-    today = timezone.localdate() if settings.USE_TZ else datetime.date.today()
+    today = Days.today().first
     named = {
         "today": Days(today, today),
         "yesterday": Days(today - _DAY, today - _DAY),

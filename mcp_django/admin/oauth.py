@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from mcp_django.admin.acting import ActingAdmin
+from mcp_django.admin.base import ActingAdmin
 from mcp_django.admin.links import activity_link
 from mcp_django.models import Grant
 from mcp_django.oauth.models import Client
@@ -29,19 +29,32 @@ class _ReadOnlyAdmin(ActingAdmin):
         return obj is None and super().has_change_permission(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
+        # Nobody deletes them here. They go with their user, whom Django would not delete otherwise.
+        return not self.is_own_page(request)
 
 
-@admin.register(Client)
 class ClientAdmin(_ReadOnlyAdmin):
     """The OAuth clients that somebody has let in."""
 
-    list_display = ["name_or_key", "host", "registered_by", "users", "last_used_at", "blocked_at"]
+    list_display = ["name_or_key", "host", "registered_by", "users", "last_used", "blocked_at"]
     list_filter = ["registered_by", "blocked_at"]
     search_fields = ["name", "key"]
-    readonly_fields = ["key", "name", "host", "registered_by", "redirects", "created_at", "last_used_at", "blocked_at"]
+    readonly_fields = ["key", "name", "host", "registered_by", "redirects", "created_at", "last_used", "blocked_at"]
     fields = (*readonly_fields,)
     actions = ["block", "unblock"]
+
+    def get_queryset(self, request: HttpRequest) -> models.QuerySet[Any]:
+        grants = Grant.objects.filter(client=models.OuterRef("key"), last_used_at__isnull=False)
+        latest = grants.order_by("-last_used_at").values("last_used_at")[:1]
+        found: models.QuerySet[Any] = super().get_queryset(request).annotate(used_at=models.Subquery(latest))
+        return found
+
+    def get_ordering(self, request: HttpRequest) -> list[Any]:
+        return [models.F("used_at").desc(nulls_last=True), "-pk"]
+
+    @admin.display(description=_("last used"), ordering="used_at")
+    def last_used(self, client: Client) -> Any:
+        return getattr(client, "used_at", None)
 
     @admin.display(description=_("calls itself"), ordering="name")
     def name_or_key(self, client: Client) -> str:
@@ -92,7 +105,6 @@ class _HoldsFilter(admin.SimpleListFilter):
         return queryset
 
 
-@admin.register(Grant)
 class GrantAdmin(_ReadOnlyAdmin):
     """What people let clients do. Users who are not superusers see and revoke only their own."""
 

@@ -12,15 +12,13 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
 
-from mcp_django.admin.acting import ActingAdmin
+from mcp_django.admin.base import ActingAdmin
 from mcp_django.admin.links import activity_link, shows_activity
-from mcp_django.models import AdminOverride, Tool
-from mcp_django.override_rows import make_tool_rows
+from mcp_django.models import AdminOverride
 from mcp_django.sites import all_sites
 
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
-    from mcp_django.tools.base import BaseTool
 
 
 class OverrideAdmin(ActingAdmin):
@@ -85,45 +83,5 @@ class OverrideAdmin(ActingAdmin):
         self.message_user(request, text % {"count": count, "what": what})
 
 
-@admin.register(Tool)
-class ToolAdmin(OverrideAdmin):
-    """Overrides of tools. We make their rows, so people can neither add nor delete them."""
-
-    list_display = ["name", "enabled", "what_it_does", "summary", "group_names"]
-    list_filter = ["enabled", "site"]
-    search_fields = ["name", "description"]
-    fields = ["name", "site", "enabled", "what_it_does", "declared_description", "description", "groups"]
-    readonly_fields = ["name", "site", "what_it_does", "declared_description", "activity"]
-    make_rows = staticmethod(make_tool_rows)
-
-    def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
-        return [*super().get_fields(request, obj), *self.activity_fields(request)]
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Tool | None = None) -> bool:
-        return False
-
-    @admin.display(description=_("what it does"))
-    def what_it_does(self, row: Tool) -> str:
-        tool = _tool_of(row)
-        if tool is None:
-            return str(_("no longer exists"))
-        if tool.annotations.read_only:
-            return str(_("reads"))
-        return str(_("may destroy data") if tool.annotations.destructive else _("changes data"))
-
-    @admin.display(description=_("declared description"))
-    def declared_description(self, row: Tool) -> str:
-        tool = _tool_of(row)
-        return tool.get_description(None) if tool is not None else ""
-
-
 def site_of(name: str) -> MCPSite | None:
     return next((site for site in all_sites() if site.name == name), None)
-
-
-def _tool_of(row: Tool) -> BaseTool | None:
-    site = site_of(row.site)
-    return site.tools.get(row.name) if site is not None else None

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 from django import forms
 from django.contrib import admin
 from django.contrib.admin.widgets import AdminTextareaWidget
-from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
+from mcp_django.admin import trying
 from mcp_django.admin.overrides import OverrideAdmin, site_of
+from mcp_django.compat.admin import key_in_url
 from mcp_django.models import Prompt
 from mcp_django.override_rows import make_prompt_rows
 from mcp_django.prompt_templates import compile_template
@@ -61,7 +63,17 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
         return super().clean()
 
 
-@admin.register(Prompt)
+class PreviewForm(forms.Form):
+    """The arguments of a prompt."""
+
+    def __init__(self, arguments: Sequence[Argument], data: Any) -> None:
+        super().__init__(data)
+        for argument in arguments:
+            self.fields[argument.name] = forms.CharField(
+                label=argument.name, required=argument.required, strip=False, help_text=argument.description
+            )
+
+
 class PromptAdmin(OverrideAdmin):
     """Overrides of declared prompts, and prompts that administrators write."""
 
@@ -91,6 +103,26 @@ class PromptAdmin(OverrideAdmin):
         # The row of a declared prompt would be made again, switched on.
         declared = obj is not None and _declared_prompt(obj.site, obj.name) is not None
         return super().has_delete_permission(request, obj) and not declared
+
+    # Its preview.
+
+    def get_urls(self) -> list[Any]:
+        return [self.page_path("<path:object_id>/preview/", self.preview_view, "preview"), *super().get_urls()]
+
+    def preview_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The messages that an agent of the viewer would get, with the values that are filled in."""
+        row = self.get_object(request, key_in_url(object_id))
+        site = None if row is None else site_of(row.site)
+        if row is None or site is None:
+            raise Http404
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        form = PreviewForm(_arguments_of(row), request.POST if request.method == "POST" else None)
+        answer = None
+        if form.is_valid():
+            values = {name: value for name, value in form.cleaned_data.items() if value}
+            answer = trying.send(request, site, request.user, "prompts/get", {"name": row.name, "arguments": values})
+        return self.page(request, "prompt/preview", title=_("Preview"), object=row, form=form, answer=answer)
 
     @admin.display(description=_("from"))
     def origin(self, row: Prompt) -> str:

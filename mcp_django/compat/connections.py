@@ -170,6 +170,14 @@ def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
     return bool(connection.mysql_is_mariadb)  # type: ignore[attr-defined]
 
 
+def can_lock_rows(connection: BaseDatabaseWrapper) -> bool:
+    """Whether the database knows SELECT … FOR UPDATE.
+
+    Private: ``features.has_select_for_update``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
+    """
+    return bool(connection.features.has_select_for_update)
+
+
 def has_uuid_type(connection: BaseDatabaseWrapper) -> bool:
     """Whether the database has a type for UUIDs.
 

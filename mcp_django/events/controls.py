@@ -42,6 +42,10 @@ class ControlKind(StrEnum):
     STREAM = "stream"
     #: A request, or the run of a task, is to be cancelled, by its key in ``RUNNING``.
     CANCEL = "cancel"
+    #: A page of the admin asks which clients are connected, with a key for the answers.
+    ROLL_CALL = "roll_call"
+    #: A part of an answer to that: see ``push.presence``.
+    HERE = "here"
 
 
 @dataclass(frozen=True, slots=True, order=True)

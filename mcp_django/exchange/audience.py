@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
 
 from mcp_django.conf import get_conf
@@ -34,7 +35,13 @@ def origin(request: HttpRequest) -> str:
 
     Raises DisallowedHost for a Host that ALLOWED_HOSTS lacks.
     """
-    return get_conf().OAUTH_ORIGIN or normal_origin(f"{request.scheme}://{request.get_host()}")
+    if get_conf().OAUTH_ORIGIN:
+        return get_conf().OAUTH_ORIGIN
+    try:
+        return normal_origin(f"{request.scheme}://{request.get_host()}")
+    except ValueError as error:
+        # Django lets any digits pass for a port.
+        raise DisallowedHost(str(error)) from None
 
 
 @lru_cache(maxsize=100)

@@ -69,17 +69,22 @@ class Principal:
         return f"user:{self.user.pk}" if self.user.pk is not None else "anonymous"
 
     @property
+    def has_own_token(self) -> bool:
+        """Whether it came with an access token of its user. A class of the project may let one act as another user."""
+        return self.token_id is not None and self.auth.user_id == self.user.pk
+
+    @property
     def line(self) -> str:
-        """Names the credential line: a token with its successors when it is rolled, or else the user.
+        """Names the credential line: the user's token with its successors when it is rolled, or else the user.
 
         What a client begins and goes on with later is bound to it: sessions, cursors, tasks, request states, tickets.
         """
-        return str(self.auth.line) if self.token_id is not None else self.key
+        return str(self.auth.line) if self.has_own_token else self.key
 
     @property
     def grant_id(self) -> int | None:
-        """The primary key of the Grant by which an OAuth client got the token."""
-        return getattr(self.auth, "grant_id", None) if self.token_id is not None else None
+        """The primary key of the Grant by which an OAuth client got the user's token."""
+        return self.auth.grant_id if self.has_own_token else None
 
     @property
     def is_remembered(self) -> bool:

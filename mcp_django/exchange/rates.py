@@ -22,7 +22,10 @@ _WORDS: Mapping[int, str] = {1: "s", 60: "min", 3_600: "hour", 86_400: "day"}
 _FORM = re.compile(r"([0-9][0-9_]{0,17})/([a-z]+)", re.ASCII)
 _EXAMPLE = "Write a number and a period, such as '600/min'. The periods are s, min, hour and day."
 
-CALLS, CHANGES, ROWS, BYTES = KINDS = ("calls", "changes", "rows", "bytes")
+CALLS, CHANGES, ROWS, BYTES = OF_CALLS = ("calls", "changes", "rows", "bytes")
+#: Rows that are written through the admin's forms, and attempts to do so that were refused.
+WRITES, REFUSALS = OF_WRITES = ("writes", "refusals")
+KINDS = (*OF_CALLS, *OF_WRITES)
 #: Failed authentication, and requests to log in, to register and for a token: neither has a user or a token.
 FAILURES, LOGINS = OF_ADDRESSES = ("failures", "logins")
 #: What is limited, for each of those whom ``THROTTLES`` may name.
@@ -76,13 +79,27 @@ def parse_limits(value: Any, kinds: Collection[str] = KINDS) -> Limits:
 
 @kept_with_settings
 def throttles() -> Mapping[str, Limits]:
-    """What callers are limited to by THROTTLES: the limits of each subject that has any. Raises ImproperlyConfigured.
+    """What callers are limited to in any call: the limits of each subject that has any. Raises ImproperlyConfigured.
 
-    Failed authentication and logins are not among them: they have no caller.
+    Failed authentication and logins are not among them: they have no caller. Writes are counted by their tools.
     """
-    declared = {subject: {kind: rates for kind, rates in limits.items() if kind not in OF_ADDRESSES}
-                for subject, limits in _declared().items()}  # fmt: skip
+    return _of(OF_CALLS)
+
+
+@kept_with_settings
+def write_throttles() -> Mapping[str, Limits]:
+    """What callers may write, in the same way. Raises ImproperlyConfigured."""
+    return _of(OF_WRITES)
+
+
+def _of(kinds: Collection[str]) -> Mapping[str, Limits]:
+    declared = {subject: only(limits, kinds) for subject, limits in _declared().items()}
     return {subject: limits for subject, limits in declared.items() if limits}
+
+
+def only(limits: Limits, kinds: Collection[str]) -> Limits:
+    """The limits of some kinds."""
+    return {kind: rates for kind, rates in limits.items() if kind in kinds}
 
 
 @kept_with_settings

@@ -1,7 +1,8 @@
 """The scopes of a credential. A scope restricts what the credential's user may do, and never extends it.
 
-There is one grammar, for tokens, settings and the credentials of other packages: ``read``, ``actions``,
-``model:app.model:read``, ``tool:NAME``, and the names of SCOPE_GROUPS, each of which stands for several of these.
+There is one grammar, for tokens, settings and the credentials of other packages: ``read``, ``actions``, ``write``,
+``model:app.model:read``, ``model:app.model:write``, ``tool:NAME``, and the names of SCOPE_GROUPS, each of which stands
+for several of these.
 """
 
 from __future__ import annotations
@@ -10,35 +11,48 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
+from django.apps import apps
+
 from mcp_django.conf import get_conf, kept_with_settings
 
 READ = "read"
 ACTIONS = "actions"
+WRITE = "write"
 
 #: Scope → what it allows an agent to do, as the admin shows it.
 SCOPES: dict[str, str] = {
     READ: "Read what the user may view",
     ACTIONS: "Run tools and admin actions that may change data",
+    WRITE: "Create, change and delete rows as the user may in the admin",
 }
 #: How the scopes are written that allow a single thing, each with what it allows.
 SINGLE_SCOPES: dict[str, str] = {
     "model:app.model:read": "Read the rows of this model",
+    "model:app.model:write": "Create, change and delete rows of this model",
     "tool:NAME": "Call this tool",
 }
 #: All forms of a scope, for errors and help texts.
 GRAMMAR = ", ".join([*SCOPES, *SINGLE_SCOPES])
 
-#: What needs it is there for everybody who may read a model, whichever. It is no scope of a credential.
+#: What needs it is there for everybody who may read, or write, a model, whichever. It is no scope of a credential.
 ANY_MODEL = "model:*:read"
+ANY_WRITABLE = "model:*:write"
 
-_MODEL = re.compile(r"model:[^\s.,:*]+\.[^\s.,:*]+:read")
+#: Scopes are sent in headers and shown to people, so their names are ASCII. Other models have no scope of their own.
+_MODEL = re.compile(r"model:[A-Za-z0-9_]+\.[A-Za-z0-9_]+:(?:read|write)")
 _TOOL = re.compile(r"tool:[A-Za-z0-9_-]{1,64}")
 _GROUP = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 
 
-def of_model(label: str) -> str:
-    """The scope that reads the model ``app_label.model_name`` alone."""
-    return f"model:{label}:read"
+def of_model(label: str, right: str = READ) -> str:
+    """The scope that reads, or writes, the model ``app_label.model_name`` alone."""
+    return f"model:{label}:{right}"
+
+
+def is_of_some_model(scope: str) -> bool:
+    """Whether the scope is for a model that exists."""
+    label = scope.removeprefix("model:").rpartition(":")[0]
+    return any(label == model._meta.label_lower for model in apps.get_models())
 
 
 def of_tool(name: str) -> str:
@@ -77,12 +91,23 @@ def expand(names: Iterable[str]) -> frozenset[str]:
 
 
 def grant(held: Set[str], scope: str) -> bool:
-    """Whether the scopes that a credential holds grant ``scope``: ``read`` holds every ``model:…:read``."""
+    """Whether the scopes that a credential holds grant ``scope``.
+
+    ``read`` holds every ``model:…:read``, and ``write`` every ``model:…:write``; neither holds anything of the other.
+    """
     if scope in held:
         return True
     if not scope.startswith("model:"):
         return False
-    return READ in held or (scope == ANY_MODEL and any(one.startswith("model:") for one in held))
+    right = broader(scope)
+    if right in held:
+        return True
+    return scope in (ANY_MODEL, ANY_WRITABLE) and any(_MODEL.fullmatch(one) and broader(one) == right for one in held)
+
+
+def broader(scope: str) -> str:
+    """``read`` or ``write``: the scope that holds one for a model."""
+    return scope.rpartition(":")[2]
 
 
 def common(some: Set[str], others: Set[str]) -> frozenset[str]:

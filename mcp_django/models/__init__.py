@@ -4,6 +4,7 @@ It imports conf, and for validators exchange (the scopes), protocol (the rules f
 """
 
 from mcp_django.models.calls import Call
+from mcp_django.models.changes import Change
 from mcp_django.models.grants import Grant
 from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
@@ -24,6 +25,7 @@ __all__ = [
     "AdminOverride",
     "Call",
     "CallStream",
+    "Change",
     "Grant",
     "OpenQuestion",
     "PostedMessage",

@@ -32,6 +32,7 @@ class Call(models.Model):
         REQUEST = "request", _("other request")
         TOKEN = "token", _("change of a token")
         SWITCH = "switch", _("change of a tool or a prompt")
+        ENDING = "ending", _("end of a session or a task by a person")
         LOST = "lost", _("lines that were not written")
 
     class Outcome(models.TextChoices):

@@ -67,6 +67,8 @@ class Grant(models.Model):
     created_at = models.DateTimeField(_("since"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("expires"), editable=False)
+    #: When its client was last told to ask for more scopes, until it has shown that it does not.
+    challenged_at = models.DateTimeField(null=True, editable=False)
     ended_at = models.DateTimeField(_("ended"), null=True, editable=False)
     ended_by = models.CharField(_("ended by"), max_length=20, choices=Ended.choices, blank=True, editable=False)
 

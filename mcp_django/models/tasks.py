@@ -25,6 +25,8 @@ class Task(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, null=True, related_name="+")
     #: The credential line that may go on with the task: that of a token, or ``principal_key`` for other credentials.
     line = models.CharField(max_length=100)
+    #: The grant of the token that began the task, if it has one: the task ends with it.
+    grant = models.ForeignKey("mcp_django.Grant", models.CASCADE, null=True, related_name="+")
     scopes = models.JSONField(default=list)
     tool = models.CharField(max_length=64)
     revision = models.CharField(max_length=10)

@@ -225,6 +225,9 @@ class Ticket(models.Model):
     hash = models.CharField(max_length=64, unique=True, editable=False)
     #: The credential line of the token that asked for the ticket.
     line = models.UUIDField(db_index=True)
+    #: The grant of that token, if it has one, and its scopes.
+    grant = models.ForeignKey(Grant, models.CASCADE, null=True, related_name="+")
+    scopes = models.JSONField(default=list)
     expires_at = models.DateTimeField(_("expires"), db_index=True)
 
     class Meta:

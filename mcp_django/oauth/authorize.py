@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
-from django.conf import settings
-from django.contrib.auth import REDIRECT_FIELD_NAME, logout
+from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.core.signing import BadSignature, Signer
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import render, resolve_url
-from django.urls import NoReverseMatch, Resolver404, resolve, reverse
-from django.utils.cache import patch_vary_headers
 from django.utils.encoding import iri_to_uri
-from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from mcp_django.access import trail
-from mcp_django.conf import get_conf
-from mcp_django.oauth import clients, grants, redirects, scopes, throttling
+from mcp_django.oauth import clients, grants, redirects, registration, scopes, throttling
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
-from mcp_django.oauth.paths import issuer_of
-from mcp_django.oauth.views import check_single, named_resource
+from mcp_django.oauth.paths import issuer_of, resource_at
+from mcp_django.oauth.people import may_connect
+from mcp_django.oauth.views import check_resource, check_single
 from mcp_django.protocol.errors import Throttled
+from mcp_django.web_pages import guarded, login, page
 
 if TYPE_CHECKING:
     from mcp_django.models import Grant
@@ -54,7 +49,6 @@ class Authorization:
     query: QueryDict
     client: ClientMetadata
     redirect_uri: str
-    resource: str = ""
     challenge: str = ""
     scopes: list[str] = field(default_factory=list)
 
@@ -62,21 +56,37 @@ class Authorization:
         return str(self.query.get(name) or "")
 
     @property
+    def resource(self) -> str:
+        """What the client will get tokens for."""
+        return resource_at(issuer_of(self.request))
+
+    @property
+    def client_key(self) -> str:
+        return clients.key_of(self.client.client_id)
+
+    @property
     def is_local(self) -> bool:
         """Whether the answer goes to a program on the person's machine, where any may claim to be the client."""
         return redirects.is_local(self.redirect_uri)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the person is to see nothing (``prompt=none``)."""
+        return "none" in self.value("prompt").split()
 
     # Checking.
 
     def check(self) -> None:
         """Check what the client asks for. Raises OAuthError, which the client gets by a redirect."""
         check_single(self.query)
+        if not self.value("response_type"):
+            raise OAuthError("invalid_request", "Send response_type=code.")
         if self.value("response_type") != "code":
             raise OAuthError("unsupported_response_type", "response_type is code.")
         self.challenge = self.value("code_challenge")
         if self.value("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(self.challenge):
             raise OAuthError("invalid_request", "Send code_challenge with code_challenge_method=S256 (RFC 7636).")
-        self.resource = named_resource(self.request, self.query)
+        check_resource(self.request, self.query)
         self.scopes = scopes.asked_for(self.site, self.value("scope"))
 
     # Answering.
@@ -87,14 +97,37 @@ class Authorization:
         url = redirects.with_params(self.redirect_uri, {**params, **state, "iss": issuer_of(self.request)})
         # Django's own response refuses the schemes of programs, which were compared with a list of ours.
         response = HttpResponse(status=HTTPStatus.FOUND, headers={"Location": iri_to_uri(url)})
-        return _guarded(response)
+        return guarded(response)
 
     def fail(self, error: OAuthError) -> HttpResponse:
-        return self.redirect(error=error.code, error_description=error.description)
+        """Tell the client what went wrong, by a redirect if the browser may be sent there unasked."""
+        answer = self.redirect(error=error.code, error_description=error.description)
+        if self.may_redirect():
+            return answer
+        context = {
+            "reason": _("The app that sent you here asked for something wrong."),
+            "detail": error.description,
+            "back_url": answer["Location"],
+            "redirect_host": redirects.host_of(self.redirect_uri),
+        }
+        return page(self.request, "oauth/error", context, status=HTTPStatus.BAD_REQUEST)
 
-    def allow(self, granted: Iterable[str]) -> HttpResponse:
+    def may_redirect(self) -> bool:
+        """Whether a browser may be sent to the client though its person has decided nothing (RFC 9700 §4.11.2).
+
+        Anybody can publish a document, and lead people from this site to wherever it says.
+        """
+        return (
+            redirects.is_loopback(self.redirect_uri)
+            or registration.is_known(self.redirect_uri)
+            or self.current_grant() is not None
+        )
+
+    def allow(self, granted: Iterable[str], decision: str = "agreed") -> HttpResponse:
         """Let the client get tokens with the scopes. Those that it asked for beside them are declined."""
         given = [scope for scope in self.scopes if scope in set(granted)]
+        with trail.acting(self.request):
+            trail.note_consent(self.client_key, self.client.name, decision, scopes=" ".join(given))
         code = grants.issue_code(
             grants.Consent(
                 user=self.request.user,
@@ -108,20 +141,22 @@ class Authorization:
         )
         return self.redirect(code=code)
 
-    def held(self) -> Grant | None:
+    def current_grant(self) -> Grant | None:
         """What the person lets the client do by now."""
-        return grants.remembered(self.request.user, clients.key_of(self.client.client_id), self.resource)
+        if not self.request.user.is_authenticated:
+            return None
+        return grants.current_grant(self.request.user, self.client_key, self.resource)
 
-    def is_remembered(self) -> bool:
-        """Whether the person has agreed to all of this before, so that nobody need be asked again.
+    def granted_scopes(self) -> Sequence[str]:
+        """The scopes that the person has given the client, and need not be asked for again.
 
-        Never for a program on the person's machine, and never for a client that has registered itself: anybody can
-        send what such a client sends.
+        None for a program on the person's machine, and for a client that has registered itself: anybody can send what
+        such a client sends.
         """
         if self.is_local or self.client.registered_by != "document":
-            return False
-        held = self.held()
-        return held is not None and set(self.scopes) <= set(held.scopes)
+            return ()
+        found = self.current_grant()
+        return () if found is None else found.scopes
 
 
 @login_not_required
@@ -135,17 +170,25 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
         throttling.admit(request)
         asked = _read(request, site)
     except UnusableRequest as error:
-        return page(request, "error", {"reason": str(error)}, status=HTTPStatus.BAD_REQUEST)
+        trail.count_refusal(site.name, request, "unusable request")
+        return page(
+            request, "oauth/error", {"reason": str(error), "detail": error.detail}, status=HTTPStatus.BAD_REQUEST
+        )
     except Throttled as error:
-        response = page(request, "error", {"reason": error.message}, status=HTTPStatus.TOO_MANY_REQUESTS)
+        trail.count_refusal(site.name, request, error.reason)
+        reason = _("Too many people log in from your address at the moment. Try again later.")
+        response = page(request, "oauth/error", {"reason": reason}, status=HTTPStatus.TOO_MANY_REQUESTS)
         response["Retry-After"] = str(error.retry_after)
         return response
     if isinstance(asked, HttpResponse):
         return asked
+    if not request.user.is_authenticated and not asked.is_silent:
+        return login(request)
     try:
         asked.check()
         return _answer(asked)
     except OAuthError as error:
+        trail.count_refusal(site.name, request, error.code)
         return asked.fail(error)
 
 
@@ -154,37 +197,60 @@ def _read(request: HttpRequest, site: MCPSite) -> Authorization | HttpResponse:
 
     Until the client is known and the redirect is its own, nothing is sent there.
     """
-    query = request.GET
+    # As UTF-8, whatever the browser says.
+    query = QueryDict(request.META.get("QUERY_STRING", ""), encoding="utf-8")
     client_id, redirect_uri = str(query.get("client_id") or ""), str(query.get("redirect_uri") or "")
     if len(query.getlist("client_id")) != 1 or len(query.getlist("redirect_uri")) != 1:
         raise UnusableRequest(_("The app that sent you here did not say who it is, or where to send you back."))
-    if not request.user.is_authenticated and clients.needs_fetch(client_id, redirect_uri):
-        return login(request)
-    return Authorization(site, request, query, clients.find(client_id, redirect_uri), redirect_uri)
+    if clients.needs_fetch(client_id, redirect_uri):
+        if not request.user.is_authenticated:
+            return login(request)
+        if not may_connect(request.user):
+            return _other_account(request) or _not_allowed(request, site)
+    client = clients.find(client_id, redirect_uri, person=str(request.user.pk))
+    return Authorization(site, request, query, client, redirect_uri)
 
 
 def _answer(asked: Authorization) -> HttpResponse:
     """The answer to a checked request. Raises OAuthError."""
     request, prompts = asked.request, asked.value("prompt").split()
     if not request.user.is_authenticated:
-        if "none" in prompts:
-            raise OAuthError("login_required", "The person is not logged in.")
-        return login(request)
+        raise OAuthError("login_required", "The person is not logged in.")
+    if (other := _other_account(request)) is not None:
+        return other
     if not may_connect(request.user):
-        if "none" in prompts:
+        if asked.is_silent:
             raise OAuthError("access_denied", "The person may not connect clients.")
-        return _consent(asked, template="not_allowed", status=HTTPStatus.FORBIDDEN)
+        return _not_allowed(request, asked.site, back_url=asked.redirect(error="access_denied")["Location"])
     if request.method == "POST":
         return _decide(asked)
-    if asked.is_remembered() and "consent" not in prompts and "login" not in prompts:
-        return asked.allow(asked.scopes)
-    if "none" in prompts:
+    asks_nobody = "consent" not in prompts and "login" not in prompts and not _comes_from_form(request)
+    if asks_nobody and set(asked.scopes) <= set(asked.granted_scopes()):
+        return asked.allow(asked.scopes, "remembered")
+    if asked.is_silent:
         raise OAuthError("consent_required", "The person has not agreed to this yet.")
     return _consent(asked)
 
 
+def _comes_from_form(request: HttpRequest) -> bool:
+    """Whether a page of this site has sent the browser here, as the login page does.
+
+    A policy of that page, ``form-action 'self'``, would forbid Chromium to go on to the client: it covers every
+    redirect after a form. With the consent page a new form begins.
+    """
+    return request.headers.get("Sec-Fetch-Site") == "same-origin"
+
+
+def _other_account(request: HttpRequest) -> HttpResponse | None:
+    """The way to the login page, for a person who wants to be somebody else."""
+    if request.POST.get("decision") != "switch":
+        return None
+    logout(request)
+    return login(request)
+
+
 def _decide(asked: Authorization) -> HttpResponse:
-    """What the person has pressed. Raises OAuthError."""
+    """What the person has pressed."""
     request, form = asked.request, asked.request.POST
     if not _is_for(form.get("person"), request.user):
         # Somebody has logged in as another user since the page was shown.
@@ -195,67 +261,39 @@ def _decide(asked: Authorization) -> HttpResponse:
             if not set(given) & set(asked.scopes):
                 return _consent(asked, problem=_("Choose at least one of them, or cancel."))
             return asked.allow(given)
-        case "switch":
-            logout(request)
-            return login(request)
         case "deny":
             with trail.acting(request):
-                trail.note_refused_consent(clients.key_of(asked.client.client_id), asked.client.name)
-            raise OAuthError("access_denied", "The person did not agree.")
+                trail.note_consent(asked.client_key, asked.client.name, "declined")
+            return asked.redirect(error="access_denied", error_description="The person did not agree.")
     return _consent(asked)
-
-
-def may_connect(user: Any) -> bool:
-    """Whether the user may connect clients (OAUTH_USERS)."""
-    rule: str | Callable[[Any], bool] = get_conf().OAUTH_USERS
-    if not user.is_active:
-        return False
-    if callable(rule):
-        return bool(rule(user))
-    return not rule or bool(user.has_perm(rule))
-
-
-def login_url() -> str:
-    """The login page of the project: LOGIN_URL if there is such a page, or else that of the admin."""
-    url = resolve_url(settings.LOGIN_URL)
-    try:
-        resolve(urlsplit(url).path)
-    except Resolver404:
-        try:
-            return reverse("admin:login")
-        except NoReverseMatch:
-            pass
-    return str(url)
-
-
-def login(request: HttpRequest) -> HttpResponse:
-    """The way to the login page, and back to what was asked for."""
-    where = login_url()
-    mark = "&" if "?" in where else "?"
-    url = f"{where}{mark}{urlencode({REDIRECT_FIELD_NAME: request.get_full_path()})}"
-    return _guarded(HttpResponse(status=HTTPStatus.FOUND, headers={"Location": url}))
 
 
 # Pages.
 
 
-def _consent(
-    asked: Authorization, *, template: str = "consent", problem: str = "", status: HTTPStatus = HTTPStatus.OK
-) -> HttpResponse:
-    held = asked.held()
-    offered = scopes.describe(asked.site, asked.request, asked.scopes, [] if held is None else held.scopes)
+def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
     context = {
-        "server_name": asked.site.implementation().get("title") or asked.request.get_host(),
+        "server_name": _name_of(asked.site, asked.request),
         "client_name": asked.client.name,
         "client_host": asked.client.host,
         "redirect_host": redirects.host_of(asked.redirect_uri),
         "is_local": asked.is_local,
-        "offered": offered,
+        "offered": scopes.describe(asked.site, asked.request, asked.scopes, asked.granted_scopes()),
         "person": _SIGNER.sign(str(asked.request.user.pk)),
         "problem": problem,
-        "denied_url": asked.redirect(error="access_denied")["Location"],
     }
-    return page(asked.request, template, context, status=status)
+    return page(asked.request, "oauth/consent", context)
+
+
+def _not_allowed(request: HttpRequest, site: MCPSite, *, back_url: str = "") -> HttpResponse:
+    """The page for a person who may not connect clients, with the way back to one that is known."""
+    back = {"back_url": back_url, "redirect_host": redirects.host_of(back_url)} if back_url else {}
+    context = {"server_name": _name_of(site, request), **back}
+    return page(request, "oauth/not_allowed", context, status=HTTPStatus.FORBIDDEN)
+
+
+def _name_of(site: MCPSite, request: HttpRequest) -> str:
+    return str(site.implementation().get("title") or request.get_host())
 
 
 def _is_for(person: Any, user: Any) -> bool:
@@ -264,34 +302,3 @@ def _is_for(person: Any, user: Any) -> bool:
         return _SIGNER.unsign(str(person)) == str(user.pk)
     except BadSignature:
         return False
-
-
-def page(
-    request: HttpRequest, template: str, context: dict[str, Any], *, status: HTTPStatus = HTTPStatus.OK
-) -> HttpResponse:
-    """One of our pages, with the headers that guard it."""
-    return _guarded(render(request, f"mcp_django/oauth/{template}.html", context, status=status))
-
-
-def _guarded(response: HttpResponse) -> HttpResponse:
-    """The response with the headers that keep other pages and caches away from it.
-
-    The policy has no ``form-action``: in Chromium that would forbid the redirect to the client too. Neither Django's
-    middleware nor django-csp replaces a policy that is there.
-    """
-    response["Content-Security-Policy"] = (
-        "default-src 'self'; script-src 'none'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; "
-        f"style-src 'self'{_static_origin()}; img-src 'self' data:{_static_origin()}; font-src 'self'{_static_origin()}"
-    )
-    response["X-Frame-Options"] = "DENY"
-    # Other origins are told nothing. With "no-referrer" a form would be sent as from nowhere, and Django refuses that.
-    response["Referrer-Policy"] = "same-origin" if response.status_code < HTTPStatus.MULTIPLE_CHOICES else "no-referrer"
-    response["Cache-Control"] = "no-store"
-    patch_vary_headers(response, ["Cookie"])
-    return response
-
-
-def _static_origin() -> str:
-    """The origin of static files, where it is not that of the site, with a space before it."""
-    parts = urlsplit(settings.STATIC_URL or "")
-    return f" {parts.scheme}://{parts.netloc}" if parts.netloc else ""

@@ -12,7 +12,7 @@ from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.http.request import validate_host
 from django.template import TemplateDoesNotExist
 from django.template.loader import get_template
-from django.urls import NoReverseMatch, Resolver404, resolve, reverse
+from django.urls import Resolver404, resolve
 
 from mcp_django.conf import get_conf, unknown_keys
 from mcp_django.exchange.audience import ENDPOINT, normal_origin
@@ -97,25 +97,17 @@ def _pages() -> Iterator[CheckMessage]:
 
 
 def _routes() -> Iterator[CheckMessage]:
-    where = endpoint_path()
-    if where is None or where == f"/{ENDPOINT}":
-        return
-    try:
-        resolve(f"/{paths.RESOURCE_METADATA}{where}")
-    except Resolver404:
-        yield Warning(
-            f"The endpoint is at {where}, and clients do not find its documents at the root of the host.",
-            hint=f"Add {LINE} to the root URLconf. Below a SCRIPT_NAME, the web server must do it: see docs/oauth.md.",
-            id="mcp_django.W022",
-        )
-
-
-def endpoint_path() -> str | None:
-    """The path of the default site's endpoint; None where the URLconf has none."""
-    try:
-        return reverse("mcp_django:endpoint")
-    except NoReverseMatch:
-        return None
+    for where in paths.endpoints():
+        if where == f"/{ENDPOINT}":
+            continue
+        try:
+            resolve(f"/{paths.RESOURCE_METADATA}{where}")
+        except Resolver404:
+            yield Warning(
+                f"The endpoint is at {where}, and clients do not find its documents at the root of the host.",
+                hint=f"Add {LINE} to the root URLconf. Below a SCRIPT_NAME, the web server must do it: docs/oauth.md.",
+                id="mcp_django.W022",
+            )
 
 
 def deployment_problems() -> Iterator[tuple[str, str]]:
@@ -126,6 +118,11 @@ def deployment_problems() -> Iterator[tuple[str, str]]:
         yield "MCP['OAUTH_ORIGIN'] is http: clients refuse it, and tokens can be read on the way.", "Serve it by https."
     if parts.hostname and not validate_host(parts.hostname, settings.ALLOWED_HOSTS):
         yield f"ALLOWED_HOSTS lacks the host of MCP['OAUTH_ORIGIN'], {parts.hostname}.", "Add it."
+    if "*" in settings.ALLOWED_HOSTS and not conf.OAUTH_ORIGIN:
+        yield (
+            "ALLOWED_HOSTS admits every host, so documents and tokens name whatever host a request names.",
+            "Name your hosts, or set MCP['OAUTH_ORIGIN'].",
+        )
     if conf.TRUSTED_PROXIES and not settings.SECURE_PROXY_SSL_HEADER and parts.scheme != "https":
         yield (
             "A proxy stands before the server without SECURE_PROXY_SSL_HEADER, so documents may name http URLs.",

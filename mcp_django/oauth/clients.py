@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import hashlib
 
+from django.utils.translation import gettext as _
+
 from mcp_django.conf import get_conf
 from mcp_django.oauth import documents, registration
 from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata
 from mcp_django.oauth.errors import UnusableRequest
 from mcp_django.oauth.models import Client
 
+#: So much of a hash tells a few clients of one host apart.
+_SHORT = 16
+
 
 def key_of(client_id: str) -> str:
-    """How the database names a client: the URL of its document, or the hash of its registration."""
-    if documents.is_document_id(client_id):
-        return client_id
-    return f"registration:{hashlib.sha256(client_id.encode()).hexdigest()}"
+    """How the database names a client: the URL of its document, or the hash of its registration.
+
+    Capital letters of a URL count, also for databases that compare without regard to case: a hash follows them.
+    """
+    hashed = hashlib.sha256(client_id.encode()).hexdigest()
+    if not documents.is_document_id(client_id):
+        return f"registration:{hashed}"
+    return client_id if client_id == client_id.lower() else f"{client_id}#{hashed[:_SHORT]}"
 
 
 def needs_fetch(client_id: str, redirect_uri: str) -> bool:
@@ -23,24 +32,28 @@ def needs_fetch(client_id: str, redirect_uri: str) -> bool:
     if not documents.is_document_id(client_id):
         return False
     try:
-        documents.find(client_id, redirect_uri, may_fetch=False)
+        documents.find(client_id, redirect_uri, person=None)
     except (documents.DocumentUnavailable, InvalidMetadata):
         return True
     return False
 
 
-def find(client_id: str, redirect_uri: str) -> ClientMetadata:
-    """The client, which may be sent to the redirect URI. Raises UnusableRequest with a sentence for the person."""
+def find(client_id: str, redirect_uri: str, *, person: str) -> ClientMetadata:
+    """The client, which may be sent to the redirect URI. Raises UnusableRequest with a sentence for the person.
+
+    ``person`` is the key of the user who waits for it.
+    """
     found: ClientMetadata | None
     if documents.is_document_id(client_id):
-        found = _by_document(client_id, redirect_uri)
+        found = _by_document(client_id, redirect_uri, person)
     else:
-        found = registration.read(client_id, get_conf().OAUTH_REGISTRATION) or _kept(client_id)
+        mode = get_conf().OAUTH_REGISTRATION
+        found = registration.read(client_id, mode) or _kept(client_id, mode)
     if found is None or Client.objects.filter(key=key_of(client_id), blocked_at__isnull=False).exists():
-        raise UnusableRequest("The app that sent you here is not known to this site. Add this server to it anew.")
+        raise UnusableRequest(_("The app that sent you here is not known to this site. Add this server to it anew."))
     if not found.allows(redirect_uri):
         raise UnusableRequest(
-            "The app that sent you here wants to be answered at an address that is not its own. Nothing was sent there."
+            _("The app that sent you here wants the answer at an address that is not its own. Nothing was sent there.")
         )
     return found
 
@@ -56,16 +69,20 @@ def keep(metadata: ClientMetadata) -> Client:
     return Client.objects.update_or_create(key=key_of(metadata.client_id), defaults=values)[0]
 
 
-def _by_document(client_id: str, redirect_uri: str) -> ClientMetadata:
+def _by_document(client_id: str, redirect_uri: str, person: str) -> ClientMetadata:
     try:
-        return documents.find(client_id, redirect_uri, may_fetch=True)
+        return documents.find(client_id, redirect_uri, person=person)
     except (documents.DocumentUnavailable, InvalidMetadata) as error:
-        raise UnusableRequest(f"The description of the app that sent you here cannot be used: {error}") from None
+        raise UnusableRequest(_("The description of the app that sent you here cannot be used."), str(error)) from None
 
 
-def _kept(client_id: str) -> ClientMetadata | None:
-    """A client whose registration was signed with a key that is gone since: its row knows it as well."""
+def _kept(client_id: str, mode: str) -> ClientMetadata | None:
+    """A client that has registered before that was switched off, or whose registration was signed with a lost key.
+
+    Its row knows it as well.
+    """
     row = Client.objects.filter(key=key_of(client_id), registered_by=Client.RegisteredBy.REGISTRATION).first()
-    return None if row is None else ClientMetadata(
-        client_id=client_id, name=row.name, redirect_uris=tuple(row.redirect_uris), registered_by="registration"
-    )  # fmt: skip
+    if row is None:
+        return None
+    kept = tuple(uri for uri in row.redirect_uris if mode == "off" or registration.is_admitted(uri, mode))
+    return ClientMetadata(client_id=client_id, name=row.name, redirect_uris=kept, registered_by="registration")

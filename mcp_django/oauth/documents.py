@@ -8,27 +8,28 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import BoundedSemaphore, Condition
+from threading import Condition
 from typing import Any
 from urllib.parse import urlsplit
 
 from mcp_django.oauth import fetching
 from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata, check_grants, name_in, redirects_in
 
-_MAX_LENGTH = 255
+_MAX_LENGTH = 238
 _LEGAL = re.compile(r"https://[a-z0-9.-]+(?::443)?/[A-Za-z0-9._~:/?@!$&'()*+,;=%-]+")
 _ENCODED_DOT = re.compile("%2e", re.IGNORECASE)
 #: How long a document, or the failure to get it, is kept in any case, and at most.
 _LEAST_SECONDS, _MOST_SECONDS = 60.0, 24 * 3_600.0
 _MAX_KEPT = 500
-#: People who wait for a document at the same time: each holds a thread of the server.
-_waiting = BoundedSemaphore(8)
+#: People who wait for a document at the same time, and documents that one person waits for: each holds a thread of the
+#: server.
+_MOST_WAITING, _MOST_OF_PERSON = 8, 2
 
 #: The documents of clients that people know. They can connect while their hosts cannot be reached, and to servers that
-#: reach nobody.
+#: have no access to the internet.
 BUNDLED: Mapping[str, Mapping[str, Any]] = {
     "https://claude.ai/oauth/mcp-oauth-client-metadata": {
         "client_name": "Claude",
@@ -57,19 +58,20 @@ def is_document_id(client_id: str) -> bool:
     return "." not in segments and ".." not in segments and segments != ["", ""]
 
 
-def find(client_id: str, redirect_uri: str, *, may_fetch: bool) -> ClientMetadata:
+def find(client_id: str, redirect_uri: str, *, person: str | None) -> ClientMetadata:
     """The client of a document. Raises DocumentUnavailable, and InvalidMetadata.
 
     A bundled copy serves where it lists the redirect that is asked for, or where the document cannot be fetched.
+    ``person`` is the key of the user whom it is fetched for; for nobody it is not fetched.
     """
     copy = BUNDLED.get(client_id)
     bundled = None if copy is None else _read(client_id, {"client_id": client_id, **copy})
     if bundled is not None and bundled.allows(redirect_uri):
         return bundled
-    if not may_fetch:
+    if person is None:
         raise DocumentUnavailable("It was not fetched.")
     try:
-        return _kept.find(client_id)
+        return _kept.find(client_id, person)
     except (DocumentUnavailable, InvalidMetadata):
         if bundled is None:
             raise
@@ -83,8 +85,9 @@ def _read(client_id: str, document: Mapping[str, Any]) -> ClientMetadata:
     if "client_secret" in document or "client_secret_expires_at" in document:
         raise InvalidMetadata("invalid_client_metadata", "It has a client_secret, which anybody could read.")
     check_grants(document)
-    # Who can prove to be a client must do so, or others could come in its name. Of known ones the redirects are known.
-    if document.get("token_endpoint_auth_method", "none") != "none" and client_id not in BUNDLED:
+    # A client that can prove who it is must do so; otherwise others could come in its name. Bundled clients are exempt,
+    # since their redirects are known.
+    if document.get("token_endpoint_auth_method") not in (None, "none") and client_id not in BUNDLED:
         raise InvalidMetadata("invalid_client_metadata", "It authenticates itself, which this server cannot check.")
     return ClientMetadata(client_id, name_in(document), redirects_in(document), "document")
 
@@ -96,13 +99,15 @@ class _Kept:
         #: By URL: until when, as ``time.monotonic()`` has it, and the client or why there is none.
         self._entries: OrderedDict[str, tuple[float, ClientMetadata | Exception]] = OrderedDict()
         self._underway: set[str] = set()
+        #: Who waits, by the keys of users.
+        self._people: Counter[str] = Counter()
         self._changed = Condition()
 
-    def find(self, client_id: str) -> ClientMetadata:
+    def find(self, client_id: str, person: str) -> ClientMetadata:
         """The client of a document, fetched if it was not a while ago. Raises DocumentUnavailable, InvalidMetadata."""
         found = self._fresh(client_id)
         if found is None:
-            with self._turn(client_id):
+            with self._place(person), self._turn(client_id):
                 found = self._fresh(client_id) or self._fetch(client_id)
         if isinstance(found, Exception):
             # Kept ones would gather the frames of all who get them.
@@ -118,22 +123,30 @@ class _Kept:
         return found if until > time.monotonic() else None
 
     @contextmanager
-    def _turn(self, client_id: str) -> Iterator[None]:
-        """Nobody else fetches the same document meanwhile. Raises DocumentUnavailable where too many people wait."""
-        if not _waiting.acquire(blocking=False):
-            raise DocumentUnavailable("Too many such documents are being fetched. Try again in a moment.")
+    def _place(self, person: str) -> Iterator[None]:
+        """Raises DocumentUnavailable where too many people wait, or the person alone for too many documents."""
+        with self._changed:
+            if self._people.total() == _MOST_WAITING or self._people[person] == _MOST_OF_PERSON:
+                raise DocumentUnavailable("Too many such documents are being fetched. Try again in a moment.")
+            self._people[person] += 1
         try:
-            with self._changed:
-                self._changed.wait_for(lambda: client_id not in self._underway)
-                self._underway.add(client_id)
-            try:
-                yield
-            finally:
-                with self._changed:
-                    self._underway.discard(client_id)
-                    self._changed.notify_all()
+            yield
         finally:
-            _waiting.release()
+            with self._changed:
+                self._people -= Counter([person])
+
+    @contextmanager
+    def _turn(self, client_id: str) -> Iterator[None]:
+        """Nobody else fetches the same document meanwhile."""
+        with self._changed:
+            self._changed.wait_for(lambda: client_id not in self._underway)
+            self._underway.add(client_id)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._underway.discard(client_id)
+                self._changed.notify_all()
 
     def _fetch(self, client_id: str) -> ClientMetadata | Exception:
         found: ClientMetadata | Exception

@@ -40,7 +40,7 @@ class FetchError(Exception):
 
 
 class Busy(FetchError):
-    """Nobody has asked for the document, since too much is going on here."""
+    """The document was not requested, because too many are being fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ def fetch(url: str) -> Fetched:
     """The document at an https URL. Raises FetchError."""
     deadline = time.monotonic() + SECONDS
     host, target = _parts(url)
-    connection = _Connection(host, checked(resolve(host, deadline)), deadline)
+    connection = _Connection(host, checked(resolve(host, deadline), host), deadline)
     try:
         return _read(connection, target)
     except (OSError, http.client.HTTPException, ValueError) as error:
         if time.monotonic() >= deadline:
             raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from error
-        raise FetchError(f"{host} could not be reached.") from error
+        raise FetchError(_unreachable(host)) from error
     finally:
         connection.close()
 
@@ -80,6 +80,7 @@ def _parts(url: str) -> tuple[str, str]:
 
 def resolve(host: str, deadline: float) -> list[str]:
     """The addresses of a host. Raises FetchError for a host that has none, or not in time."""
+    # The thread gives back what it took, also if a test has replaced the name meanwhile.
     places = _resolving
     if not places.acquire(blocking=False):
         raise Busy("Too many such documents are being fetched. Try again in a moment.")
@@ -100,15 +101,20 @@ def resolve(host: str, deadline: float) -> list[str]:
     except Empty:
         raise FetchError(f"{host} took longer than {SECONDS:g} seconds.") from None
     if not addresses:
-        raise FetchError(f"{host} has no address.")
+        raise FetchError(_unreachable(host))
     return addresses
 
 
-def checked(addresses: list[str]) -> list[str]:
+def checked(addresses: list[str], host: str) -> list[str]:
     """The addresses, if everybody can reach each of them. Raises FetchError: one inside is a sign of an attack."""
     if not all(is_public(address) for address in addresses):
-        raise FetchError("Its host has an address that is not public.")
+        raise FetchError(_unreachable(host))
     return addresses
+
+
+def _unreachable(host: str) -> str:
+    """The one sentence for a host that is away, inside or nowhere: nobody learns which names there are inside."""
+    return f"{host} could not be reached."
 
 
 def is_public(address: str) -> bool:

@@ -10,29 +10,32 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import router, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import F
 from django.utils import timezone
 
 from mcp_django.access import trail
+from mcp_django.access.permissions import can_be_granted
 from mcp_django.conf import get_conf
-from mcp_django.db.clearing import clear_away
 from mcp_django.exchange.scopes import known, parse
 from mcp_django.models import AccessToken, Grant, digest
-from mcp_django.models.grants import IDLE
-from mcp_django.oauth.errors import InvalidGrant
+from mcp_django.oauth.clearing import tidy
+from mcp_django.oauth.errors import AskPerson, InvalidGrant, OAuthError
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
+from mcp_django.oauth.people import may_connect
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
 
 CODE_SECONDS = 60
 TOKEN_SECONDS = 3_600
 #: Tokens that one refresh token may make.
 MOST_USES = 10
-#: Grants of one user to one client for one resource. Beyond that, the oldest end.
-_MOST_GRANTS = 20
-#: What has expired is kept for so long: a used code, so that a second use is seen, and an access token.
-_KEPT = timedelta(days=1)
+#: How long after a challenge for more scopes a refresh is taken for the answer to it.
+_CHALLENGE_SECONDS = 30
+_MAX_NAME = 100
 
 
 class _UsedMeanwhile(Exception):
@@ -70,7 +73,6 @@ def issue_code(consent: Consent) -> str:
         scopes=list(consent.scopes), declined=list(consent.declined),
         expires_at=timezone.now() + timedelta(seconds=CODE_SECONDS),
     )  # fmt: skip
-    Client.objects.filter(pk=consent.client.pk).update(last_used_at=timezone.now())
     return plain
 
 
@@ -79,7 +81,8 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
 
     A second use ends the grant, but only with the right client and verifier: whoever has found a code alone cannot.
     """
-    code = AuthorizationCode.objects.select_related("user", "grant").filter(hash=digest(plain)).first()
+    codes = AuthorizationCode.objects.using(_alias()).select_related("user", "grant")
+    code = codes.filter(hash=digest(plain)).first()
     if code is None or not (
         code.client == client
         and code.redirect_uri == redirect_uri
@@ -92,6 +95,10 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
         raise InvalidGrant("The code was used before. The grant has been ended.")
     if code.expires_at <= timezone.now() or not code.user.is_active or _is_blocked(client):
         raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
+    # A group may be gone from the settings since.
+    held = parse(known(code.scopes))
+    if not held:
+        raise InvalidGrant("None of the scopes that the code is for are there any more.")
     grant = _new_grant(code)
     try:
         with _atomic():
@@ -99,37 +106,44 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
             # Whoever writes the row first has used the code.
             if not AuthorizationCode.objects.filter(pk=code.pk, grant=None).update(grant=grant):
                 raise _UsedMeanwhile
-            tokens = _issue(grant, code.scopes, replaces=None)
-            trail.note_grant(grant, "granted", router.db_for_write(Grant), scopes=" ".join(code.scopes))
+            # Whoever blocks the client at this moment writes the same row, and then ends this grant too.
+            if not Client.objects.select_for_update().filter(key=client, blocked_at=None).first():
+                raise InvalidGrant("The client is blocked.")
+            tokens = _issue(grant, held, replaces=None)
+            trail.note_grant(grant, "granted", _alias(), scopes=" ".join(code.scopes))
     except _UsedMeanwhile:
         return redeem_code(plain, client=client, redirect_uri=redirect_uri, verifier=verifier, resource=resource)
-    _end_surplus(grant)
-    _clear_away()
+    tidy(grant)
     return tokens
 
 
-def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) -> Tokens:
-    """The next tokens of a grant, of a client by its key. ``scopes`` narrow those of the grant. Raises InvalidGrant.
+def refresh(plain: str, *, site: MCPSite, client: str, scopes: Collection[str], resource: str) -> Tokens:
+    """The next tokens of a grant, of a client by its key. ``scopes`` narrow those of the grant. Raises OAuthError.
 
     Several processes of a client may refresh at once, and an answer may be lost. So a refresh token is good until
     OAUTH_GRACE_SECONDS after a token that it has made was used. Later uses are taken for theft, and end the grant.
     """
-    found = RefreshToken.objects.select_related("grant__user", "replaces").filter(hash=digest(plain)).first()
+    tokens_of_grants = RefreshToken.objects.using(_alias()).select_related("grant__user", "replaces")
+    found = tokens_of_grants.filter(hash=digest(plain)).first()
     if found is None or (found.grant.client, found.grant.resource) != (client, resource):
         raise InvalidGrant("The refresh token is unknown, or it was issued for another client or resource.")
     grant = found.grant
     if not grant.is_valid() or _is_blocked(client):
         raise InvalidGrant("The grant has ended.")
-    # A group may be gone from the settings since.
-    held = parse(known(grant.scopes))
-    if not held:
-        raise InvalidGrant("None of the scopes of the grant are there any more.")
-    if not set(scopes) <= set(held):
-        raise InvalidGrant("The grant has not all of these scopes.", "invalid_scope")
     if found.is_worn_out(timedelta(seconds=get_conf().OAUTH_GRACE_SECONDS), MOST_USES):
         grant.end(Grant.Ended.REFRESH_REPLAYED)
         raise InvalidGrant("The refresh token was replaced by another one. The grant has been ended.")
+    if not may_connect(grant.user):
+        raise InvalidGrant("The user may not connect clients any more.")
+    # A group may be gone from the settings since, or clients may get less.
+    held = [one for one in parse(known(grant.scopes)) if not get_conf().OAUTH_SCOPES or can_be_granted(site, one)]
+    if not held:
+        raise InvalidGrant("Clients get none of the scopes of the grant any more.")
+    if not set(scopes) <= set(held):
+        raise OAuthError("invalid_scope", "The grant has not all of these scopes.")
     now = timezone.now()
+    if _answers_challenge(found, now):
+        raise AskPerson
     with _atomic():
         # The row of the grant is written first: it may be ended at this moment by somebody who writes it too.
         current = Grant.objects.current().filter(pk=grant.pk)
@@ -139,8 +153,8 @@ def refresh(plain: str, *, client: str, scopes: Collection[str], resource: str) 
             raise InvalidGrant("The grant has ended.")
         _note_use(found)
         tokens = _issue(grant, [one for one in held if not scopes or one in scopes], replaces=found)
-        trail.note_grant(grant, "refreshed", router.db_for_write(Grant))
-    _clear_away()
+        trail.note_grant(grant, "refreshed", _alias())
+    tidy(grant)
     return tokens
 
 
@@ -153,7 +167,7 @@ def revoke(plain: str, client: str | None) -> None:
         holder.grant.end(Grant.Ended.REVOKED)
 
 
-def remembered(user: Any, client: str, resource: str) -> Grant | None:
+def current_grant(user: Any, client: str, resource: str) -> Grant | None:
     """The latest grant of the user to the client for the resource that holds now."""
     return Grant.objects.current().filter(user=user, client=client, resource=resource).order_by("-pk").first()
 
@@ -162,6 +176,9 @@ def forget_codes(*, instance: Any, **kwargs: Any) -> None:
     """A user has a new password: the codes that were given under the old one are worth nothing any more."""
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
         AuthorizationCode.objects.filter(user=instance.pk, grant=None).delete()
+        # One that was used at the same moment has made a grant since the others were ended.
+        for grant in Grant.objects.current().filter(user=instance.pk):
+            grant.end(Grant.Ended.PASSWORD)
 
 
 def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
@@ -170,6 +187,16 @@ def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
     if made_with is not None:
         _note_use(made_with)
     Grant.objects.filter(tokens=token).update(last_used_at=timezone.now())
+
+
+def _answers_challenge(found: RefreshToken, now: datetime) -> bool:
+    """Whether the client refreshes because a call was refused for lack of scopes: its token is good.
+
+    The first refresh after a challenge alone is taken for that.
+    """
+    challenged = Grant.objects.filter(pk=found.grant_id, challenged_at__gt=now - timedelta(seconds=_CHALLENGE_SECONDS))
+    is_early = found.created_at > now - timedelta(seconds=TOKEN_SECONDS / 2)
+    return is_early and bool(challenged.update(challenged_at=None))
 
 
 def _note_use(found: RefreshToken) -> None:
@@ -193,7 +220,7 @@ def _new_grant(code: AuthorizationCode) -> Grant:
 
 def _issue(grant: Grant, scopes: Collection[str], *, replaces: RefreshToken | None) -> Tokens:
     token, access = AccessToken.objects.create_token(
-        user=grant.user, name=str(grant), scopes=scopes, grant=grant,
+        user=grant.user, name=str(grant)[:_MAX_NAME], scopes=scopes, grant=grant,
         expires_at=timezone.now() + timedelta(seconds=TOKEN_SECONDS),
     )  # fmt: skip
     plain = _new_secret()
@@ -205,34 +232,17 @@ def _is_blocked(client: str) -> bool:
     return Client.objects.filter(key=client, blocked_at__isnull=False).exists()
 
 
-def _end_surplus(grant: Grant) -> None:
-    """End the grants beyond the most that a client may have of one user: it has forgotten them."""
-    mine = Grant.objects.current().filter(user=grant.user, client=grant.client, resource=grant.resource)
-    for one in mine.order_by("-last_used_at", "-pk")[_MOST_GRANTS:]:
-        one.end(Grant.Ended.SURPLUS)
-
-
-def _clear_away() -> None:
-    """Delete a batch of what has expired: codes, access tokens that have successors, and what ended grants leave."""
-    limit = timezone.now() - _KEPT
-    newer = AccessToken.objects.filter(grant=OuterRef("grant"), pk__gt=OuterRef("pk"))
-    # The newest token of a grant stands for it in tasks and tickets.
-    clear_away(AccessToken.objects.filter(Exists(newer), grant__isnull=False, expires_at__lt=limit))
-    clear_away(AuthorizationCode.objects.filter(expires_at__lt=limit))
-    clear_away(RefreshToken.objects.filter(replaced_at__lt=_long_ago(), created_at__lt=_long_ago()))
-    clear_away(Grant.objects.filter(expires_at__lt=_long_ago()) | Grant.objects.filter(ended_at__lt=_long_ago()))
-
-
-def _long_ago() -> datetime:
-    return timezone.now() - IDLE
+def _alias() -> str:
+    """The database that is written. Codes and tokens are read there too: a replica may not know them yet."""
+    return router.db_for_write(Grant)
 
 
 def _atomic() -> Any:
-    return transaction.atomic(using=router.db_for_write(Grant))
+    return transaction.atomic(using=_alias())
 
 
 def _new_secret() -> str:
-    """256 bits of chance. It has not the form of an access token, so that it is never taken for one."""
+    """256 bits of chance. Its form differs from an access token's, so neither is taken for the other."""
     return secrets.token_urlsafe(32)
 
 

@@ -28,14 +28,13 @@ class Client(models.Model):
     redirect_uris = models.JSONField(_("redirect URIs"), default=list, editable=False)
     registered_by = models.CharField(_("registered by"), max_length=12, choices=RegisteredBy.choices, editable=False)
     created_at = models.DateTimeField(_("first used"), default=timezone.now, editable=False)
-    last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     #: Since when it gets nothing any more.
     blocked_at = models.DateTimeField(_("blocked"), null=True, editable=False)
 
     class Meta:
         verbose_name = _("OAuth client")
         verbose_name_plural = _("OAuth clients")
-        ordering = ["-last_used_at", "-pk"]
+        ordering = ["-pk"]
 
     def __str__(self) -> str:
         return self.name or self.key

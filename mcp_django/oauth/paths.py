@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from django.http import HttpRequest
+from django.urls import NoReverseMatch, reverse
 
 from mcp_django.exchange.audience import ENDPOINT, base_url
+from mcp_django.sites import all_sites
 
 AUTHORIZE = "mcp/authorize"
 TOKEN = "mcp/token"  # noqa: S105 - a path
@@ -22,6 +26,16 @@ PATHS = (
     f"{RESOURCE_METADATA}/{ENDPOINT}", RESOURCE_METADATA, SERVER_METADATA, OPENID_METADATA,
     AUTHORIZE, TOKEN, REGISTER, REVOKE, KEYS, CONNECTED,
 )  # fmt: skip
+
+
+def endpoints() -> list[str]:
+    """The path of each endpoint that the URLconf serves, that of the default site first."""
+    names = ["mcp_django", *sorted(site.name for site in all_sites())]
+    found: list[str] = []
+    for name in names:
+        with contextlib.suppress(NoReverseMatch):
+            found.append(reverse(f"{name}:endpoint"))
+    return list(dict.fromkeys(found))
 
 
 def issuer_of(request: HttpRequest) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Mapping
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 #: Redirects to programs with a scheme of their own, one by one: any program may claim a scheme.
 PRIVATE = frozenset({
     "cursor://anysphere.cursor-mcp/oauth/callback",
 })  # fmt: skip
-_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _MAX_LENGTH = 2_000
 #: The characters of a URI (RFC 3986 §2), without ``#`` and ``*``.
@@ -72,9 +73,16 @@ def is_loopback(uri: str) -> bool:
 
 
 def is_local(uri: str) -> bool:
-    """Whether the redirect stays on the person's own machine: with a scheme or a name that only the machine has."""
+    """Whether the redirect stays on the person's machine or network, by its scheme, its name or its address."""
     parts = urlsplit(uri)
-    return parts.scheme != "https" or parts.hostname in _OWN_NAMES
+    host = (parts.hostname or "").removesuffix(".")
+    if parts.scheme != "https" or host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        # Browsers read numbers of many forms as addresses, such as 127.1.
+        return not ip_address(host if ":" in host else socket.inet_aton(host)).is_global
+    except (ValueError, OSError):
+        return False
 
 
 def portless(uri: str) -> str:

@@ -61,7 +61,7 @@ def read(client_id: str, mode: str) -> ClientMetadata | None:
     if len(client_id) > _MAX_LENGTH or mode == "off":
         return None
     try:
-        found = signing.Signer(salt=_SALT).unsign_object(client_id)
+        found = signing.Signer(salt=_SALT).unsign_object(client_id, serializer=_Sorted)
     except (signing.BadSignature, ValueError):
         return None
     kept = tuple(uri for uri in found["redirect_uris"] if is_admitted(uri, mode))
@@ -70,9 +70,12 @@ def read(client_id: str, mode: str) -> ClientMetadata | None:
 
 def is_admitted(uri: str, mode: str) -> bool:
     """Whether a client with this redirect may register."""
-    if mode == "open" or redirects.is_loopback(uri) or uri in redirects.PRIVATE or uri in _KNOWN:
-        return True
-    return _KNOWN_FORMS.fullmatch(uri) is not None
+    return mode == "open" or redirects.is_loopback(uri) or is_known(uri)
+
+
+def is_known(uri: str) -> bool:
+    """Whether a client that people know is answered there."""
+    return uri in redirects.PRIVATE or uri in _KNOWN or _KNOWN_FORMS.fullmatch(uri) is not None
 
 
 class _Sorted(signing.JSONSerializer):
@@ -80,6 +83,9 @@ class _Sorted(signing.JSONSerializer):
 
     def dumps(self, obj: Any) -> bytes:
         return json.dumps(obj, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+
+    def loads(self, data: bytes) -> Any:
+        return json.loads(data)
 
 
 def _sign(values: Mapping[str, str | Iterable[str]]) -> str:

@@ -15,13 +15,15 @@ from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_view
-from mcp_django.exchange.scopes import ACTIONS, READ, expand, groups, known, parse
+from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, known, parse
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import catalog
+from mcp_django.writes.access import writable_models
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
+    from mcp_django.resources.policy import ModelRights
     from mcp_django.sites import MCPSite
 
 
@@ -57,28 +59,52 @@ def describe(site: MCPSite, request: HttpRequest, names: Iterable[str], held: It
 
 def _describe(site: MCPSite, request: HttpRequest, name: str, *, is_ticked: bool) -> OfferedScope:
     held = expand([name])
-    # An action is run on rows of a model that one may read.
-    models, tools = _reach(site, request, held | ({READ} if name == ACTIONS else set()))
-    described = partial(OfferedScope, name, is_ticked=is_ticked, changes_data=bool(tools) or name == ACTIONS)
+    models, tools, written = _reach(site, request, held | _read_by(name))
+    changes_data = bool(tools or written) or name in (ACTIONS, WRITE)
+    described = partial(OfferedScope, name, is_ticked=is_ticked, changes_data=changes_data)
     reads = ngettext("Read %(count)d model", "Read %(count)d models", len(models)) % {"count": len(models)}
+    writes = ngettext(
+        "Create, change and delete records of %(count)d model",
+        "Create, change and delete records of %(count)d models",
+        len(written),
+    ) % {"count": len(written)}
     runs = ngettext("Run %(count)d action", "Run %(count)d actions", len(tools)) % {"count": len(tools)}
     if name in groups():
-        return described(f"{capfirst(name)}: {reads}, {runs}", [*models, *tools])
+        parts = [reads, runs, *([writes] if written else [])]
+        return described(f"{capfirst(name)}: {', '.join(parts)}", [*models, *tools])
     if name == ACTIONS:
         return described(runs, tools)
+    if name == WRITE:
+        return described(writes, written)
     if name == READ:
         return described(reads, models)
     if name.startswith("tool:"):
         return described(_("Run one action: %(name)s") % {"name": ", ".join(tools) or name[5:]}, [])
+    if name.endswith(f":{WRITE}"):
+        named = {"name": ", ".join(written) or name}
+        return described(_("Create, change and delete records of one model: %(name)s") % named, [])
     return described(_("Read one model: %(name)s") % {"name": ", ".join(models) or name}, [])
 
 
-def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[str], list[str]]:
-    """The titles of the models that the person may read with these scopes, and of the tools that change data."""
+def _read_by(name: str) -> Set[str]:
+    """The scopes to read what a scope lets change: who may not read rows can change nothing of them."""
+    if name in (ACTIONS, WRITE):
+        return {READ}
+    return {f"{name.removesuffix(WRITE)}{READ}"} if name.endswith(f":{WRITE}") else set()
+
+
+def _reach(site: MCPSite, request: HttpRequest, held: Set[str]) -> tuple[list[str], list[str], list[str]]:
+    """The titles of the models that the person may read with these scopes, of actions, and of models to write."""
     user: Any = request.user
     ours = from_view(request).for_principal(Principal(user, frozenset(held), source=Source.COMMAND), site)
     exchange = inspection_exchange(site, ours, "tools/list")
     with site.call_context(ours):
-        models = [str(capfirst(one.model._meta.verbose_name_plural)) for one in Rights.of(site, ours).models()]
+        rights = Rights.of(site, ours)
         found = [one.tool for one in catalog.available(exchange)]
-        return models, [tool.get_title() for tool in found if tool.scope == ACTIONS]
+        actions = [tool.get_title() for tool in found if tool.may_change and tool.scope != WRITE]
+        writes = any(tool.may_change and tool.scope == WRITE for tool in found)
+        return _titles(rights.models()), actions, _titles(writable_models(rights) if writes else [])
+
+
+def _titles(models: Iterable[ModelRights]) -> list[str]:
+    return [str(capfirst(one.model._meta.verbose_name_plural)) for one in models]

@@ -11,21 +11,23 @@ import re
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_plus
 
-from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.core.exceptions import DisallowedHost, RequestDataTooBig, SuspiciousOperation
 from django.db import DatabaseError
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
 from django.http.response import HttpResponseBase
-from django.views.decorators.csrf import csrf_exempt
 
+from mcp_django.access import trail
 from mcp_django.access.permissions import scopes_to_ask_for
 from mcp_django.conf import get_conf
+from mcp_django.db.outages import is_outage
 from mcp_django.exchange.scopes import known
 from mcp_django.oauth import clients, grants, metadata, paths, registration, throttling
 from mcp_django.oauth.client_metadata import InvalidMetadata
 from mcp_django.oauth.errors import OAuthError
 from mcp_django.protocol.errors import Throttled
+from mcp_django.transports.http.views import unguarded
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def _for_programs(*methods: str, is_secret: bool = True) -> Callable[[Answer], V
                 response["Cache-Control"] = "no-store"
             return response
 
-        return csrf_exempt(login_not_required(view))
+        return unguarded(view)
 
     return decorate
 
@@ -70,21 +72,29 @@ def _answer(answer: Answer, request: HttpRequest, site: MCPSite, methods: tuple[
         return _error("invalid_request", f"Use {methods[0]}.", HTTPStatus.METHOD_NOT_ALLOWED, Allow=", ".join(methods))
     try:
         return answer(request, site)
-    except OAuthError as error:
-        return _error(error.code, error.description, error.status)
-    except InvalidMetadata as error:
-        return _error(error.code, str(error), HTTPStatus.BAD_REQUEST)
+    except (OAuthError, InvalidMetadata, Throttled) as error:
+        trail.count_refusal(site.name, request, error.reason if isinstance(error, Throttled) else error.code)
+        return _refusal(error)
+    except DisallowedHost:
+        return _error("invalid_request", "This host is not served here (ALLOWED_HOSTS).", HTTPStatus.BAD_REQUEST)
     except SuspiciousOperation:
         return _error(
             "invalid_request", "The body is too long, or has too many parameters.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         )
-    except Throttled as error:
-        headers = {"Retry-After": str(error.retry_after)}
-        return _error("temporarily_unavailable", error.message, HTTPStatus.TOO_MANY_REQUESTS, **headers)
-    except DatabaseError:
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
         logger.exception("The authorization server cannot reach its database")
         said = "The server cannot reach its database. Try again in a moment."
         return _error("temporarily_unavailable", said, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _refusal(error: OAuthError | InvalidMetadata | Throttled) -> HttpResponse:
+    if isinstance(error, Throttled):
+        headers = {"Retry-After": str(error.retry_after)}
+        return _error("temporarily_unavailable", error.message, HTTPStatus.TOO_MANY_REQUESTS, **headers)
+    status = error.status if isinstance(error, OAuthError) else HTTPStatus.BAD_REQUEST
+    return _error(error.code, str(error), status)
 
 
 def _error(code: str, description: str, status: HTTPStatus, **headers: str) -> HttpResponse:
@@ -113,7 +123,9 @@ def keys(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _document(document: JSON) -> HttpResponse:
-    return JsonResponse(document, headers={"Cache-Control": f"public, max-age={_MAX_AGE}", "Vary": "Host"})
+    # A shared cache might give to everybody what a header of one request has named.
+    shared = "public" if get_conf().OAUTH_ORIGIN else "private"
+    return JsonResponse(document, headers={"Cache-Control": f"{shared}, max-age={_MAX_AGE}", "Vary": "Host"})
 
 
 # Tokens.
@@ -124,22 +136,29 @@ def token(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The token endpoint (RFC 6749 §3.2): ``authorization_code`` with PKCE, and ``refresh_token``."""
     throttling.admit(request)
     form = _form(request)
-    client, resource = clients.key_of(_client_id(request, form)), named_resource(request, form)
+    client, resource = clients.key_of(_client_id(request, form)), check_resource(request, form)
     match _value(form, "grant_type"):
         case "authorization_code":
             verifier = _value(form, "code_verifier")
             if not _VERIFIER.fullmatch(verifier):
                 raise OAuthError("invalid_request", "code_verifier must have 43 to 128 characters (RFC 7636).")
             found = grants.redeem_code(
-                _value(form, "code"),
+                _needed(form, "code"),
                 client=client,
                 redirect_uri=_value(form, "redirect_uri"),
                 verifier=verifier,
                 resource=resource,
             )
         case "refresh_token":
-            wanted = known(_value(form, "scope").split())
-            found = grants.refresh(_value(form, "refresh_token"), client=client, scopes=wanted, resource=resource)
+            found = grants.refresh(
+                _needed(form, "refresh_token"),
+                site=site,
+                client=client,
+                scopes=known(_value(form, "scope").split()),
+                resource=resource,
+            )
+        case "":
+            raise OAuthError("invalid_request", "Send grant_type.")
         case _:
             raise OAuthError("unsupported_grant_type", "grant_type is authorization_code or refresh_token.")
     return JsonResponse({
@@ -156,9 +175,7 @@ def revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """The revocation endpoint (RFC 7009 §2): ends the grant of the token. A token that is not known is no error."""
     throttling.admit(request)
     form = _form(request)
-    plain = _value(form, "token")
-    if not plain:
-        raise OAuthError("invalid_request", "Send token.")
+    plain = _needed(form, "token")
     client_id = _client_id(request, form)
     grants.revoke(plain, clients.key_of(client_id) if client_id else None)
     return HttpResponse(status=HTTPStatus.OK)
@@ -182,8 +199,6 @@ def register(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _body(request: HttpRequest) -> bytes:
-    if int(request.META.get("CONTENT_LENGTH") or 0) > _MAX_BODY_BYTES:
-        raise RequestDataTooBig
     body = request.read(_MAX_BODY_BYTES + 1)
     if len(body) > _MAX_BODY_BYTES:
         raise RequestDataTooBig
@@ -209,20 +224,28 @@ def _value(form: QueryDict, name: str) -> str:
     return str(form.get(name) or "")
 
 
+def _needed(form: QueryDict, name: str) -> str:
+    """A parameter that must be there. Raises OAuthError."""
+    if not _value(form, name):
+        raise OAuthError("invalid_request", f"Send {name}.")
+    return _value(form, name)
+
+
 def _client_id(request: HttpRequest, form: QueryDict) -> str:
     """The client that says that it asks: in the body, or as the name of Basic credentials, whose secret is ignored."""
     scheme, _, encoded = str(request.META.get("HTTP_AUTHORIZATION") or "").partition(" ")
     if _value(form, "client_id") or scheme.lower() != "basic":
         return _value(form, "client_id")
     try:
-        return base64.b64decode(encoded, validate=True).decode().partition(":")[0]
+        # Ids have colons of their own, or come encoded (RFC 6749 §2.3.1).
+        return unquote_plus(base64.b64decode(encoded, validate=True).decode().rpartition(":")[0])
     except (binascii.Error, ValueError):
         return ""
 
 
-def named_resource(request: HttpRequest, form: QueryDict) -> str:
-    """Our resource, which the client may name (RFC 8707 §2). Raises OAuthError for another one."""
+def check_resource(request: HttpRequest, form: QueryDict) -> str:
+    """Our resource. Raises OAuthError if the client names another one (RFC 8707 §2)."""
     ours = paths.resource_at(paths.issuer_of(request))
-    if any(paths.normalized(asked) != paths.normalized(ours) for asked in form.getlist("resource")):
+    if any(paths.normalized(asked) != paths.normalized(ours) for asked in form.getlist("resource") if asked):
         raise OAuthError("invalid_target", "This server issues tokens for its own MCP endpoint alone.")
     return ours

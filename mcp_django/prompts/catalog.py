@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 
 from mcp_django.access import overrides
 from mcp_django.access.overrides import Override
-from mcp_django.access.permissions import ALLOWED, check_scopes, decide, supposing
+from mcp_django.access.permissions import ALLOWED, Decision, check_scopes, decide, supposing
 from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.on_loop.suspension import finishing
@@ -102,15 +102,26 @@ def find(exchange: Exchange, name: str) -> AvailablePrompt | None:
     return found
 
 
+def decision(exchange: Exchange, name: str, decided: Mapping[str, Override]) -> Decision | None:
+    """Whether the principal may use the prompt, and if not, why: for administrators. None: there is no such prompt."""
+    override = decided.get(name) or overrides.ON
+    exists = name in exchange.site.prompts or _written(name, override) is not None
+    return _decide(name, override, exchange) if exists else None
+
+
 def _available(name: str, rows: Mapping[str, Override], exchange: Exchange) -> AvailablePrompt | None:
     override = rows.get(name) or overrides.ON
+    if _decide(name, override, exchange) is not ALLOWED:
+        return None
     # A prompt that the project declares keeps its name, whatever an administrator wrote under it before.
+    prompt = exchange.site.prompts.get(name) or _written(name, override)
+    return None if prompt is None else AvailablePrompt(prompt, override)
+
+
+def _decide(name: str, override: Override, exchange: Exchange) -> Decision:
     declared = exchange.site.prompts.get(name)
     hook = None if declared is None else declared.is_available
-    if decide(exchange.request, READ, override, hook, f"prompt {name}") is not ALLOWED:
-        return None
-    prompt = declared or _written(name, override)
-    return None if prompt is None else AvailablePrompt(prompt, override)
+    return decide(exchange.request, READ, override, hook, f"prompt {name}")
 
 
 def _written(name: str, override: Override) -> BasePrompt | None:

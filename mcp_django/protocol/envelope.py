@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mcp_django.exceptions import FieldError, field_error
 from mcp_django.protocol.errors import EnvelopeError, UnsupportedVersion
+from mcp_django.protocol.names import MAX_QUOTED
 from mcp_django.protocol.revisions import MODERN_REVISIONS
 from mcp_django.types import JSON
 
@@ -65,3 +66,9 @@ class Client:
 
     info: JSON = field(default_factory=dict)
     capabilities: JSON = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What it calls itself, cut to what is ever shown of it."""
+        name = self.info.get("name")
+        return name[: MAX_QUOTED + 1] if isinstance(name, str) else ""

@@ -9,6 +9,8 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
+import time
 from collections import Counter, defaultdict
 from collections.abc import Coroutine, Iterable, Iterator
 from threading import Lock
@@ -18,7 +20,7 @@ from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.changes import Changes
 from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.protocol.errors import Overloaded
-from mcp_django.push import credentials, session_streams, task_watch, visibility
+from mcp_django.push import credentials, presence, session_streams, task_watch, visibility
 from mcp_django.push.delivery import Delivery
 from mcp_django.push.follower import Follower
 from mcp_django.push.identities import Identity
@@ -69,6 +71,10 @@ class Member(Protocol):
     def session_key(self) -> str | None:
         """The key of the stored session with which it ends, if there is one."""
 
+    @property
+    def transport(self) -> str:
+        """The transport by which its client is connected."""
+
     def close(self, *, going_away: bool = False) -> None:
         """End it: because its credentials have ended, or because the process is ``going_away``."""
 
@@ -78,13 +84,15 @@ class Hub:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
+        #: Names it among the hubs of all processes.
+        self.id = secrets.token_hex(8)
         self._closed = False
         #: In the order in which they came.
         self._listeners: dict[Listener, None] = {}
         #: Key of a stored session → its listeners, in the order in which they came.
         self._by_session: dict[str, dict[Listener, None]] = defaultdict(dict)
-        #: Each with the key of its principal.
-        self._members: dict[Member, str] = {}
+        #: Each with the key of its principal, and with the time when it came.
+        self._members: dict[Member, tuple[str, float]] = {}
         self._by_principal: dict[str, set[Member]] = defaultdict(set)
         self.lists = ListWatch()
         self.live = LiveQueries(self)
@@ -190,11 +198,11 @@ class Hub:
             member.close(going_away=True)
 
     def _enter(self, member: Member) -> None:
-        key = self._members.setdefault(member, member.principal.key)
+        key, _ = self._members.setdefault(member, (member.principal.key, time.time()))
         self._by_principal[key].add(member)
 
     def leave(self, member: Member) -> None:
-        key = self._members.pop(member, None)
+        key, _ = self._members.pop(member, (None, 0.0))
         if key is not None:
             self._by_principal[key].discard(member)
             if not self._by_principal[key]:
@@ -210,6 +218,16 @@ class Hub:
 
     def members(self) -> list[Member]:
         return list(self._members)
+
+    def connections(self) -> list[presence.Connected]:
+        """The members of each connection with the times when they came, the newest connection first.
+
+        A socket and its listens share a request.
+        """
+        found: dict[int, presence.Connected] = {}
+        for member, (_, since) in self._members.items():
+            found.setdefault(id(member.request), []).append((member, since))
+        return list(reversed(found.values()))
 
     def has(self, listener: Listener) -> bool:
         return listener in self._listeners
@@ -287,6 +305,9 @@ class Hub:
             self.lists.receive(controls)
         for control in sorted(controls):
             await self._handle_control(control)
+        askers = controls.keys_of(ControlKind.ROLL_CALL)
+        if askers:
+            self._start(presence.answer(self, askers))
         with contextlib.suppress(Overloaded):  # The sweep looks again.
             await task_watch.notify(self, controls.keys_of(ControlKind.TASK))
         self.live.receive(changes, controls)
@@ -394,6 +415,12 @@ def get_hub() -> Hub:
                 del _hubs[other]
             _hubs[loop] = hub
     return hub
+
+
+def serving_hubs() -> list[Hub]:
+    """The hubs of this process that can answer."""
+    with _hubs_lock:
+        return [hub for loop, hub in _hubs.items() if loop.is_running()]
 
 
 def close_hubs() -> None:

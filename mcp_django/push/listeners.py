@@ -57,6 +57,9 @@ class Listener:
     tasks: dict[str, datetime | None] = field(default_factory=dict)
     #: The key of the stored legacy session that the stream belongs to.
     session_key: str | None = None
+    #: How its client is connected, and what the client calls itself: people see it.
+    transport: str = ""
+    client_name: str = ""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     closed: bool = False
     abandoned: bool = False
@@ -64,6 +67,8 @@ class Listener:
     muted: bool = False
     #: Whether its notifications are being written.
     begun: bool = False
+    #: When notifications were last taken to be written, in seconds since 1970.
+    told_at: float | None = None
     #: Shared by the listeners that are checked together.
     identity: Identity = field(init=False)
     #: The notifications to write, encoded: (method, key of the subject) → body.
@@ -135,6 +140,7 @@ class Listener:
     def take(self) -> list[bytes]:
         """The pending notifications, encoded. The caller has written those that it took before."""
         if self._pending:
+            self.told_at = time.time()
             self._taken, self._pending = self._pending, {}
             return list(self._taken.values())
         if self._taken:

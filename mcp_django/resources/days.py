@@ -32,6 +32,11 @@ class Days:
     last: datetime.date
 
     @classmethod
+    def today(cls) -> Days:
+        day = timezone.localdate() if settings.USE_TZ else datetime.date.today()
+        return cls(day, day)
+
+    @classmethod
     def of_year(cls, year: int) -> Days:
         return cls(datetime.date(year, 1, 1), datetime.date(year, 12, 31))
 

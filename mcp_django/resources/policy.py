@@ -17,7 +17,7 @@ from django.db import models
 from django.utils.functional import cached_property
 
 from mcp_django.access import overrides
-from mcp_django.access.permissions import ALLOWED, decide, decide_by_override
+from mcp_django.access.permissions import ALLOWED, Decision, decide, decide_by_override
 from mcp_django.compat import queries
 from mcp_django.conf import get_conf, kept_with_settings
 from mcp_django.exchange import scopes
@@ -483,9 +483,13 @@ class Rights:
         model_mcp = self.site.models.get(label)
         return None if model_mcp is None else self._rights_on(model_mcp)
 
-    def _rights_on(self, model_mcp: ModelMCP) -> ModelRights | None:
+    def decision(self, model_mcp: ModelMCP) -> Decision:
+        """Whether the principal may view the model, as far as scope and permission decide."""
         scope, hook = scopes.of_model(model_mcp.label), model_mcp.has_view_permission
-        if decide(self.request, scope, None, hook, model_mcp, "has_view_permission") is not ALLOWED:
+        return decide(self.request, scope, None, hook, model_mcp, "has_view_permission")
+
+    def _rights_on(self, model_mcp: ModelMCP) -> ModelRights | None:
+        if self.decision(model_mcp) is not ALLOWED:
             return None
         found = ModelRights(self, model_mcp)
         return found if found.has_readable_key else None

@@ -1,13 +1,16 @@
-"""What a client is answered that needs more scopes, or a login: so that it asks its user for them (step-up)."""
+"""Answers for clients that need more scopes or a login, so that they can ask their user (step-up)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.db import router
+from django.utils import timezone
 
 from mcp_django.access import challenges
 from mcp_django.access.authentication import CHALLENGE
+from mcp_django.access.permissions import has_declined
 from mcp_django.conf import OAUTH_APP
 from mcp_django.exchange.exchange import Exchange, inspection_exchange
 from mcp_django.models import Grant
@@ -35,14 +38,14 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
     The 403 is for revisions that know it. What the user has declined is not asked for a second time.
     """
     is_call = exchange.method == "tools/call"
-    if _is_declined(exchange.principal, error):
+    if has_declined(exchange.request, error.needed, exchange.params.get("name")):
         text = f"{error.message} The user has declined this when the client was connected, so do not try it again."
         return error_result(text) if is_call else None
-    challenge = _challenge(exchange.site, exchange.request, error)
     if wants_schemes(exchange.principal):
+        challenge = _challenge(exchange.site, exchange.request, error)
         return {**error_result(error.message), "_meta": {_RESULT_META_KEY: [challenge]}} if is_call else None
     if exchange.connection.can_challenge and exchange.revision in STEP_UP_REVISIONS:
-        error.challenge = challenge
+        _add_challenge(exchange.site, exchange.request, error)
         return None
     return error_result(error.message) if is_call else None
 
@@ -54,11 +57,12 @@ def check_message(site: MCPSite, request: MCPRequest, value: Any) -> None:
     if principal.grant_id is None or not isinstance(message, jsonrpc.Request) or message.method != "tools/call":
         return
     exchange = inspection_exchange(site, request.for_principal(principal, site), message.method)
+    name = str(message.params.get("name"))
     try:
-        catalog.exists(exchange, str(message.params.get("name")))
+        catalog.exists(exchange, name)
     except InsufficientScope as error:
-        if not _is_declined(principal, error):
-            error.challenge = _challenge(site, request, error)
+        if not has_declined(request, error.needed, name):
+            _add_challenge(site, request, error)
             raise
 
 
@@ -85,10 +89,11 @@ def add_schemes(site: MCPSite, listed: list[JSON]) -> None:
         one["_meta"] = {**one.get("_meta", {}), "securitySchemes": schemes}
 
 
-def _is_declined(principal: Principal, error: InsufficientScope) -> bool:
-    """Whether the user was asked for one of the scopes, and did not give it."""
-    declined = Grant.objects.filter(pk=principal.auth.grant_id).values_list("declined", flat=True).first()
-    return not set(error.needed).isdisjoint(declined or ())
+def _add_challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> None:
+    """Have the error answered with a 403 that asks for the scopes, and note in the grant that its client knows."""
+    error.challenge = _challenge(site, request, error)
+    alias = router.db_for_write(Grant)
+    Grant.objects.using(alias).filter(pk=request.mcp.principal.auth.grant_id).update(challenged_at=timezone.now())
 
 
 def _challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> str:

@@ -80,6 +80,8 @@ def listen(exchange: Exchange) -> Listen:
         subscription_id=exchange.request_id,
         lists=frozenset(name for name in LISTS if wanted.get(f"{name}ListChanged") is True),
         tasks=dict.fromkeys(task_ids),
+        transport=exchange.connection.transport,
+        client_name=exchange.client.name,
     )
     found = [subscription for uri in uris if (subscription := watch(exchange.site, uri)) is not None]
     listener.subscriptions = {subscription.uri: subscription for subscription in found}

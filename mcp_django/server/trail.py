@@ -19,7 +19,6 @@ from mcp_django.conf import get_conf
 from mcp_django.exceptions import MCPError, MissingCapability
 from mcp_django.exchange.addresses import address_in
 from mcp_django.exchange.questions import InputRequired
-from mcp_django.exchange.scopes import ACTIONS
 from mcp_django.exchange.usage import Usage
 from mcp_django.models import Call
 from mcp_django.models.calls import MAX_CHOSEN
@@ -120,7 +119,7 @@ def begin(exchange: Exchange) -> None:
     if get_conf().AUDIT != "strict" or exchange.method != "tools/call" or exchange.principal.user.pk is None:
         return
     tool = exchange.site.tools.get(exchange.params.get("name", ""))
-    if tool is not None and tool.scope != ACTIONS:
+    if tool is not None and not tool.may_change:
         return
     exchange.usage.outcome = Call.Outcome.UNKNOWN.value
     try:

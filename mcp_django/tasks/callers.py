@@ -26,7 +26,7 @@ from mcp_django.secrets import is_secret_name
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
-    from mcp_django.models import Task
+    from mcp_django.models import Change, Task
 
 
 #: Names of headers that carry credentials. Headers with the name of a secret are left out too.
@@ -43,15 +43,16 @@ def can_own(principal: Principal) -> bool:
     return isinstance(principal.user, get_user_model())
 
 
-def principal_of(task: Task, request: MCPRequest) -> Principal:
-    """The task's principal with the rights that it has now, for a request like that of its client. Raises TaskRefused.
+def principal_of(task: Task | Change, request: MCPRequest) -> Principal:
+    """The principal with the rights that it has now, for a request like that of its client. Raises TaskRefused.
 
-    A task that a token began goes on with the token that succeeded it.
+    What a token began goes on with the token that succeeded it, and ends with the grant of the token: a task, and a
+    change that waits for its user.
     """
     scopes = frozenset(task.scopes)
     found: Principal | None
     if task.line != task.principal_key:
-        found, source = principals.find_line(task.line, request), Source.TICKET
+        found, source = principals.find_line(task.line, task.grant_id, request), Source.TICKET
         scopes = common(scopes, found.scopes) if found is not None else frozenset()
     elif task.user_id is not None:
         found, source = principals.find_user(task.user_id, fresh=True), Source.COMMAND

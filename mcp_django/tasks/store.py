@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
 
 
-_OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
+OPEN = (Task.State.QUEUED, Task.State.RUNNING, Task.State.ASKING)
 ENDED = (Task.State.COMPLETED, Task.State.FAILED, Task.State.CANCELLED)
 #: A task that no worker has claimed after this time is enqueued again, and then each time after twice as long.
 _RETRY_SECONDS = 30.0
@@ -61,7 +61,7 @@ def create(exchange: Exchange) -> Task:
     _make_room(exchange.site, principal, now)
     task = Task.objects.create(
         key=secrets.token_urlsafe(32), site=exchange.site.name, principal_key=principal.key,
-        user_id=principal.user.pk, line=principal.line, scopes=sorted(principal.scopes),
+        user_id=principal.user.pk, line=principal.line, grant_id=principal.grant_id, scopes=sorted(principal.scopes),
         tool=exchange.params["name"], revision=exchange.revision,
         params=_json({name: value for name, value in exchange.params.items() if name not in _NOT_KEPT}),
         origin=_json(origin_of(exchange.request)),
@@ -81,7 +81,7 @@ def _make_room(site: MCPSite, principal: Principal, now: datetime) -> None:
     mine = Task.objects.filter(site=site.name, principal_key=principal.key)
     for key, run in mine.filter(state=Task.State.RUNNING, lease_until__lte=now).values_list("key", "run"):
         lose(key, run)
-    if mine.filter(state__in=_OPEN).count() >= limit:
+    if mine.filter(state__in=OPEN).count() >= limit:
         raise LimitExceeded(f"You have {limit} unfinished tasks (MAX_OPEN_TASKS). Wait for one, or cancel one.")
     finished = mine.filter(state__in=ENDED).order_by("-expires_at", "-pk")
     surplus = list(finished.values_list("pk", flat=True)[_MAX_FINISHED:])
@@ -239,11 +239,11 @@ def answer(task: Task, answers: Mapping[str, Any]) -> None:
         transaction.on_commit(partial(enqueue, task.key), using=alias())
 
 
-def cancel(task: Task) -> None:
-    """Cancel the task, and stop its worker in whatever process it runs. A task that has ended stays as it is."""
-    ended = {"state": Task.State.CANCELLED, "lease_until": None, "message": "Cancelled by the client."}
-    if not _change(task.key, {"state__in": _OPEN}, **ended, expires_at=_end()):
-        return
+def cancel(task: Task, message: str = "Cancelled by the client.") -> bool:
+    """Cancel the task, and stop its worker in whatever process it runs. False for one that has ended: it stays so."""
+    ended = {"state": Task.State.CANCELLED, "lease_until": None, "message": message}
+    if not _change(task.key, {"state__in": OPEN}, **ended, expires_at=_end()):
+        return False
     running = RUNNING.get(task.key)
     if running is None:
         # If no hub receives the control, the run's own monitor finds the cancellation in the database.
@@ -251,6 +251,7 @@ def cancel(task: Task) -> None:
     else:
         running.cancel()
         running.queries.interrupt()
+    return True
 
 
 def _change(key: str, where: JSON, **fields: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack
 from functools import lru_cache, partial
 from inspect import signature
@@ -48,6 +48,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _MAX_NAME = 64
 _FILTER = "In the place of ids, as in find_records."
 _FIRST_CALL = " Shows the rows first."
+_AGAIN = "Call again with the filter alone, and then with the token of that answer."
 _CONFIRM: JSON = {
     "type": "string",
     "title": "Confirm",
@@ -243,14 +244,15 @@ class AdminActionTool(BaseTool):
             found = by_filter()
             acts_at_once = self.annotations.read_only and found.keys
             return self._act(exchange, lambda: found) if acts_at_once else self._show(exchange, conditions, found)
-        confirmation = confirmations.read(exchange, self.name, conditions, token)
+        confirmation = confirmations.read(exchange, [self.name, conditions], token, again=_AGAIN)
         nonces.forget_expired()
 
         def confirmed() -> ChosenRows:
             # The claim is the first statement of the transaction: another process with the same token waits for it.
             confirmation.claim()
             found = by_filter()
-            confirmation.check(found.keys)
+            changed = f"The rows have changed since: {len(found.keys)} match now."
+            confirmation.check(_named(found.keys), changed)
             return found
 
         return self._act(exchange, confirmed, nonces.database())
@@ -259,7 +261,7 @@ class AdminActionTool(BaseTool):
         """What the filter finds, and the token that acts on it if it finds anything."""
         lines = preview(self.model_mcp, exchange.request, conditions, chosen)
         if chosen.keys:
-            token = confirmations.issue(exchange, self.name, conditions, chosen.keys)
+            token = confirmations.issue(exchange, [self.name, conditions], _named(chosen.keys))
             minutes = confirmations.SECONDS // 60
             lines.append(
                 f"To act on exactly these rows, call {self.name} within {minutes} minutes with the same filter and "
@@ -308,6 +310,11 @@ class AdminActionTool(BaseTool):
             said.append("Done; the admin said nothing.")
         # One text, since some agents read the first block alone.
         return {"content": [text_block("\n".join([*said, *about])), *files], "isError": has_failed}
+
+
+def _named(keys: Iterable[Any]) -> list[str]:
+    """The keys as a confirmation compares them, whatever their order."""
+    return sorted(map(str, keys))
 
 
 def _misused(arguments: JSON) -> list[FieldError]:

@@ -62,6 +62,11 @@ class BaseTool(ABC):
     #: What the agent reads when the tool fails with an error whose text was not written for agents.
     on_failure = "The server's log has the details; calling it again may not help."
 
+    @property
+    def may_change(self) -> bool:
+        """Whether a call may change data."""
+        return not self.annotations.read_only
+
     @cached_property
     def scope(self) -> str:
         """The scope that a token needs for the tool."""

@@ -26,7 +26,7 @@ from mcp_django.access.permissions import (
     using_tool,
 )
 from mcp_django.exceptions import MCPError, ToolError
-from mcp_django.exchange.scopes import ACTIONS, ANY_MODEL, tools_in
+from mcp_django.exchange.scopes import ANY_MODEL, READ, tools_in
 from mcp_django.on_loop.suspension import Suspended
 from mcp_django.protocol.errors import TooSlow
 from mcp_django.protocol.names import distinct_titles
@@ -97,26 +97,38 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     tool = exchange.site.tools.get(name)
     if tool is None:
         return None
-    fresh = tool.scope == ACTIONS
+    fresh = tool.scope != READ
     if fresh:
         with using_tool(exchange.request, name):
-            if has_scope(exchange.request, ACTIONS):
+            if has_scope(exchange.request, tool.least_scope):
                 renew_principal(exchange)
     rows = exchange.tool_overrides
     if rows is None or fresh:
         rows = overrides.tools.of(exchange, fresh=fresh)
     decision = _decide_by(tool, rows, exchange)
-    if decision is ALLOWED and _can_run(tool, exchange):
+    if decision is ALLOWED and can_run_here(tool, exchange):
         return tool
     exchange.usage.refusal = decision.name
-    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and _can_run(tool, exchange))
+    check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and can_run_here(tool, exchange))
     return None
+
+
+def decision(exchange: Exchange, tool: BaseTool, decided: Mapping[str, Override]) -> Decision:
+    """Whether the principal may call the tool by these overrides, and if not, why: for administrators."""
+    return _decide_by(tool, decided, exchange)
 
 
 def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
     """Those of the tools that the principal may call now. Each is asked when its turn comes."""
     rows = overrides.tools.of(exchange)
     return (tool for tool in tools if _available(tool, rows, exchange) is not None)
+
+
+def may_call_one_of(site: MCPSite, request: MCPRequest, tools: Iterable[BaseTool]) -> bool:
+    """Whether the request's principal may call one of the tools now. It needs no exchange: a push has none."""
+    decided = Rights.of(site, request).overrides
+    rows = overrides.tools.of_request(site, request) if decided is None else decided
+    return any(_decide(tool, rows, request) is ALLOWED for tool in tools)
 
 
 def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decision]:
@@ -156,7 +168,7 @@ def may_change(exchange: Exchange, name: str) -> bool:
     """Whether it is a tool that may change data and that the principal may call. For callers outside of a handler."""
     with exchange.site.call_context(exchange.request):
         tool = find(exchange, name)
-        return tool is not None and tool.scope == ACTIONS
+        return tool is not None and tool.may_change
 
 
 def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None:
@@ -209,7 +221,7 @@ def _find_actions(exchange: Exchange) -> None:
 
 
 def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> AvailableTool | None:
-    if _decide(tool, rows, exchange) is not ALLOWED or not _can_run(tool, exchange):
+    if _decide(tool, rows, exchange.request) is not ALLOWED or not can_run_here(tool, exchange):
         return None
     return AvailableTool(tool, _override(tool, rows).description)
 
@@ -217,16 +229,15 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
     """As ``_decide``, where what administrators decided holds for everything that the tool reads too."""
     Rights.of(exchange.site, exchange.request).decided_by(rows)
-    return _decide(tool, rows, exchange)
+    return _decide(tool, rows, exchange.request)
 
 
-def _decide(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
-    with using_tool(exchange.request, tool.name):
-        hook, what = tool.is_available, f"tool {tool.name}"
-        return decide(exchange.request, tool.least_scope, _override(tool, rows), hook, what)
+def _decide(tool: BaseTool, rows: Mapping[str, Override], request: MCPRequest) -> Decision:
+    with using_tool(request, tool.name):
+        return decide(request, tool.least_scope, _override(tool, rows), tool.is_available, f"tool {tool.name}")
 
 
-def _can_run(tool: BaseTool, exchange: Exchange) -> bool:
+def can_run_here(tool: BaseTool, exchange: Exchange) -> bool:
     """Whether the tool can be run here at all: one that must be a task needs somebody to run tasks."""
     return tool.task != "required" or can_run(exchange.site)
 

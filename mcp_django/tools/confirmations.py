@@ -1,35 +1,35 @@
-"""Tokens with which an agent confirms an action on exactly the rows that it was told of.
+"""Tokens with which an agent confirms a change of exactly the rows that it was shown.
 
-A token is a nonce and a digest of the rows' keys, signed for the principal, the site, the tool and the filter. It is
-valid for ten minutes, once. Nothing is stored until it is used.
+A token is a date, a nonce and two codes: one for who calls what, and one for the rows as they were shown. It is valid
+for ten minutes, once. It is short, because models copy long texts wrongly. Nothing is stored until it is used.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
+import binascii
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.core import signing
+from django.conf import settings
+from django.utils.crypto import constant_time_compare, salted_hmac
 
 from mcp_django.access.nonces import claim
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.questions import digest
-from mcp_django.types import JSON
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
 
 SECONDS = 600
-#: Room for longer nonces and signatures than today's, of which a token has 89.
-MAX_CHARS = 120
+#: Room for longer codes than today's, of which a token has 50 characters.
+MAX_CHARS = 60
 
 _SALT = "mcp_django.tools.confirmations"
-_NONCE_BYTES, _NONCE_CHARS = 12, 16
-_AGAIN = "Call again with the filter alone, and then with the token of that answer."
+_DATE, _NONCE, _CODE = 4, 9, 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,46 +37,70 @@ class Confirmation:
     """A valid token, which may have been used."""
 
     nonce: str
-    _keys: str
+    _state_code: bytes
+    #: How to get another token, as a sentence.
+    _again: str
 
     def claim(self) -> None:
         """Use it up. Raises ToolError if it was used, in whatever process."""
         if not claim(f"confirm:{self.nonce}", SECONDS):
-            raise _refused("This token has been used already. See whether the action has run before you repeat it.")
+            raise refused("This token has been used already. See whether the action has run before you repeat it.")
 
-    def check(self, keys: Iterable[Any]) -> None:
-        """Raises ToolError if the rows are others than those that were shown."""
-        now = list(keys)
-        if not secrets.compare_digest(self._keys, _digest(self.nonce, now)):
-            raise _refused(f"The rows have changed since: {len(now)} match now. {_AGAIN}")
+    def check(self, state: Any, changed: str) -> None:
+        """Raises ToolError with the sentence ``changed`` if the rows are not as they were shown."""
+        if not self.holds(state):
+            raise refused(f"{changed} {self._again}")
 
-
-def issue(exchange: Exchange, tool_name: str, conditions: JSON, keys: Iterable[Any]) -> str:
-    """The token for an action on the rows of these keys, which the filter finds."""
-    nonce = secrets.token_urlsafe(_NONCE_BYTES)
-    return _signer(exchange, tool_name, conditions).sign(nonce + _digest(nonce, keys))
+    def holds(self, state: Any) -> bool:
+        """Whether the rows are as they were shown."""
+        return any(constant_time_compare(self._state_code, code) for code in _codes("state", self.nonce, digest(state)))
 
 
-def read(exchange: Exchange, tool_name: str, conditions: JSON, token: str) -> Confirmation:
-    """What a token confirms. Raises ToolError if it is not a valid one of this principal for this very call."""
+def issue(exchange: Exchange, what: Any, state: Any) -> str:
+    """The token for a change. ``what`` names it, and ``state`` the rows that it is for: JSON values."""
+    date = int(time.time()) + SECONDS
+    head = date.to_bytes(_DATE, "big") + secrets.token_bytes(_NONCE)
+    nonce = _text(head)
+    rows = next(_codes("state", nonce, digest(state)))
+    call = next(_codes("call", nonce, _binding(exchange, what, rows)))
+    return _text(head + call + rows)
+
+
+def read(exchange: Exchange, what: Any, token: str, *, again: str) -> Confirmation:
+    """What a token confirms. Raises ToolError if it is not a valid one of this principal for this very call.
+
+    ``again`` says how to get another one.
+    """
     try:
-        value = _signer(exchange, tool_name, conditions).unsign(token, max_age=SECONDS)
-    except signing.SignatureExpired:
-        raise _refused(f"This token has expired. {_AGAIN}") from None
-    except (signing.BadSignature, ValueError):
-        raise _refused(f"This is no token for this filter. {_AGAIN}") from None
-    return Confirmation(value[:_NONCE_CHARS], value[_NONCE_CHARS:])
+        held = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except (binascii.Error, ValueError):
+        held = b""
+    head, call, rows = held[: _DATE + _NONCE], held[_DATE + _NONCE : -_CODE], held[-_CODE:]
+    nonce = _text(head)
+    # One text alone is the token, though others are read as the same bytes.
+    is_whole = len(held) == _DATE + _NONCE + 2 * _CODE and _text(held) == token
+    known = _codes("call", nonce, _binding(exchange, what, rows))
+    if not is_whole or not any(constant_time_compare(call, code) for code in known):
+        raise refused(f"This is no token for this call. {again}")
+    if int.from_bytes(head[:_DATE], "big") < time.time():
+        raise refused(f"This token has expired. {again}")
+    return Confirmation(nonce, rows, again)
 
 
-def _signer(exchange: Exchange, tool_name: str, conditions: JSON) -> signing.TimestampSigner:
-    bound = digest([exchange.site.name, exchange.principal.line, tool_name, conditions])
-    return signing.TimestampSigner(salt=f"{_SALT}:{bound}")
-
-
-def _digest(nonce: str, keys: Iterable[Any]) -> str:
-    named = "\n".join([nonce, *sorted(map(repr, map(str, keys)))])
-    return base64.urlsafe_b64encode(hashlib.sha256(named.encode()).digest()[:16]).decode().rstrip("=")
-
-
-def _refused(message: str) -> ToolError:
+def refused(message: str) -> ToolError:
     return ToolError("Nothing was changed.", [field_error("confirm", message)])
+
+
+def _binding(exchange: Exchange, what: Any, rows: bytes) -> str:
+    """What the first code is of: it holds the second one together with the caller and the call."""
+    return digest([exchange.site.name, exchange.principal.key, exchange.principal.line, what, rows.hex()])
+
+
+def _codes(kind: str, nonce: str, text: str) -> Iterator[bytes]:
+    """The code of a text by the present secret key, and by each that may still be valid."""
+    for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS):
+        yield salted_hmac(f"{_SALT}:{kind}", nonce + text, secret=key, algorithm="sha256").digest()[:_CODE]
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")

@@ -39,6 +39,10 @@ _HOW = {
         "find_records gives rows, as columns and rows; next_cursor, passed as cursor, gives the next page. Ask for a "
         'span of time as a range: {"created__gte": "2013-07-01", "created__lt": "2013-08-01"}.'
     ),
+    "describe_form": (
+        "To write: describe_form, then create_record, update_record or delete_record, which show what they would do, "
+        "and do it when you call them again with confirm."
+    ),
     "aggregate_records": "aggregate_records counts and computes over all rows in one call: do not count pages of rows.",
 }
 
@@ -76,10 +80,10 @@ def _introduction(exchange: Exchange) -> str:
 def _tools(exchange: Exchange) -> tuple[set[str], bool]:
     """The query tools that can be called, and whether a tool that may change data can be."""
     tools = exchange.site.tools.values()
-    asked = [tool for tool in tools if isinstance(tool, QueryTool)] + [tool for tool in tools if tool.scope == ACTIONS]
+    asked = [tool for tool in tools if isinstance(tool, QueryTool) or tool.name in _HOW]
     names: set[str] = set()
-    for tool in catalog.usable(exchange, asked):
-        if tool.scope == ACTIONS:
+    for tool in catalog.usable(exchange, [*asked, *(tool for tool in tools if tool.may_change)]):
+        if tool.may_change:
             return names, True
         names.add(tool.name)
     return names, False

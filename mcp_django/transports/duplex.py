@@ -239,7 +239,10 @@ class DuplexConnection:
 
     def open_session(self, revision: str, client: Client) -> None:
         """Begin the legacy session; from a worker."""
-        listener = Listener(self.site, self.principal, self.request, revision=revision, lists=frozenset(LISTS))
+        listener = Listener(
+            self.site, self.principal, self.request, revision=revision, lists=frozenset(LISTS),
+            transport=self.transport, client_name=client.name,
+        )  # fmt: skip
         attachment = self._session_attachment = Attachment(self.loop)
         # Asked after it is kept: ``leave`` on the loop either finds it, or is seen here.
         if self._is_gone:

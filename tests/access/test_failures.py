@@ -204,7 +204,7 @@ def test_the_limit_can_be_switched_off(db: None, clock: Clock) -> None:
 
 
 def test_an_open_connection_that_is_tried_again_is_no_failure(users: Users, clock: Clock) -> None:
-    principal = Principal(users.ops, frozenset({"read"}), token_id=1)
+    principal = Principal(users.ops, frozenset({"read"}), AccessToken(user=users.ops), token_id=1)
     for _ in range(40):
         with pytest.raises(Unauthenticated):
             authenticate_again(principal, request_with(bad_token()), fresh=True)

@@ -123,7 +123,7 @@ def test_using_a_token_at_another_endpoint(users: Users, wrong: dict[str, str]) 
 
     assert authenticate_from_memory(request_to(plain, **wrong)) is None
     assert authenticate_again_from_memory(opened, request_to(plain, **wrong)) is None
-    assert principals.find_line(token.line, request_to(**wrong)) is None
+    assert principals.find_line(token.line, token.grant_id, request_to(**wrong)) is None
     assert authenticate(request_to(plain), fresh=False).user == users.admin
     assert tickets.redeem(tickets.issue(opened), request_to()).user == users.admin
 
@@ -225,7 +225,7 @@ def test_it_ends_with_the_grant(users: Users, ending: Callable[[Grant], None]) -
         authenticate_again(opened, request_to(plain))
     assert authenticate_again_from_memory(opened, request_to(plain)) is None
     assert read_together([opened]) == {}
-    assert principals.find_line(token.line, request_to()) is None
+    assert principals.find_line(token.line, grant.pk, request_to()) is None
 
 
 def test_a_token_of_an_ended_grant_is_refused_at_once(users: Users) -> None:
@@ -282,16 +282,40 @@ def test_the_sweep_ends_what_belongs_to_no_grant_any_more(users: Users) -> None:
     assert set(over) == {members[1], members[2], members[3]}
 
 
-def test_a_task_goes_on_by_the_newest_token_of_its_line(users: Users) -> None:
-    grant = make_grant(users.viewer)
+def test_a_task_goes_on_by_its_own_grant_and_uses_no_token(users: Users) -> None:
+    grant = make_grant(users.viewer, scopes=["read", "model:shop.order:read"])
     first, _ = token_by(grant)
-    second, _ = token_by(make_grant(users.viewer, line=grant.line), "read", "actions")
+    second, _ = token_by(grant)
+    token_by(make_grant(users.viewer, line=grant.line, scopes=["read", "actions"]), "read", "actions")
     AccessToken.objects.update(expires_at=timezone.now() - timedelta(days=3))
 
-    found = principals.find_line(first.line, request_to())
+    found = principals.find_line(first.line, grant.pk, request_to())
 
     assert found is not None
-    assert (found.token_id, found.scopes) == (second.pk, {"read", "actions"})
+    assert (found.token_id, found.scopes) == (second.pk, {"read", "model:shop.order:read"})
+    assert not AccessToken.objects.filter(last_used_at__isnull=False).exists()
+
+
+def test_another_grant_of_the_same_client_prolongs_nothing(users: Users) -> None:
+    grant = make_grant(users.viewer)
+    token, _ = token_by(grant)
+    token_by(make_grant(users.viewer, line=grant.line))
+
+    grant.end(Grant.Ended.REVOKED)
+
+    assert principals.find_line(token.line, grant.pk, request_to()) is None
+
+
+@pytest.mark.parametrize("held", [("read",), ("read", "actions")])
+def test_a_ticket_has_the_scopes_of_the_token_that_asked_for_it(users: Users, held: tuple[str, ...]) -> None:
+    """Another consent to the same client, or an earlier token of the same one, gives it no more."""
+    grant = make_grant(users.ops, scopes=["read", "actions"])
+    _, plain = token_by(grant, *held)
+    ticket = tickets.issue(authenticate(request_to(plain), fresh=True))
+    token_by(grant, "read", "actions")
+    token_by(make_grant(users.ops, line=grant.line, scopes=["read", "actions"]), "read", "actions")
+
+    assert tickets.redeem(ticket, request_to()).scopes == set(held)
 
 
 def test_a_token_of_a_grant_is_not_rolled_by_hand(users: Users) -> None:

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from django.test import override_settings
 from django.utils import timezone
 
+from mcp_django.exchange.scopes import GRAMMAR
 from mcp_django.models import AccessToken, digest
 from mcp_django.models.tokens import NEVER
 
@@ -121,10 +122,10 @@ def test_a_long_name_is_cut() -> None:
 
 @pytest.mark.parametrize(("arguments", "text"), [
     (["nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["ada", "--scopes", "write"],
-     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
-    (["ada", "--scopes", ""], "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
-    (["ada", "--scopes", ","], "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
+    (["ada", "--scopes", "writing"],
+     f"--scopes: unknown scope 'writing'; the scopes are {GRAMMAR}."),
+    (["ada", "--scopes", ""], f"--scopes: name at least one of {GRAMMAR}."),
+    (["ada", "--scopes", ","], f"--scopes: name at least one of {GRAMMAR}."),
     (["ada", "--scopes", "model:flights.fligth:read"],
      "--scopes: 'model:flights.fligth:read' names no model of this server. Did you mean flights.flight?"),
     (["ada", "--scopes", "tool:find_record"],

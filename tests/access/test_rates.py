@@ -89,7 +89,7 @@ def test_switching_a_limit_off_takes_a_word() -> None:
     ("60/min", ['must be a dictionary such as {"user": {"calls": "600/min"}}.']),
     ({"users": {}}, ["names 'users'. It may name user, token, address."]),
     ({"user": {"failures": "1/min"}},
-     ["['user']: 'failures' cannot be limited here. What can be: calls, changes, rows, bytes."]),
+     ["['user']: 'failures' cannot be limited here. What can be: calls, changes, rows, bytes, writes, refusals."]),
     ({"user": {"calls": "1/month"}, "token": 5}, [
         "['user']: '1/month' is not a rate. Write a number and a period, such as '600/min'. The periods are s, min, "
         "hour and day.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -30,12 +31,12 @@ def test_scopes_are_written_by_one_grammar() -> None:
 
 
 @pytest.mark.parametrize("name", [
-    "write", "model:flights.flight", "model:flights.flight:write", "model:flight:read", "model:*:read",
+    "writing", "model:flights.flight", "model:flights.flight:delete", "model:flight:read", "model:*:read",
     "model:a.*:read", "model:a.b.c:read", "model::read", "tool:", "tool:a b", "tool:*", "tool:" + "x" * 65, "READ",
     "read,actions",
 ])  # fmt: skip
 def test_what_is_no_scope_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=r"the scopes are read, actions, model:app\.model:read, tool:NAME"):
+    with pytest.raises(ValueError, match=f"the scopes are {re.escape(scopes.GRAMMAR)}"):
         scopes.parse([name])
 
 

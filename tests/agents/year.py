@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 
-from demo_project.flights.management.commands.demo import create_users, switch_on_tools
+from demo_project.flights.management.commands.demo import ACTIONS, create_users, switch_on_tools
 from mcp_django.models import AccessToken
 from tests.support.data import token_of
 
@@ -22,7 +22,7 @@ def set_up() -> None:
         _create_database(connection.settings_dict)
     call_command("migrate", verbosity=0)
     call_command("load_flights", "--rows=all")
-    switch_on_tools()
+    switch_on_tools(*ACTIONS)
     create_users()
     if connection.vendor == "postgresql":
         # As the server does by itself, but it may not have come to it yet.

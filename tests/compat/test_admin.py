@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.urls import clear_url_caches, include, path
 
-from demo_project.flights.models import Airport, Flight
+from demo_project.flights.models import Airport, Flight, Plane
 from mcp_django.compat.admin import (
+    cascade_of,
     existing_admin_sites,
     foreign_key_of_inline,
+    key_for_url,
     key_in_url,
     model_admins,
     names_in_fieldsets,
@@ -22,6 +25,8 @@ from mcp_django.compat.admin import (
     title_of_display,
     value_in,
 )
+from mcp_django.models import AccessToken
+from tests.support.data import make_flights
 
 
 def test_model_admins_are_those_that_are_registered_in_that_order() -> None:
@@ -52,6 +57,17 @@ def test_foreign_key_of_inline_is_the_one_to_the_parent() -> None:
         fk_name = "destination"
 
     assert foreign_key_of_inline(Arrivals(Airport, admin.site)).name == "destination"
+
+
+@pytest.mark.django_db
+def test_cascade_of_is_what_goes_what_is_unlinked_and_what_prevents_it() -> None:
+    flight, plane = make_flights(1)[0], Plane.objects.create(tailnum="N1", seats=1, engines=1)
+    Flight.objects.update(plane=plane)
+
+    assert cascade_of([plane], "default", most=10) == ([plane], list(Flight.objects.filter(plane=plane)), [])
+    found = cascade_of([flight.origin], "default", most=10)
+    assert found is not None and found[2] == [flight]
+    assert cascade_of(list(Plane.objects.none()), "default", most=10) == ([], [], [])
 
 
 class _Admin(admin.ModelAdmin[Any]):
@@ -113,3 +129,40 @@ def test_served_admin_sites_are_those_of_the_urlconf(monkeypatch: pytest.MonkeyP
 
 def test_key_in_url_is_the_key_that_the_admin_has_quoted() -> None:
     assert key_in_url(quote("a/b_c")) == "a/b_c"
+
+
+def test_key_for_url_is_what_the_admin_quotes() -> None:
+    assert (key_for_url("a/b_c"), key_for_url(7)) == (quote("a/b_c"), "7")
+
+
+@pytest.mark.django_db
+def test_cascade_of_looks_at_no_more_rows_than_it_may() -> None:
+    users = [User.objects.create_user(name) for name in ("ann", "bob")]
+    for user in users:
+        AccessToken.objects.create_token(user=user)
+
+    assert cascade_of(users, "default", most=3) is None
+    found = cascade_of(users, "default", most=4)
+    assert found is not None and len(found[0]) == 4
+
+
+@pytest.mark.django_db
+def test_cascade_of_looks_at_no_more_rows_that_lose_their_link_or_prevent_it_than_it_may() -> None:
+    flight = make_flights(12)[0]
+    plane = Plane.objects.create(tailnum="N1", seats=1, engines=1)
+    Flight.objects.update(plane=plane)
+
+    for objects in ([plane], [flight.origin]):
+        assert cascade_of(objects, "default", most=2) is None
+        assert cascade_of(objects, "default", most=12) is not None
+
+
+@pytest.mark.django_db
+def test_cascade_of_reads_few_of_the_rows_that_are_too_many(django_assert_max_num_queries: Any) -> None:
+    flight = make_flights(12)[0]
+
+    with django_assert_max_num_queries(20) as asked:
+        found = cascade_of([flight.origin], "default", most=2)
+
+    assert found is None
+    assert any("LIMIT 3" in query["sql"] for query in asked.captured_queries)

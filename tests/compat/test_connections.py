@@ -17,6 +17,7 @@ from django.db.transaction import atomic
 from mcp_django.compat.connections import (
     add_execute_wrapper,
     before_commit,
+    can_lock_rows,
     clear_failure,
     close_at,
     close_caches,
@@ -241,6 +242,12 @@ def test_is_mariadb_as_the_server_says(connection: BaseDatabaseWrapper) -> None:
     [[version]] = _ask(connection, "SELECT VERSION()")
 
     assert is_mariadb(connection) == ("MariaDB" in version)
+
+
+def test_can_lock_rows_as_the_statement_does(connection: BaseDatabaseWrapper) -> None:
+    locking = str(Tag.objects.using(connection.alias).select_for_update().query)
+
+    assert can_lock_rows(connection) == ("FOR UPDATE" in locking)
 
 
 def test_has_uuid_type_as_the_columns_have_it(connection: BaseDatabaseWrapper) -> None:

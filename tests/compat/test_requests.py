@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.signals import request_finished
 from django.http import FileResponse, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
+from django.views.decorators.csrf import csrf_protect
 
 from mcp_django.compat.requests import (
     BareRequest,
@@ -19,6 +20,7 @@ from mcp_django.compat.requests import (
     copy_of,
     disposition_of,
     freeze,
+    without_csrf,
 )
 
 
@@ -147,3 +149,13 @@ def test_copy_of_a_user_that_is_no_model() -> None:
 
     assert made is not user
     assert vars(made) == vars(user)
+
+
+def test_without_csrf_lets_a_view_take_a_form_that_comes_from_no_page() -> None:
+    refused, taken = HttpRequest(), HttpRequest()
+    refused.method = taken.method = "POST"
+    without_csrf(taken)
+
+    view = csrf_protect(lambda request: HttpResponse("seen"))
+
+    assert [view(request).status_code for request in (refused, taken)] == [403, 200]

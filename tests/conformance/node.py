@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,19 +43,28 @@ def install() -> Suite:
     Raises NPMMissing, and RuntimeError with what npm wrote where the installation failed.
     """
     suite = Suite(FOLDER / "conformance")
-    if not is_current(suite):
-        npm = shutil.which("npm")
-        if npm is None:
-            raise NPMMissing("npm is missing; it comes with Node.js, of any version since 18")
-        print("installing the conformance suite and Node.js", flush=True)
-        FOLDER.mkdir(exist_ok=True)
-        # Elsewhere first: a folder of that name is a whole installation.
-        with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
-            fresh = Path(folder, "conformance")
-            _install(npm, fresh)
-            shutil.rmtree(suite.folder, ignore_errors=True)
-            fresh.rename(suite.folder)
+    with alone_in(FOLDER):
+        if not is_current(suite):
+            npm = shutil.which("npm")
+            if npm is None:
+                raise NPMMissing("npm is missing; it comes with Node.js, of any version since 18")
+            print("installing the conformance suite and Node.js", flush=True)
+            # Elsewhere first: a folder of that name is a whole installation.
+            with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
+                fresh = Path(folder, "conformance")
+                _install(npm, fresh)
+                shutil.rmtree(suite.folder, ignore_errors=True)
+                fresh.rename(suite.folder)
     return suite
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """No other process of the tests installs anything into the folder meanwhile."""
+    folder.mkdir(exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def is_current(suite: Suite) -> bool:

@@ -8,12 +8,23 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.conftest import need
 from tests.end_to_end.servers import Project, Served, demo
 
 #: Enough for every test, and quick to load.
 ROWS = "300"
+#: Chromium asks nothing of the network, and runs as root too.
+_CHROMIUM = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 def has_data() -> bool:
@@ -67,3 +78,14 @@ def served(demo_project: Project) -> Iterator[Served]:
 def token(demo_folder: Path, served: Served) -> str:
     """The token that the demo printed: admin's, with all scopes."""
     return (demo_folder / "token").read_text().strip()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium. Playwright keeps an event loop running in the thread of the test, where Django refuses the ORM."""
+    executable = shutil.which("chromium")
+    need(executable is not None, "Chromium (apt-get install chromium)")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=executable, args=_CHROMIUM)
+        yield launched
+        launched.close()

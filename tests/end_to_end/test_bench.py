@@ -203,3 +203,16 @@ def test_pushing_is_measured_with_a_line_for_each_contestant(tmp_path: Path) -> 
         "20 sockets, to the loop": "1.80", "20 sockets, to group_send": "0.35", "20 distinct principals, each": "0.09",
         "save, each save by itself": "1.07", "save, each in a transaction": "1.07", "save, 20 in a transaction": "1.07",
     }  # fmt: skip
+
+
+def test_forms_are_measured_beside_their_page() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.forms", "--choices", "100", "--rounds", "1"],
+        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    measured = re.findall(r"^\| (.+?) \| ([\d,]+) \|$", done.stdout, re.MULTILINE)
+    assert [what for what, _ in measured] == ["describe_form", "update_record, as a preview", "the page of the admin"]
+    # A page that was not rendered takes no time.
+    assert measured[-1][1] != "0"

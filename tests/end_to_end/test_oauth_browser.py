@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,22 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from tests.conftest import need
 from tests.end_to_end.servers import Served
-from tests.end_to_end.test_browser import _ARGUMENTS
 from tests.oauth.flow import CLAUDE_CODE, Program
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = shutil.which("chromium")
-    need(executable is not None, "Chromium (apt-get install chromium)")
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=_ARGUMENTS)
-        yield launched
-        launched.close()
 
 
 @pytest.fixture

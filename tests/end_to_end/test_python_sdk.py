@@ -65,12 +65,18 @@ def test_the_lists_hold_what_the_demo_offers(talk: Talk[Any]) -> None:
 
     assert [tool.name for tool in tools] == [
         "aggregate_records",
+        "create_record",
         "delay_statistics",
+        "delete_record",
+        "describe_form",
         "describe_models",
         "find_records",
         "flights_flight_export_as_csv",
         "flights_flight_mark_cancelled",
+        "get_change",
         "get_record",
+        "preview_change",
+        "update_record",
     ]
     assert [str(resource.uri) for resource in resources] == [
         "db://auth/group",

@@ -54,7 +54,17 @@ def printed(demo_project: Project) -> str:
 
 def test_every_line_of_the_table_is_printed_by_the_demo(printed: str) -> None:
     named = [name for row in cells("docs/demo.md", "## What it prints") for name in re.findall(r"`([^`]+)`", row[0])]
-    assert named == ["MCP endpoint", "WebSocket", "Admin", "Token", "Try it", "Claude Code", "Cursor", "MCP Inspector"]
+    assert named == [
+        "Open",
+        "MCP endpoint",
+        "WebSocket",
+        "Admin",
+        "Token",
+        "Try it",
+        "Claude Code",
+        "Cursor",
+        "MCP Inspector",
+    ]
     for name in named:
         assert re.search(rf"^{name}\b", printed, re.MULTILINE), name
 
@@ -143,7 +153,7 @@ def test_the_command_for_a_token_prints_a_token_with_what_was_asked_for(shop: Pr
 
 
 def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
-    [block] = [block for block in blocks("docs/inventory.md", "sh") if "mcp_inventory" in block]
+    [block] = [block for block in blocks("docs/inventory.md", "sh") if "--lock" in block]
     commands = [shlex.split(line, comments=True)[2:] for line in block.splitlines()]
     [shown] = [block for block in blocks("docs/inventory.md", "text") if "is out of date" in block]
     declarations = shop.folder / "shop/mcp.py"
@@ -160,7 +170,7 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
     assert "shop.order by OrderMCP: the rows of OrderMCP.get_queryset" in printed[0]
     assert printed[1].startswith("What the user admin with the scopes read reaches on the site mcp.")
     assert printed[2:] == [
-        "exposure.json holds what a superuser with the scopes read, actions reaches.\n",
+        "exposure.json holds what a superuser with the scopes read, actions, write reaches.\n",
         "exposure.json is up to date.\n",
     ]
     assert changed.returncode == 1

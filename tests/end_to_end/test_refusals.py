@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,8 @@ class Connection:
 
     def _receive(self) -> None:
         received = self._socket.recv(65_536)
-        assert received, "the server has closed the connection"
+        if not received:
+            raise ConnectionResetError("the server has closed the connection")
         self._buffer += received
 
     def close(self) -> None:
@@ -71,20 +73,34 @@ def test_who_sends_a_large_body_without_a_token_gets_the_answer(
 ) -> None:
     token = token_of(make_users().admin)
     with served_shop(server, tmp_path, "") as served:
-        statuses = []
-        for _ in range(_TIMES):
-            connection = Connection(served)
-            connection.post(b" " * _LENGTH)
-            statuses.append(connection.status())
-            connection.close()
+        statuses = [refused for _ in range(_TIMES) for refused in _refused(server, served)]
+
+        assert set(statuses) == {401}
+        assert len(statuses) == _TIMES or server == "granian"
+
         kept = Connection(served)
-        kept.post(_PING.ljust(_LENGTH))
+        kept.post(_PING.ljust(SMALL_BODY_BYTES + 1))
         first = kept.status()
         kept.post(_PING.ljust(SMALL_BODY_BYTES + 1), f"Authorization: Bearer {token}")
 
-        assert statuses == [401] * _TIMES
         assert (first, kept.status()) == (401, 200)
         kept.close()
+
+
+def _refused(server: str, served: Served) -> Iterator[int]:
+    """The status that a large body gets.
+
+    granian has been seen to close the connection where a loaded machine sends the body slowly: its HTTP library ends a
+    request whose answer is complete, though the application is still reading. Then there is none.
+    """
+    connection = Connection(served)
+    try:
+        connection.post(b" " * _LENGTH)
+        yield connection.status()
+    except OSError:
+        assert server == "granian"
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("server", ["uvicorn", "hypercorn", "granian", "daphne"])

@@ -192,7 +192,7 @@ def test_open_listens_are_completed_before_the_process_ends(demo_project: Projec
 
         process.process.send_signal(number)
         completed = process.receive()
-        assert process.process.wait(SECONDS) == 0
+        assert process.process.wait(SECONDS) == 0, process.log
 
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
     assert completed == {
@@ -231,7 +231,7 @@ def test_a_terminal_is_read_line_by_line(demo_project: Project) -> None:
         os.write(ours, json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode() + b"\n")
         answer = process.receive()
         os.write(ours, b"\x04")  # Ctrl-D
-        assert process.process.wait(SECONDS) == 0
+        assert process.process.wait(SECONDS) == 0, process.log
     os.close(ours)
 
     assert answer == {"jsonrpc": "2.0", "id": 1, "result": {}}

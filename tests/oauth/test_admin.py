@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -47,6 +48,15 @@ def test_an_administrator_sees_who_lets_what_act(connected: Users) -> None:
         one = browser_of(connected.admin).get(f"{url}{model.objects.earliest('pk').pk}/change/")
         assert one.status_code == 200
         assert "Save" not in one.content.decode()
+
+
+def test_a_client_was_last_used_when_one_of_its_grants_was(connected: Users) -> None:
+    Grant.objects.filter(client=CLAUDE).update(last_used_at=datetime(2031, 5, 6, 7, 8, tzinfo=UTC))
+
+    shown = browser_of(connected.admin).get(CLIENTS)
+
+    assert [client.key for client in shown.context["cl"].result_list] == [CLAUDE, CLAUDE_CODE]
+    assert "May 6, 2031" in shown.content.decode()
 
 
 @pytest.mark.parametrize(("asked", "found"), [("ops", 1), ("claude", 2), ("nobody", 0), ("7", 0)])
@@ -99,6 +109,16 @@ def test_nobody_makes_or_deletes_rows_there(connected: Users, url: str) -> None:
 
     assert browser.get(f"{url}add/").status_code == 403
     assert "delete_selected" not in browser.get(url).content.decode()
+
+
+def test_a_user_who_has_let_a_client_in_is_deleted_as_before(connected: Users) -> None:
+    """Though nobody deletes grants, Django asks whether the administrator may."""
+    url = f"/admin/auth/user/{connected.ops.pk}/delete/"
+
+    answer = browser_of(connected.admin).post(url, {"post": "yes"})
+
+    assert answer.status_code == 302
+    assert not Grant.objects.filter(client=CLAUDE_CODE).exists()
 
 
 @pytest.mark.parametrize("model", [Grant, Client, AuthorizationCode, RefreshToken, Call])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -38,10 +39,6 @@ pytestmark = pytest.mark.every_database
 EVIL = "https://evil.example/callback"
 
 
-def a_program(**changes: Any) -> Program:
-    return Program(**changes)
-
-
 def is_page(answer: Any) -> bool:
     """Whether the person sees a page, and nobody is sent anywhere."""
     return answer.status_code == 400 and "Location" not in answer
@@ -66,7 +63,7 @@ def test_sending_a_person_elsewhere(
 ) -> None:
     refuse_to_fetch(monkeypatch)
 
-    answer = Person(users.ops if logged_in else None).open(a_program().url(**changes))
+    answer = Person(users.ops if logged_in else None).open(Program().url(**changes))
 
     # Who a client is that must be fetched is found out after the login.
     assert is_page(answer) or (not logged_in and answer["Location"].startswith("/admin/login/?next=%2Fmcp%2F")), answer
@@ -83,7 +80,7 @@ def refuse_to_fetch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("twice", ["client_id", "redirect_uri"])
 def test_naming_two_clients_or_redirects(users: Users, twice: str) -> None:
-    assert is_page(Person(users.ops).open(a_program().url() + "&" + urlencode({twice: EVIL})))
+    assert is_page(Person(users.ops).open(Program().url() + "&" + urlencode({twice: EVIL})))
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "x", "80@evil.example", ""])
@@ -99,7 +96,7 @@ def test_a_loopback_redirect_to_another_host(users: Users, host: str) -> None:
 
 
 def test_the_login_page_leads_back_to_the_request_alone(users: Users) -> None:
-    url = a_program().url()
+    url = Program().url()
 
     answer = Person().open(url)
 
@@ -111,7 +108,7 @@ def test_the_login_page_leads_back_to_the_request_alone(users: Users) -> None:
 
 @pytest.mark.parametrize(("changes", "error"), [
     ({"response_type": "token"}, "unsupported_response_type"),
-    ({"response_type": None}, "unsupported_response_type"),
+    ({"response_type": None}, "invalid_request"),
     ({"code_challenge": None}, "invalid_request"),
     ({"code_challenge": "x"}, "invalid_request"),
     ({"code_challenge_method": "plain"}, "invalid_request"),
@@ -123,7 +120,7 @@ def test_the_login_page_leads_back_to_the_request_alone(users: Users) -> None:
 def test_a_wrong_request_is_answered_with_iss_and_state(
     users: Users, changes: dict[str, str | None], error: str
 ) -> None:
-    answer = Person(users.ops).open(a_program().url(**changes))
+    answer = Person(users.ops).open(Program().url(**changes))
 
     params = params_in(answer)
     assert answer["Location"].startswith(f"{CLAUDE_REDIRECT}?")
@@ -133,7 +130,7 @@ def test_a_wrong_request_is_answered_with_iss_and_state(
 
 @pytest.mark.parametrize("resource", [RESOURCE + "/", RESOURCE.upper().replace("MCP", "mcp"), None])
 def test_the_resource_may_be_spelled_otherwise_or_left_out(users: Users, resource: str | None) -> None:
-    program = a_program()
+    program = Program()
 
     code = code_in(Person(users.ops).allow(program.url(resource=resource), "read"))
 
@@ -143,7 +140,7 @@ def test_the_resource_may_be_spelled_otherwise_or_left_out(users: Users, resourc
 
 @pytest.mark.parametrize("twice", ["state", "scope", "code_challenge", "response_type"])
 def test_a_parameter_that_comes_twice(users: Users, twice: str) -> None:
-    answer = Person(users.ops).open(a_program().url() + "&" + urlencode({twice: "x"}))
+    answer = Person(users.ops).open(Program().url() + "&" + urlencode({twice: "x"}))
 
     assert params_in(answer)["error"] == "invalid_request"
 
@@ -153,11 +150,10 @@ def test_a_parameter_that_comes_twice(users: Users, twice: str) -> None:
 
 @pytest.mark.parametrize("changes", [
     {"client_id": CHATGPT}, {"client_id": None}, {"redirect_uri": EVIL}, {"redirect_uri": None},
-    {"code_verifier": "x" * 43}, {"resource": "https://evil.example/mcp"}, {"code": "x"}, {"code": None},
-    {"code": "\x00"},
+    {"code_verifier": "x" * 43}, {"resource": "https://evil.example/mcp"}, {"code": "x"}, {"code": "\x00"},
 ], ids=str)  # fmt: skip
 def test_injecting_a_stolen_code(users: Users, changes: dict[str, str | None]) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
 
     refused = program.exchange(**{"code": code, **changes})
@@ -169,14 +165,14 @@ def test_injecting_a_stolen_code(users: Users, changes: dict[str, str | None]) -
 
 @pytest.mark.parametrize("verifier", [None, "", "short", "x" * 129, "ü" * 43])
 def test_a_verifier_that_is_none(users: Users, verifier: str | None) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
 
     assert error_in(program.exchange(code, code_verifier=verifier)) == (400, "invalid_request")
 
 
 def test_replaying_a_code_with_everything_right_ends_the_grant(users: Users) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
     tokens = program.exchange(code).json()
 
@@ -188,7 +184,7 @@ def test_replaying_a_code_with_everything_right_ends_the_grant(users: Users) -> 
 
 @pytest.mark.parametrize("changes", [{"code_verifier": "x" * 43}, {"client_id": CHATGPT}, {"redirect_uri": EVIL}])
 def test_replaying_a_code_without_the_verifier_ends_nothing(users: Users, changes: dict[str, str]) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
     tokens = program.exchange(code).json()
 
@@ -198,7 +194,7 @@ def test_replaying_a_code_without_the_verifier_ends_nothing(users: Users, change
 
 
 def test_a_code_is_good_for_a_minute(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = a_program()
+    program = Program()
     monkeypatch.setattr(grants, "CODE_SECONDS", -1)
     code = code_in(Person(users.ops).allow(program.url(), "read"))
 
@@ -206,7 +202,7 @@ def test_a_code_is_good_for_a_minute(users: Users, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_new_password_voids_the_codes_that_were_given_before(users: Users) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
 
     users.ops.set_password("new")
@@ -216,7 +212,7 @@ def test_a_new_password_voids_the_codes_that_were_given_before(users: Users) -> 
 
 
 def test_disconnecting_what_is_no_client(users: Users) -> None:
-    a_program().log_in(users.ops)
+    Program().log_in(users.ops)
     person = Person(users.ops)
     page = person.open("/mcp/connected")
 
@@ -227,7 +223,7 @@ def test_disconnecting_what_is_no_client(users: Users) -> None:
 
 
 def test_a_code_is_no_token_and_a_refresh_token_opens_nothing(users: Users) -> None:
-    program = a_program()
+    program = Program()
     code = code_in(Person(users.ops).allow(program.url(), "read"))
     tokens = program.exchange(code).json()
 
@@ -248,7 +244,7 @@ def test_other_grants_give_nothing(users: Users, form: dict[str, str | None]) ->
 
 
 @pytest.mark.parametrize("path", ["/mcp/token", "/mcp/revoke"])
-def test_what_is_no_form_of_a_program(users: Users, path: str) -> None:
+def test_what_is_no_form_of_Program(users: Users, path: str) -> None:
     browser = Client()
 
     json = browser.post(path, "{}", content_type="application/json")
@@ -267,7 +263,7 @@ def test_what_is_no_form_of_a_program(users: Users, path: str) -> None:
 
 
 def test_forging_the_consent(users: Users) -> None:
-    person, url = Person(users.ops), a_program().url(scope="read actions")
+    person, url = Person(users.ops), Program().url(scope="read actions")
     page = person.open(url)
 
     forged = person.browser.post(url, {"decision": "allow", "scope": ["read"], "person": hidden_in(page)["person"]})
@@ -278,7 +274,7 @@ def test_forging_the_consent(users: Users) -> None:
 
 @pytest.mark.parametrize("person_field", ["", "1", "of another user"])
 def test_agreeing_for_another_user_than_the_page_was_shown_to(users: Users, person_field: str) -> None:
-    url = a_program().url()
+    url = Program().url()
     other = hidden_in(Person(users.admin).open(url))["person"]
     person = Person(users.ops)
 
@@ -289,7 +285,7 @@ def test_agreeing_for_another_user_than_the_page_was_shown_to(users: Users, pers
 
 
 def test_ticking_what_was_not_asked_for(users: Users) -> None:
-    program, person = a_program(), Person(users.ops)
+    program, person = Program(), Person(users.ops)
     url = program.url(scope="read")
 
     code = code_in(person.press(url, person.open(url), "allow", "read", "actions", "tool:x"))
@@ -298,7 +294,7 @@ def test_ticking_what_was_not_asked_for(users: Users) -> None:
 
 
 def test_ticking_nothing_asks_again(users: Users) -> None:
-    person, url = Person(users.ops), a_program().url()
+    person, url = Person(users.ops), Program().url()
 
     answer = person.press(url, person.open(url), "allow")
 
@@ -306,7 +302,7 @@ def test_ticking_nothing_asks_again(users: Users) -> None:
 
 
 def test_cancelling_tells_the_client(users: Users) -> None:
-    person, url = Person(users.ops), a_program().url()
+    person, url = Person(users.ops), Program().url()
 
     answer = person.press(url, person.open(url), "deny")
     params = params_in(answer)
@@ -316,7 +312,7 @@ def test_cancelling_tells_the_client(users: Users) -> None:
 
 
 def test_another_account_logs_out_and_in(users: Users) -> None:
-    person, url = Person(users.ops), a_program().url()
+    person, url = Person(users.ops), Program().url()
 
     answer = person.press(url, person.open(url), "switch")
 
@@ -325,7 +321,7 @@ def test_another_account_logs_out_and_in(users: Users) -> None:
 
 
 def test_a_client_with_a_document_is_remembered_for_the_same_scopes(users: Users) -> None:
-    program, person = a_program(), Person(users.ops)
+    program, person = Program(), Person(users.ops)
     program.log_in(users.ops, "read", asks="read actions")
 
     assert "code" in params_in(person.open(program.url(scope="read")))
@@ -354,7 +350,7 @@ def test_getting_a_silent_code_for_a_client_that_registered_itself(users: Users)
 
 
 def test_asking_silently_who_is_logged_in(users: Users) -> None:
-    url = a_program().url(prompt="none")
+    url = Program().url(prompt="none")
 
     assert params_in(Person().open(url))["error"] == "login_required"
     assert params_in(Person(users.ops).open(url))["error"] == "consent_required"
@@ -362,7 +358,7 @@ def test_asking_silently_who_is_logged_in(users: Users) -> None:
 
 @pytest.mark.parametrize("path", ["/mcp/authorize", "/mcp/connected"])
 def test_showing_a_page_in_a_frame_or_keeping_it(users: Users, path: str) -> None:
-    url = a_program().url() if path == "/mcp/authorize" else path
+    url = Program().url() if path == "/mcp/authorize" else path
 
     answer = Person(users.ops).open(url)
 
@@ -380,13 +376,13 @@ def may(user: User) -> bool:
 @pytest.mark.parametrize("rule", [may, "flights.change_flight"])
 def test_connecting_where_only_some_users_may(users: Users, rule: Any) -> None:
     users.viewer.user_permissions.remove(*Permission.objects.filter(codename="change_flight"))
-    url = a_program().url()
+    url = Program().url()
 
     with override_settings(MCP={"OAUTH_USERS": rule}):
         refused = Person(users.viewer).open(url)
         person = Person(users.viewer)
         forced = person.press(url, person.open(url), "allow", "read")
-        silent = Person(users.viewer).open(a_program().url(prompt="none"))
+        silent = Person(users.viewer).open(Program().url(prompt="none"))
         allowed = Person(users.admin).open(url)
 
     assert (refused.status_code, forced.status_code, allowed.status_code) == (403, 403, 200)
@@ -395,7 +391,7 @@ def test_connecting_where_only_some_users_may(users: Users, rule: Any) -> None:
 
 
 def test_scopes_that_are_not_ours_are_dropped(users: Users) -> None:
-    program = a_program()
+    program = Program()
 
     answer = Person(users.ops).allow(program.url(scope="openid email profile offline_access"), "read")
 
@@ -404,7 +400,7 @@ def test_scopes_that_are_not_ours_are_dropped(users: Users) -> None:
 
 @override_settings(MCP={"OAUTH_SCOPES": ["read"]})
 def test_asking_for_more_than_clients_may_get(users: Users) -> None:
-    program, person = a_program(), Person(users.ops)
+    program, person = Program(), Person(users.ops)
     url = program.url(scope="read actions tool:delete_flights write")
 
     answer = person.press(url, person.open(url), "allow", "read", "actions", "tool:delete_flights")
@@ -506,7 +502,7 @@ def test_revoking_what_is_unknown_is_no_error(users: Users) -> None:
 
 
 def test_revoking_for_another_client_or_a_token_made_by_hand(users: Users) -> None:
-    program = a_program()
+    program = Program()
     tokens = program.log_in(users.ops)
     _, by_hand = AccessToken.objects.create_token(user=users.ops)
 
@@ -526,22 +522,45 @@ def test_every_event_is_written_down(users: Users) -> None:
     from mcp_django.audit.recorder import recorder
 
     recorder._reset()
-    program, person = a_program(), Person(users.ops)
+    program, person = Program(), Person(users.ops)
     url = program.url()
     person.press(url, person.open(url), "deny")
     tokens = program.log_in(users.ops)
+    code_in(person.open(url))
     program.refresh(tokens["refresh_token"])
     post("/mcp/revoke", {"token": tokens["refresh_token"], "client_id": CLAUDE})
     recorder.flush()
 
-    lines = Call.objects.filter(kind="token").order_by("pk").values_list("reason", "client_id")
+    lines = Call.objects.filter(kind="token").order_by("pk").values_list("reason", "client_id", "user_name")
 
     assert list(lines) == [
-        (reason, CLAUDE) for reason in ("declined", "granted", "refreshed", "ended: revoked")
+        (reason, CLAUDE, "ops")
+        for reason in ("declined", "agreed", "granted", "remembered", "refreshed", "ended: revoked")
     ]  # fmt: skip
     stored = str(list(Call.objects.values()))
     for secret in (*tokens.values(), hashlib.sha256(tokens["refresh_token"].encode()).hexdigest()):
         assert len(str(secret)) < 20 or str(secret) not in stored
+
+
+@pytest.mark.django_db(transaction=True)
+@override_settings(MCP={"AUDIT": "on"})
+def test_refusals_are_counted_by_address_and_reason(users: Users) -> None:
+    from mcp_django.audit.recorder import recorder
+
+    recorder._reset()
+    for _ in range(3):
+        post("/mcp/token", {"grant_type": "refresh_token", "refresh_token": "x", "client_id": CLAUDE})
+    register({"redirect_uris": [EVIL]})
+    Person(users.ops).open(Program().url(code_challenge="x"))
+    Person(users.ops).open("/mcp/authorize?client_id=x&redirect_uri=y")
+    recorder.flush()
+
+    lines = Call.objects.filter(kind="token", outcome="refused").values_list("reason", "count", "address")
+
+    assert set(lines) == {
+        ("invalid_grant", 3, "127.0.0.1"), ("invalid_redirect_uri", 1, "127.0.0.1"),
+        ("invalid_request", 1, "127.0.0.1"), ("unusable request", 1, "127.0.0.1"),
+    }  # fmt: skip
 
 
 @override_settings(MCP={"THROTTLES": {"address": {"logins": "2/min"}}})
@@ -550,7 +569,7 @@ def test_flooding_an_endpoint(users: Users, path: str) -> None:
     answers = [post(path, {"token": "x"}).status_code for _ in range(4)]
 
     assert answers.count(429) >= 1
-    refused, page = post(path, {"token": "x"}), Person(users.ops).open(a_program().url())
+    refused, page = post(path, {"token": "x"}), Person(users.ops).open(Program().url())
     for answer in (refused, page):
         assert (answer.status_code, answer["Retry-After"].isdigit()) == (429, True)
     assert Client().get("/.well-known/oauth-authorization-server").status_code == 200
@@ -590,12 +609,44 @@ def test_a_document_names_the_host_that_was_asked_if_it_is_served(users: Users) 
 
 
 def test_failed_requests_tell_nothing_of_clients_and_users(users: Users) -> None:
-    program = a_program()
+    program = Program()
     program.log_in(users.ops)
-    known, unknown = a_program(), a_program(client_id="https://unknown.example/client")
+    known, unknown = Program(), Program(client_id="https://unknown.example/client")
 
     answers = [one.refresh("x").content for one in (known, unknown)] + [
         one.exchange("x").content for one in (known, unknown)
     ]
 
     assert answers[0] == answers[1] and answers[2] == answers[3]
+
+
+@pytest.mark.parametrize("encode", [str, quote], ids=["as it is", "encoded"])
+@pytest.mark.parametrize("client", ["document", "registration"])
+def test_naming_the_client_by_basic_credentials(users: Users, client: str, encode: Any) -> None:
+    """Some libraries send the id so, though they have no secret (RFC 6749 §2.3.1)."""
+    program = Program() if client == "document" else Program(registered(CLAUDE_REDIRECT))
+    code = code_in(Person(users.ops).allow(program.url(), "read"))
+    named = base64.b64encode(f"{encode(program.client_id)}:".encode()).decode()
+    form = {
+        "grant_type": "authorization_code", "code": code, "redirect_uri": program.redirect_uri,
+        "code_verifier": program.verifier, "resource": "",
+    }  # fmt: skip
+
+    assert post("/mcp/token", form, Authorization=f"Basic {named}").status_code == 200
+
+
+@pytest.mark.parametrize(("path", "form"), [
+    ("/mcp/token", {}), ("/mcp/token", {"grant_type": "refresh_token"}), ("/mcp/token", {"grant_type": ""}),
+    ("/mcp/token", {"grant_type": "authorization_code", "code_verifier": "x" * 43}), ("/mcp/revoke", {}),
+], ids=str)  # fmt: skip
+def test_leaving_out_what_must_be_there(users: Users, path: str, form: dict[str, str | None]) -> None:
+    assert error_in(post(path, form)) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("length", ["abc", "9" * 5_000, "-1"])
+def test_claiming_a_length_that_is_none(users: Users, length: str) -> None:
+    answer = Client().generic(
+        "POST", "/mcp/token", b"grant_type=x", "application/x-www-form-urlencoded", CONTENT_LENGTH=length
+    )
+
+    assert answer.status_code in (400, 413)

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.test import Client, override_settings
 
+from mcp_django import sites
 from mcp_django.oauth.checks import check_deployment, check_settings
 
 
@@ -39,6 +40,7 @@ def test_pages_that_cannot_be_shown_are_found() -> None:
 @pytest.mark.parametrize(("wrong", "found"), [
     ({"MCP": {"OAUTH_ORIGIN": "http://example.com"}, "ALLOWED_HOSTS": ["example.com"]}, "is http"),
     ({"MCP": {"OAUTH_ORIGIN": "https://example.com"}, "ALLOWED_HOSTS": ["localhost"]}, "ALLOWED_HOSTS lacks"),
+    ({"ALLOWED_HOSTS": ["*"]}, "admits every host"),
     ({"MCP": {"TRUSTED_PROXIES": 1}}, "SECURE_PROXY_SSL_HEADER"),
     ({"MCP": {"OAUTH_REGISTRATION": "open"}}, "is open"),
     ({"SESSION_COOKIE_SAMESITE": "Strict"}, "SESSION_COOKIE_SAMESITE"),
@@ -60,6 +62,18 @@ def test_documents_below_a_prefix_need_a_line_at_the_root() -> None:
     assert 'path("", include("mcp_django.oauth.well_known"))' in message.hint
 
 
+@override_settings(ROOT_URLCONF="tests.oauth.two_sites")
+def test_each_endpoint_below_a_prefix_needs_it() -> None:
+    # Not at the top: its site would be there for all tests. It may have been made, and forgotten, by another one.
+    from tests.oauth import two_sites
+
+    sites._sites.add(two_sites.staff)
+
+    [message] = check_settings(None)
+
+    assert "The endpoint is at /staff/mcp" in message.msg
+
+
 RESOURCE, ISSUER = "http://testserver/staff/mcp", "http://testserver/staff"
 
 
@@ -74,6 +88,7 @@ def test_the_line_answers_for_the_endpoint_below_the_prefix(db: None, slash: str
     for name in ("oauth-authorization-server", "openid-configuration"):
         assert client.get(f"/.well-known/{name}/staff{slash}").json()["issuer"] == ISSUER
     assert client.get("/staff/.well-known/openid-configuration").json()["issuer"] == ISSUER
+    assert client.get(f"/.well-known/oauth-protected-resource{slash}").json() == resource, "there is one endpoint"
     for wrong in ("oauth-protected-resource/mcp", "oauth-protected-resource/staff", "oauth-authorization-server/other"):
         answer = client.get(f"/.well-known/{wrong}")
         assert (answer.status_code, answer["Content-Type"]) == (404, "application/json")

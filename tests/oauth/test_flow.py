@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.apps import apps
 from django.test import Client
 from django.utils import translation
+from django.utils.text import capfirst
 
+from mcp_django import site
 from mcp_django.models import AccessToken, Call, Grant
+from mcp_django.oauth import fetching
 from mcp_django.oauth.models import AuthorizationCode, RefreshToken
 from tests.oauth.flow import (
     CLAUDE,
@@ -28,7 +33,7 @@ from tests.oauth.flow import (
     params_in,
     post,
 )  # fmt: skip
-from tests.support.data import Users
+from tests.support.data import Users, switch_on
 
 pytestmark = pytest.mark.every_database
 
@@ -180,6 +185,57 @@ def test_the_pages_are_translated(users: Users, settings: Any) -> None:
     assert '<html lang="ar" dir="rtl">' in page
 
 
+class Texts(HTMLParser):
+    """What a person reads on a page, a text for each element that stands by itself. Other languages are left out."""
+
+    _PARTS = ("a", "b", "bdi", "small", "span", "strong", "input")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found = [""]
+        self._other = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self._PARTS:
+            self.found.append("")
+        if tag != "html" and "lang" in dict(attrs):
+            self._other = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self._PARTS:
+            self.found.append("")
+        if tag == self._other:
+            self._other = ""
+
+    def handle_data(self, data: str) -> None:
+        if not self._other:
+            self.found[-1] += data
+
+
+@pytest.mark.parametrize("url", [
+    Program().url(scope="read actions"), Program(CLAUDE_CODE, LOCAL_REDIRECT).url(), "/mcp/connected",
+    Program("x").url(), Program(redirect_uri="https://evil.example/").url(), "/mcp/authorize",
+    Program("https://gone.example/c", "https://gone.example/back").url(),
+], ids=["consent", "local", "connected", "unknown", "elsewhere", "nobody", "gone"])  # fmt: skip
+def test_whatever_a_person_reads_can_be_translated(users: Users, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    Program().log_in(users.ops, asks="read actions")
+    monkeypatch.setattr(fetching, "fetch", Mock(side_effect=fetching.FetchError("gone")))
+    real = translation._trans.gettext  # type: ignore[attr-defined]
+    monkeypatch.setattr(translation._trans, "gettext", lambda text: f"«{real(text)}»")  # type: ignore[attr-defined]
+    plural = translation._trans.ngettext  # type: ignore[attr-defined]
+    monkeypatch.setattr(  # type: ignore[attr-defined]
+        translation._trans, "ngettext", lambda one, many, count: f"«{plural(one, many, count)}»"
+    )
+
+    page = Person(users.ops).browser.get(url, headers={"Sec-Fetch-Site": "same-origin"}).content.decode()
+
+    names = {str(capfirst(one.opts.verbose_name_plural)) for one in site.models.values()}
+    names |= {tool.get_title() for tool in site.tools.values()}
+    read = {text.strip() for text in Texts(page).found}
+    assert not {text for text in read if "«" not in text} - {"", "claude.ai", *names}
+
+
 def test_connected_apps_are_listed_and_disconnected(users: Users) -> None:
     tokens = Program().log_in(users.ops)
     Program(CLAUDE_CODE, LOCAL_REDIRECT).log_in(users.ops)
@@ -188,22 +244,27 @@ def test_connected_apps_are_listed_and_disconnected(users: Users) -> None:
 
     page = person.open("/mcp/connected")
     assert page.content.decode().count("<section>") == 2
-    theirs = person.browser.post("/mcp/connected", {**hidden_in(page), "client": CLAUDE})
+    theirs = person.browser.post("/mcp/connected", {**hidden_in(page), "client": CLAUDE, "resource": RESOURCE})
 
     assert theirs.status_code == 302
     assert call(tokens["access_token"]).status_code == 401
     assert person.open("/mcp/connected").content.decode().count("<section>") == 1
     assert Grant.objects.get(user=users.admin).is_current()
     assert Person().open("/mcp/connected")["Location"] == "/admin/login/?next=%2Fmcp%2Fconnected"
-    assert person.browser.post("/mcp/connected", {"client": CLAUDE_CODE}).status_code == 403, "without its token"
+    forged = person.browser.post("/mcp/connected", {"client": CLAUDE_CODE, "resource": RESOURCE})
+    assert forged.status_code == 403, "without its token"
 
 
 @pytest.mark.parametrize(("asked", "labels"), [
     ("read actions", ["Read 6 models", "Run 1 action"]),
     ("model:flights.flight:read", ["Read one model: Flights"]),
     ("tool:flights_flight_mark_cancelled", ["Run one action: Mark selected flights as cancelled"]),
+    ("read write", ["Read 6 models", "Create, change and delete records of 2 models"]),
+    ("model:flights.flight:write", ["Create, change and delete records of one model: Flights"]),
 ])  # fmt: skip
 def test_a_scope_is_said_in_words_with_numbers(users: Users, asked: str, labels: list[str]) -> None:
+    switch_on("update_record")
+
     page = Person(users.ops).open(Program().url(scope=asked)).content.decode()
 
     for label in labels:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
 
@@ -14,8 +15,8 @@ from django.utils import timezone
 
 from mcp_django.models import AccessToken, Grant
 from mcp_django.models.grants import IDLE, LIFETIME
-from mcp_django.oauth import grants
-from mcp_django.oauth.models import AuthorizationCode, RefreshToken
+from mcp_django.oauth import clearing, grants
+from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
 from tests.oauth.flow import CLAUDE_CODE, LOCAL_REDIRECT, Person, Program, code_in, error_in
 from tests.oauth.test_flow import call
 from tests.support.data import Users
@@ -36,6 +37,14 @@ def age(seconds: float) -> None:
     for token in RefreshToken.objects.filter(replaced_at__isnull=False):
         replaced_at = token.replaced_at - timedelta(seconds=seconds)
         RefreshToken.objects.filter(pk=token.pk).update(replaced_at=replaced_at)
+
+
+def in_thread(act: Any, *args: Any) -> Any:
+    """What a call gives, in a thread that leaves no connection behind."""
+    try:
+        return act(*args)
+    finally:
+        connection.close()
 
 
 def is_over() -> bool:
@@ -60,14 +69,8 @@ def test_they_may_do_so_at_the_same_moment(users: Users) -> None:
     program = Program()
     first = program.log_in(users.ops)["refresh_token"]
 
-    def refresh(_: int) -> Any:
-        try:
-            return program.refresh(first)
-        finally:
-            connection.close()
-
     with ThreadPoolExecutor(5) as pool:
-        answers = list(pool.map(refresh, range(5)))
+        answers = list(pool.map(in_thread, [program.refresh] * 5, [first] * 5))
 
     assert [answer.status_code for answer in answers] == [200] * 5
     assert RefreshToken.objects.get(replaces=None).uses == 5
@@ -222,10 +225,24 @@ def test_what_has_expired_is_cleared_away_and_what_may_matter_is_kept(users: Use
     ok(program.refresh(other["refresh_token"]))
 
 
+def test_the_tokens_of_an_ended_grant_are_cleared_away_after_a_day(users: Users) -> None:
+    program = Program()
+    tokens = program.log_in(users.ops)
+    Program(CLAUDE_CODE, LOCAL_REDIRECT).log_in(users.admin)
+    long_ago = timezone.now() - timedelta(days=2)
+    AccessToken.objects.filter(user=users.admin).update(expires_at=long_ago)
+    Grant.objects.filter(user=users.admin).update(ended_at=long_ago)
+
+    ok(program.refresh(tokens["refresh_token"]))
+
+    assert not AccessToken.objects.filter(user=users.admin).exists()
+    assert Grant.objects.filter(user=users.admin).exists()
+
+
 def test_a_client_has_so_many_grants_of_a_user_and_they_share_a_line(
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grants, "_MOST_GRANTS", 3)
+    monkeypatch.setattr(clearing, "_MOST_GRANTS", 3)
     program = Program()
     tokens = [program.log_in(users.ops) for _ in range(4)]
 
@@ -260,3 +277,40 @@ def initialize(token: str) -> str:
     headers = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {token}"}
     answer = Client().post("/mcp", message, content_type="application/json", headers=headers)
     return str(answer["Mcp-Session-Id"])
+
+
+def give_a_new_password(user: User) -> None:
+    user.set_password("new")
+    user.save()
+
+
+def block_the_client(user: User) -> None:
+    Client.objects.get().block()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("ending", [give_a_new_password, block_the_client])
+def test_a_code_that_is_redeemed_while_its_worth_ends_leaves_no_grant(
+    users: Users, ending: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program()
+    code = code_in(Person(users.ops).allow(program.url(), "read"))
+    issuing, go_on, issue = threading.Event(), threading.Event(), grants._issue
+
+    def wait_and_issue(*args: Any, **kwargs: Any) -> Any:
+        issuing.set()
+        assert go_on.wait(30)
+        return issue(*args, **kwargs)
+
+    monkeypatch.setattr(grants, "_issue", wait_and_issue)
+    with ThreadPoolExecutor(2) as pool:
+        redeemed = pool.submit(in_thread, program.exchange, code)
+        assert issuing.wait(30)
+        ended = pool.submit(in_thread, ending, User.objects.get(pk=users.ops.pk))
+        # It waits for the one that redeems, or else is over before.
+        wait([ended], timeout=0.5)
+        go_on.set()
+        ended.result()
+        redeemed.result()
+
+    assert not Grant.objects.current().exists()

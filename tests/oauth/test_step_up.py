@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from mcp_django.audit.recorder import recorder
 from mcp_django.models import AccessToken, Call, Grant
+from mcp_django.oauth.models import RefreshToken
 from tests.conftest import HTTP
-from tests.oauth.flow import CHATGPT, CLAUDE
+from tests.oauth.flow import CHATGPT, CLAUDE, ISSUER, Program, error_in
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Message, Peer, Peers, meta
 
@@ -62,6 +63,38 @@ def test_what_only_the_scope_lacks_is_listed(users: Users, peers: Peers) -> None
 
     assert oauth == full
     assert by_hand < full
+
+
+def test_a_client_that_answers_the_challenge_with_a_refresh_is_sent_to_its_person_once(
+    users: Users, peers: Peers, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": ISSUER}
+    program = Program()
+    tokens = program.log_in(users.ops)
+    peer = peers(tokens["access_token"])
+    name = action_of(peer)
+
+    before = program.refresh(tokens["refresh_token"]).status_code
+    challenged = post(peer, call(name)).status
+    after = program.refresh(tokens["refresh_token"])
+    again = program.refresh(tokens["refresh_token"]).status_code
+
+    assert (before, challenged, again) == (200, 403, 200)
+    assert error_in(after) == (503, "server_error")
+    assert Grant.objects.get().is_current()
+
+
+@pytest.mark.parametrize("since", [timedelta(seconds=31), None])
+def test_a_refresh_long_after_the_challenge_or_at_the_end_of_the_hour_is_one_like_any_other(
+    users: Users, since: timedelta | None
+) -> None:
+    program = Program()
+    tokens = program.log_in(users.ops)
+    Grant.objects.update(challenged_at=timezone.now() - (since or timedelta()))
+    if since is None:
+        RefreshToken.objects.update(created_at=timezone.now() - timedelta(minutes=59))
+
+    assert program.refresh(tokens["refresh_token"]).status_code == 200
 
 
 @pytest.mark.parametrize("transport", HTTP)
@@ -145,6 +178,31 @@ def test_what_the_user_has_declined_is_not_asked_for_again(users: Users, peers: 
     assert "declined" in answer.json["result"]["content"][0]["text"]
 
 
+AIRPORTS = "model:flights.airport:read"
+FLIGHTS = {"model": "flights.flight"}
+
+
+@pytest.mark.parametrize(("held", "declined", "name", "arguments"), [
+    ((AIRPORTS,), "read", "find_records", FLIGHTS),
+    ((AIRPORTS,), "sales", "find_records", FLIGHTS),
+    (("read",), "sales", "", {}),
+    (("read",), "tool:ACTION", "", {}),
+], ids=str)  # fmt: skip
+def test_nor_is_a_part_of_what_the_user_has_declined_or_more_for_the_same_tool(
+    users: Users, peers: Peers, flights: Any, settings: Any, held: tuple[str, ...], declined: str, name: str,
+    arguments: dict[str, Any],
+) -> None:  # fmt: skip
+    groups = {"sales": ["model:flights.flight:read", "actions"]}
+    settings.MCP = {**settings.MCP, "SCOPE_GROUPS": groups, "OAUTH_SCOPES": ["read", "actions"]}
+    action = action_of(peers(token_of(users.ops)))
+    peer = peers(token_with(users.ops, *held, declined=(declined.replace("ACTION", action),)))
+
+    answer = post(peer, call(name or action, **arguments))
+
+    assert answer.status == 200
+    assert "declined" in answer.json["result"]["content"][0]["text"]
+
+
 @pytest.mark.parametrize("transport", HTTP)
 @pytest.mark.parametrize("revision", OLD)
 def test_an_older_client_gets_a_result_that_names_the_scope(users: Users, peers: Peers, revision: str) -> None:
@@ -222,3 +280,15 @@ def test_in_a_batch_each_member_has_an_answer_of_its_own(users: Users, peers: Pe
     [member] = answer.json
     assert member["result"]["isError"] is True
     assert "scope actions" in member["result"]["content"][0]["text"]
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_session_of_2025_11_25_is_challenged_too(users: Users, peers: Peers) -> None:
+    peer = peers(token_with(users.ops, "read"))
+    name = action_of(peer, "2025-11-25")
+    assert isinstance(peer, HTTPPeer)
+
+    answer = peer.send("2025-11-25", "tools/call", {"name": name, "arguments": {}})
+
+    assert answer.status == 403
+    assert 'scope="read actions"' in answer.headers["www-authenticate"]

@@ -49,6 +49,7 @@ LANGUAGE_CODE = "en-us"
 USE_TZ = True
 STATIC_URL = "/static/"
 MEDIA_ROOT = _FOLDER / "media"
+EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
 
 
 class _NoMigrations:

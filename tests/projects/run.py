@@ -1,7 +1,7 @@
 """Compares one project with its admin: ``python -m tests.projects.run NAME [--write]``, in the project's environment.
 
-The differences must be those of ``NAME.differences.txt``. What the endpoint shows and the admin does not stands in no
-file: it fails the run.
+What is shown must differ as ``NAME.differences.txt`` says. What the endpoint shows and the admin does not stands in no
+file: it fails the run. What is sent of forms must differ as ``NAME.forms.txt`` says.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.projects.rows import Factory
 
 HERE = Path(__file__).parent
+#: The ModelAdmins of each project whose forms are compared, at least: fewer would be a mistake of the comparison.
+FEWEST = {"django_tests": 150, "oscar": 60, "popular": 30}
 
 
 def main() -> int:
@@ -44,30 +46,40 @@ def main() -> int:
 
 def _run(name: str, *, write: bool) -> int:
     from mcp_django.sites import all_sites
-    from tests.projects import differences
     from tests.projects.comparison import is_leak
+    from tests.projects.rows import Factory
 
     sites = [site for site in sorted(all_sites(), key=lambda site: site.name) if len(site.admin_sites) == 1]
-    found = sorted(_differences(name, sites))
-    path = HERE / f"{name}.differences.txt"
-    known = differences.read(path)
-    if write:
-        differences.write(path, [one for one in found if not is_leak(one)], known)
-    wrong = [f"LEAK: {one}" for one in found if is_leak(one)]
-    wrong += differences.compare(known, [one for one in found if not is_leak(one)])
+    factory = Factory({"mcp_django.change": _change, **import_module(f"tests.projects.{name}.makers").MAKERS})
+    shown = list(_differences(name, sites, factory))
+    wrong = [f"LEAK: {one}" for one in shown if is_leak(one)]
+    wrong += _unknown(f"{name}.differences.txt", [one for one in shown if not is_leak(one)], write=write)
     wrong += [*_failed_checks(), *_unexplained(sites)]
+    # Last, since it holds the defaults of all models.
+    forms, admins = _forms(name, sites, factory)
+    wrong += _unknown(f"{name}.forms.txt", forms, write=write)
+    if admins < FEWEST[name]:
+        wrong.append(f"forms of {admins} ModelAdmins were compared: {FEWEST[name]} are expected at least")
     print("\n".join(wrong))
-    _say(name, f"{len(found)} differences, {len(wrong)} that are wrong: see {path.name}")
+    _say(name, f"{len(shown) + len(forms)} differences, {len(wrong)} that are wrong: see {name}.*.txt")
     return 1 if wrong else 0
 
 
-def _differences(name: str, sites: list[MCPSite]) -> Iterator[str]:
+def _unknown(file: str, found: list[str], *, write: bool) -> list[str]:
+    """The lines by which the file is out of date."""
+    from tests.projects import differences
+
+    known = differences.read(HERE / file)
+    if write:
+        differences.write(HERE / file, found, known)
+    return differences.compare(known, found)
+
+
+def _differences(name: str, sites: list[MCPSite], factory: Factory) -> Iterator[str]:
     """The differences of all sites, each reported as it is done: the run takes a minute."""
     from tests.projects.comparison import Comparison
-    from tests.projects.rows import Factory
 
     begun = time.monotonic()
-    factory = Factory(import_module(f"tests.projects.{name}.makers").MAKERS)
     _remove_permissions_to_write()
     _fill(factory, sites)
     for done, site in enumerate(sites, 1):
@@ -79,6 +91,21 @@ def _differences(name: str, sites: list[MCPSite]) -> Iterator[str]:
         told = f"{len(lines)} differences after {time.monotonic() - begun:.0f} s"
         _say(name, f"{done} of {len(sites)}, the site {site.name}: {told}")
     yield from (f"{model._meta.label_lower}: no rows, since {why}" for model, why in factory.failed.items())
+
+
+def _forms(name: str, sites: list[MCPSite], factory: Factory) -> tuple[list[str], int]:
+    """How what is sent of forms differs, and of how many ModelAdmins they are."""
+    from tests.projects.forms import Forms, hold_defaults
+
+    begun = time.monotonic()
+    hold_defaults()
+    done = [Forms(site, _people(site)["root"], factory) for site in sites]
+    lines = [line for forms in done for line in forms.lines()]
+    admins = sum(len(forms.pages) for forms in done)
+    pages, saved = sum(forms.pages.total() for forms in done), sum(forms.saved for forms in done)
+    counted = f"{pages} forms of {admins} ModelAdmins, of which {saved} were saved"
+    _say(name, f"{counted}: {len(lines)} differences after {time.monotonic() - begun:.0f} s")
+    return lines, admins
 
 
 def _say(name: str, text: str) -> None:
@@ -103,6 +130,12 @@ def _fill(factory: Factory, sites: list[MCPSite]) -> None:
     for model, model_admin in registered:
         for row in factory.rows_of(model)[:1]:
             factory.fill_inlines(model_admin, row)
+
+
+def _change(factory: Factory, model: Any) -> Any:
+    """A change by an agent: some of its texts are read as JSON, and as the name of a model."""
+    texts = {"model": "auth.group", "keys": "[]", "arguments": "{}", "result": "{}"}
+    return model.objects.create(**{**factory.values(model), **texts})
 
 
 def _people(site: MCPSite) -> Mapping[str, Any]:

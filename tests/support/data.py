@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib.auth.models import Permission, User
 
-from demo_project.flights.management.commands.demo import TOOLS, create_users, switch_on_tools
+from demo_project.flights.management.commands.demo import ACTIONS, create_users, switch_on_tools
 from demo_project.flights.models import Airline, Airport, Flight, Plane
 from mcp_django.models import AccessToken, Tool
 from tests.support.restoring import once
@@ -30,8 +30,8 @@ def make_users() -> Users:
 
 
 def _make_users() -> Users:
-    if Tool.objects.filter(site="mcp", name__in=TOOLS).update(enabled=True) < len(TOOLS):
-        switch_on_tools()
+    if Tool.objects.filter(site="mcp", name__in=ACTIONS).update(enabled=True) < len(ACTIONS):
+        switch_on_tools(*ACTIONS)
     create_users()
     users = {user.username: user for user in User.objects.all()}
     return Users(users["admin"], users["ops"], users["viewer"])

@@ -94,7 +94,7 @@ def test_the_members_of_the_filter_may_come_in_another_order(root: DirectPeer) -
 
 
 def test_a_token_is_short(root: DirectPeer) -> None:
-    assert len(token_for(root)) == 89 < confirmations.MAX_CHARS
+    assert len(token_for(root)) == 50 < confirmations.MAX_CHARS
 
 
 def test_no_row_needs_no_token(root: DirectPeer) -> None:
@@ -317,7 +317,7 @@ def test_a_token_that_another_access_token_of_the_user_was_given(peers: Peers, u
 @pytest.mark.parametrize("forge", [
     lambda token: token[:-1] + ("A" if token[-1] != "A" else "B"),
     lambda token: ("A" if token[0] != "A" else "B") + token[1:],
-    lambda token: re.sub(r":[^:]+:", ":zzzzzz:", token),
+    lambda token: f"////{token[4:]}", lambda token: f"{token}=", lambda token: f"{token} ", lambda token: token + "A",
     lambda token: "", lambda token: "x", lambda token: "::", lambda token: "é:\x00:ü",
 ])  # fmt: skip
 def test_a_forged_token(root: DirectPeer, forge: Any) -> None:
@@ -330,8 +330,8 @@ def test_a_forged_token(root: DirectPeer, forge: Any) -> None:
 
 
 def test_a_token_that_has_expired(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = token_for(root)
     monkeypatch.setattr(confirmations, "SECONDS", -1)
+    token = token_for(root)
 
     assert "has expired" in refusal(root.call(CANCEL, filter=FROM_JFK, confirm=token))
     assert cancelled() == [5]

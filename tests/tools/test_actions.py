@@ -65,7 +65,7 @@ def test_an_action_is_described(admin: Peer, flights: Any) -> None:
                     "description": "In the place of ids, as in find_records. Shows the rows first.",
                 },
                 "confirm": {
-                    "type": "string", "title": "Confirm", "maxLength": 120,
+                    "type": "string", "title": "Confirm", "maxLength": 60,
                     "description": "The token given with these rows.",
                 },
             },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -13,7 +15,9 @@ from django.core.management import CommandError, call_command
 from django.urls import include, path
 
 from mcp_django import MCPSite, site, sites
+from mcp_django.exchange.scopes import GRAMMAR
 from mcp_django.management.arguments import find_site
+from mcp_django.management.commands import mcp_stdio
 from tests.transports import tenants
 
 pytestmark = pytest.mark.django_db
@@ -49,10 +53,10 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["--user", "ada", "--scopes", "write"],
-     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
+    (["--user", "ada", "--scopes", "writing"],
+     f"--scopes: unknown scope 'writing'; the scopes are {GRAMMAR}."),
     (["--user", "ada", "--scopes", ""],
-     "--scopes: name at least one of read, actions, model:app.model:read, tool:NAME."),
+     f"--scopes: name at least one of {GRAMMAR}."),
     (["--user", "ada", "--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
     (["--user", "ada", "--site", "other"], "--site: there is no site 'other'."),
     ([], "Error: the following arguments are required: --user"),
@@ -109,3 +113,29 @@ def test_a_project_that_serves_nothing_by_http_serves_its_site(serve: Any) -> No
     serve()
 
     assert find_site(None) is site
+
+
+def test_a_signal_that_is_handled_after_the_loop_has_ended_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else the signal closes may end the loop first."""
+
+    class Ending:
+        refused = False
+
+        def __init__(self, *_: Any) -> None: ...
+
+        async def serve(self) -> None: ...
+
+    monkeypatch.setattr(mcp_stdio, "StdioServer", Ending)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    handlers: list[Any] = []
+    try:
+        nothing: Any = ()
+        asyncio.run(mcp_stdio._serve(site, nothing, nothing))
+        handlers = [signal.getsignal(number) for number in before]
+        for handle in handlers:
+            handle(signal.SIGTERM, None)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    assert not set(handlers) & set(before.values())

@@ -18,7 +18,7 @@ from mcp_django.db.clearing import clear_in_batches
 from mcp_django.management.audit_follower import Follower
 from mcp_django.management.audit_lines import as_columns, as_json, heading
 from mcp_django.management.moments import MOMENT_HELP, parse_moment
-from mcp_django.models import Call
+from mcp_django.models import Call, Change
 from mcp_django.models.call_queries import FILTERS
 
 #: The pause between two looks of ``--follow``.
@@ -106,13 +106,16 @@ class Command(BaseCommand):
         if not days or days < 0:
             self.stdout.write("AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.")
             return
-        old = Call.objects.filter(at__lt=timezone.now() - timedelta(days=days))
+        end = timezone.now() - timedelta(days=days)
+        changes = sum(clear_in_batches(Change.objects.filter(created_at__lt=end)))
+        old = Call.objects.filter(at__lt=end)
         total, deleted = old.count(), 0
         for count in clear_in_batches(old):
             deleted += count
             self._show_progress(f"{deleted:,} of {max(total, deleted):,} lines are deleted.")
         self._show_progress("")
-        self.stdout.write(f"{deleted:,} lines older than {days} days were deleted.")
+        more = f" and {changes:,} changes by agents" if changes else ""
+        self.stdout.write(f"{deleted:,} lines{more} older than {days} days were deleted.")
 
     def _show_progress(self, text: str) -> None:
         """Overwrite the last line of a terminal."""

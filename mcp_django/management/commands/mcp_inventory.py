@@ -14,10 +14,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error
 
-from mcp_django import inventory
+from mcp_django import inventory, reasons
 from mcp_django.exchange import scopes
 from mcp_django.management.arguments import find_site, find_user, parse_scopes
 from mcp_django.models import Tool
+from mcp_django.reasons import Reasons
 from mcp_django.sites import MCPSite
 from mcp_django.types import JSON
 
@@ -45,6 +46,12 @@ class Command(BaseCommand):
             action="store_true",
             help="Print what the admin shows and agents cannot reach. Fail if something of it has no reason.",
         )
+        output.add_argument(
+            "--why",
+            metavar="NAME",
+            help="Print why the user reaches this or not: a model as app.model, a field as app.model.field, a row as "
+            "db://app/model/pk, a tool or a prompt.",
+        )
         output.add_argument("--lock", metavar="FILE", type=Path, help="Write what is exposed to FILE.")
         parser.add_argument("--check", action="store_true", help="Fail if what is exposed differs from --lock FILE.")
 
@@ -56,6 +63,9 @@ class Command(BaseCommand):
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
         wanted = parse_scopes(default if options["scopes"] is None else options["scopes"])
+        if options["why"] is not None:
+            self.stdout.write("\n".join(_why_lines(reasons.explain(site, user, wanted, options["why"]))))
+            return
         built = inventory.build(site, user, wanted)
         if options["json"]:
             self.stdout.write(_dump(built), ending="")
@@ -100,6 +110,16 @@ class Command(BaseCommand):
             f"{path} is out of date. What {_whom(after)} can reach has changed:\n\n{changed}\n\n"
             f"If all of it is meant, accept it and commit the file:\n{accept}"
         )
+
+
+def _why_lines(found: Reasons) -> Iterator[str]:
+    """The checklist. Raises CommandError for an unknown name."""
+    if found.kind is None:
+        raise CommandError(str(found.unknown))
+    yield f"{found.name} is {'reached' if found.allowed else 'not reached'}."
+    for step in found.steps:
+        line = f"{step.question} {step.verdict.value}{'.' if not step.why else f'. {step.why}'}"
+        yield from _wrapped(line, "  ", "      ")
 
 
 def _dump(value: JSON) -> str:
@@ -217,6 +237,10 @@ def _model_lines(label: str, model: JSON) -> Iterator[str]:
         yield f"search: {model['search']}"
     if model["serializer"]:
         yield f"a record by {model['serializer']['class']}: {', '.join(model['serializer']['fields'])}"
+    if model["writes"]:
+        written = (f"{what} ({one['consent']}) by {one['by']}" for what, one in model["writes"].items())
+        yield f"writes: {', '.join(written)}"
+        yield f"written: {model['not_written'] or ', '.join(model['written']) or 'nothing'}"
     yield from _without(model["hidden"])
 
 

@@ -67,7 +67,9 @@ async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> boo
     server = StdioServer(site, principal, *standard)
 
     def close(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(lambda: server.close(going_away=True))
+        # Python may run this only once the loop has ended by what else the signal has closed.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(lambda: server.close(going_away=True))
 
     # Not by the loop, which cannot do this on Windows.
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -24,6 +24,7 @@ from mcp_django.transports.http.messages import (
     HTTPResponse,
 )
 from mcp_django.transports.http.routes import Route
+from mcp_django.transports.http.visits import VISITING, is_visit
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
@@ -42,6 +43,15 @@ class HTTPApplication:
         self._site = site
         self.route = route
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def answers(self, scope: Scope) -> bool:
+        """Whether the request is for us: the route is open, and it is no person who gets a page, which Django makes."""
+        if self.route.is_open is not None and not self.route.is_open():
+            return False
+        if not self.route.has_page or scope["method"] not in VISITING:
+            return True
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        return not is_visit(lambda name: headers.get(name.encode()))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         loop = asyncio.get_running_loop()

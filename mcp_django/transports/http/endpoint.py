@@ -11,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
-from mcp_django.access.authentication import authenticate, authenticate_from_memory
+from mcp_django.access.authentication import authenticate_again, authenticate_from_memory
 from mcp_django.conf import MAX_MESSAGE_BYTES, get_conf
 from mcp_django.deadlines import deadlines
 from mcp_django.exceptions import MCPError
@@ -101,7 +101,7 @@ class EndpointView(View, InFlight):
         """Respond to a request whose client was asked and has ``given`` its answers, as ``respond`` does."""
 
         def answer() -> HTTPResponse:
-            pending.exchange.principal = authenticate(self.request, fresh=True)
+            pending.exchange.principal = authenticate_again(pending.exchange.principal, self.request, fresh=True)
             self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
             again = partial(respond_again, pending, given)

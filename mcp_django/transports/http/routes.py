@@ -24,10 +24,12 @@ class Route:
     sync_view: type[View] | None = None
     #: Whether it is there: where it is not, the URL may be the project's own. None: always.
     is_open: Callable[[], bool] | None = None
+    #: Whether people who open it in a browser get a page.
+    has_page: bool = False
 
 
 ROUTES = (
-    Route("mcp", "endpoint", EndpointView),
+    Route("mcp", "endpoint", EndpointView, has_page=True),
     Route("mcp/ticket", "ticket", TicketView),
     Route("sse", "sse", sse.StreamView, sse.UnservedView, lambda: get_conf().SSE_TRANSPORT),
     Route("sse/messages", "sse-messages", sse.MessageView, sse.UnservedView, lambda: get_conf().SSE_TRANSPORT),

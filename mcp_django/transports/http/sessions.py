@@ -122,6 +122,8 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
         revision=opening.revision,
         lists=frozenset(LISTS),
         session_key=key,
+        transport=view.transport,
+        client_name=opening.client.name,
     )
     _attach(view.site, view.attachment(), listener)
     return HTTPResponse(HTTPStatus.OK, stream=ListenerStream(listener, opening=b":\n\n"))

@@ -98,6 +98,7 @@ class SSEStream(EventStream):
     is_counted = True
     #: Its session is its own.
     session_key = None
+    transport = "sse"
 
     def __init__(self, site: MCPSite, request: MCPRequest, key: str) -> None:
         self.request = request

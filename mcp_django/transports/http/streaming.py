@@ -107,6 +107,10 @@ class StreamingCall:
         return self._asking
 
     @property
+    def transport(self) -> str:
+        return self._view.transport
+
+    @property
     def principal(self) -> Principal:
         return self._view.request.mcp.principal
 

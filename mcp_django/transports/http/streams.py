@@ -102,6 +102,7 @@ class RestStream(EventStream):
     """
 
     is_counted = False
+    transport = "http"
 
     def __init__(self, request: MCPRequest, session_key: str, key: str, number: int) -> None:
         self.request = request

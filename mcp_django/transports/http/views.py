@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import weakref
 from collections.abc import AsyncGenerator, Callable
+from functools import wraps
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
@@ -25,20 +27,30 @@ from mcp_django.sites import MCPSite
 from mcp_django.transports.http.headers import Headers
 from mcp_django.transports.http.messages import ANSWER_HEADERS, SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, Route
+from mcp_django.transports.http.visits import VISITING, is_visit
 from mcp_django.transports.pacing import hold_refusal
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.transports.servers.watchdog import reading_client
 from mcp_django.transports.servers.wire import SEND, Wire
 
 DjangoView = Callable[..., Any]
+#: Answers a person who opens the endpoint of a site in a browser.
+Page = Callable[[HttpRequest, MCPSite], HttpResponse]
 
 
 class EndpointPattern(URLPattern):
     """Leads to the WSGI view or to the ASGI view of a route, by whether an event loop runs."""
 
-    def __init__(self, path: str, site: MCPSite, route: Route, name: str | None = None) -> None:
-        self._on_loop = url_path(path, asgi_view(site, route), name=name)
-        super().__init__(self._on_loop.pattern, wsgi_view(site, route), name=name)
+    def __init__(self, path: str, site: MCPSite, route: Route, page: Page, name: str | None = None) -> None:
+        on_loop, in_thread = asgi_view(site, route), wsgi_view(site, route)
+        if route.has_page:
+
+            def show(request: HttpRequest) -> HttpResponse:
+                return page(request, site)
+
+            on_loop, in_thread = _or_page_on_loop(on_loop, show), _or_page_in_thread(in_thread, show)
+        self._on_loop = url_path(path, on_loop, name=name)
+        super().__init__(self._on_loop.pattern, in_thread, name=name)
         self._is_open = route.is_open
 
     def resolve(self, path: str) -> ResolverMatch | None:
@@ -51,16 +63,41 @@ class EndpointPattern(URLPattern):
         return self._on_loop.resolve(path)
 
 
-def url_patterns(site: MCPSite) -> list[URLPattern]:
-    """Each route with a slash behind it and without, which is canonical; without a redirect between them."""
+def url_patterns(site: MCPSite, page: Page) -> list[URLPattern]:
+    """Each route with a slash behind it and without, which is canonical; without a redirect between them.
+
+    ``page`` answers people who open the endpoint in a browser.
+    """
     return [
         pattern
         for route in ROUTES
         for pattern in (
-            EndpointPattern(route.path, site, route, route.name),
-            EndpointPattern(f"{route.path}/", site, route),
+            EndpointPattern(route.path, site, route, page, route.name),
+            EndpointPattern(f"{route.path}/", site, route, page),
         )
     ]
+
+
+def _or_page_in_thread(view: DjangoView, show: DjangoView) -> DjangoView:
+    @wraps(view)
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase = (show if _is_visit(request) else view)(request)
+        return response
+
+    return answer
+
+
+def _or_page_on_loop(view: DjangoView, show: DjangoView) -> DjangoView:
+    @wraps(view)
+    async def answer(request: HttpRequest) -> HttpResponseBase:
+        response: HttpResponseBase = await (sync_to_async(show) if _is_visit(request) else view)(request)
+        return response
+
+    return answer
+
+
+def _is_visit(request: HttpRequest) -> bool:
+    return request.method in VISITING and is_visit(request.headers.get)
 
 
 def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
@@ -70,7 +107,7 @@ def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     def view(request: HttpRequest) -> HttpResponseBase:
         return _response(view_class(site, _request(request)).respond_in_thread())
 
-    return _unguarded(view)
+    return unguarded(view)
 
 
 def asgi_view(site: MCPSite, route: Route) -> DjangoView:
@@ -102,7 +139,7 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
         weakref.finalize(response, _abandon, asyncio.get_running_loop(), answer.stream)
         return response
 
-    return _unguarded(view)
+    return unguarded(view)
 
 
 async def _read_chunks(stream: EventStream, wire: Wire) -> AsyncGenerator[bytes, None]:
@@ -128,7 +165,7 @@ def _abandon(loop: asyncio.AbstractEventLoop, stream: EventStream) -> None:
         loop.call_soon_threadsafe(stream.abandon)
 
 
-def _unguarded(view: DjangoView) -> DjangoView:
+def unguarded(view: DjangoView) -> DjangoView:
     """Without CSRF (tokens, no cookies), without a login page, and outside ATOMIC_REQUESTS on every database."""
     view = csrf_exempt(login_not_required(view))
     for alias in settings.DATABASES:
@@ -143,7 +180,6 @@ def _uses_pool() -> bool:
 
 async def _close_connections() -> None:
     """End the connections of this request's own thread, or give them back to their pool."""
-    from asgiref.sync import sync_to_async
 
     def close() -> None:
         for connection in connections.all(initialized_only=True):

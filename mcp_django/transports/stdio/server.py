@@ -30,6 +30,7 @@ class StdioServer:
     is_counted = False
     #: Its session is its own.
     session_key = None
+    transport = "stdio"
 
     def __init__(self, site: MCPSite, principal: Principal, stdin: int, stdout: int) -> None:
         self.principal = principal

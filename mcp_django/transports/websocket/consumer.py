@@ -49,6 +49,7 @@ class MCPConsumer(AsyncConsumer):  # type: ignore[misc]
     is_counted = False
     #: Its session is its own.
     session_key = None
+    transport = "websocket"
 
     def __init__(self, site: MCPSite = site) -> None:
         self.site = site

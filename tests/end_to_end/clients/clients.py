@@ -155,6 +155,9 @@ def prepared(prepare: Any, *arguments: Any) -> Any:
 def install_scripts() -> node.Suite:
     """Node.js and the TypeScript SDKs, with our scripts beside them, where they find the packages."""
     suite: node.Suite = prepared(node.install)
-    for script in HERE.glob("*.mjs"):
-        shutil.copyfile(script, suite.folder / script.name)
+    with node.alone_in(node.FOLDER):
+        for script in HERE.glob("*.mjs"):
+            copy = suite.folder / script.name
+            if not copy.exists() or copy.read_bytes() != script.read_bytes():
+                shutil.copyfile(script, copy)
     return suite

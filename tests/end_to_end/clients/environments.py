@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conformance.node import alone_in
+
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[2] / ".venv-clients"
 
@@ -20,14 +22,20 @@ def python_with(version: str) -> Path:
     folder = FOLDER / version
     if not _is_current(folder, pins):
         FOLDER.mkdir(exist_ok=True)
-        # The copy of its pins, which comes last, marks the environment as whole.
-        shutil.rmtree(folder, ignore_errors=True)
-        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
-        # The pins name all that is needed, so that there is nothing to resolve.
-        pip = [sys.executable, "-m", "pip", "--python", str(_python(folder)), "--disable-pip-version-check"]
-        _run([*pip, "install", "--quiet", "--retries=10", "--no-compile", "--no-deps", "--requirement", str(pins)])
-        shutil.copyfile(pins, folder / pins.name)
+        with alone_in(FOLDER / f"of-{version}"):
+            if not _is_current(folder, pins):
+                _make(folder, pins)
     return _python(folder)
+
+
+def _make(folder: Path, pins: Path) -> None:
+    # The copy of its pins, which comes last, marks the environment as whole.
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    # The pins name all that is needed, so that there is nothing to resolve.
+    pip = [sys.executable, "-m", "pip", "--python", str(_python(folder)), "--disable-pip-version-check"]
+    _run([*pip, "install", "--quiet", "--retries=10", "--no-compile", "--no-deps", "--requirement", str(pins)])
+    shutil.copyfile(pins, folder / pins.name)
 
 
 def _is_current(folder: Path, pins: Path) -> bool:

@@ -31,6 +31,7 @@ TOOL = "find_records"
 ARGUMENTS = {"model": "flights.airport", "filter": {"faa": "JFK"}, "fields": ["name"]}
 #: A tool that needs the scope actions.
 ACTION = "flights_flight_mark_cancelled"
+ACTION_ARGUMENTS = {"ids": [1]}
 ANSWER = '{"columns":["faa","name"],"rows":[["JFK","John F Kennedy Intl"]]}'
 
 #: A line of uvicorn's about a request.
@@ -102,13 +103,14 @@ def serve_site(project: Project) -> Iterator[Site]:
 class Talk:
     """A process of a client: what it is told and what it writes. Where it sends its person, the person goes."""
 
-    def __init__(self, command: Sequence[str], site: Site, env: Mapping[str, str], *, tty: bool = False) -> None:
+    def __init__(self, command: Sequence[str], site: Site, env: Mapping[str, str], *, typed: str = "") -> None:
         self._site = site
         self._asks = re.compile(re.escape(site.url) + r'/authorize\?[^\s"]+')
         self._lines: SimpleQueue[tuple[bool, str]] = SimpleQueue()
         self._said: list[str] = []
         self.visited: list[str] = []
-        self._terminal = pty.openpty() if tty else None
+        #: Where its person has typed something.
+        self._terminal = pty.openpty() if typed else None
         self._process = subprocess.Popen(
             command,
             stdin=self._terminal[1] if self._terminal else subprocess.PIPE,
@@ -118,6 +120,8 @@ class Talk:
             bufsize=1,
             env=dict(env),
         )
+        if self._terminal:
+            os.write(self._terminal[0], typed.encode())
         self._readers = [
             Thread(target=self._read, args=(self._process.stdout, True), daemon=True),
             Thread(target=self._read, args=(self._process.stderr, False), daemon=True),
@@ -191,6 +195,9 @@ class Client(Protocol):
     def call(self) -> str:
         """The text that its call of the tool gives."""
 
+    def act(self) -> str:
+        """As ``call``, of a tool that changes data."""
+
     def visits(self) -> int:
         """How often it has sent its person to the site."""
 
@@ -201,11 +208,22 @@ class Script:
     """A program of ours around an SDK."""
 
     def __init__(self, command: Sequence[str], site: Site, home: Path, **job: str) -> None:
-        told = {"url": site.url, "tool": TOOL, "arguments": ARGUMENTS, "action": ACTION, **job}
+        told = {
+            "url": site.url,
+            "tool": TOOL,
+            "arguments": ARGUMENTS,
+            "action": ACTION,
+            "action_arguments": ACTION_ARGUMENTS,
+            **job,
+        }
         self._talk = Talk([*command, json.dumps(told)], site, {**os.environ, "HOME": str(home)})
 
     def call(self) -> str:
         [text] = self.order("call")
+        return text
+
+    def act(self) -> str:
+        [text] = self.order("act")
         return text
 
     def order(self, order: str) -> list[str]:
@@ -247,7 +265,13 @@ class Remote:
             client = {"name": "tests", "version": "1.0"}
             self._ask("initialize", {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client})
             self._talk.tell(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
-        answer = self._ask("tools/call", {"name": TOOL, "arguments": ARGUMENTS})
+        return self._call(TOOL, ARGUMENTS)
+
+    def act(self) -> str:
+        return self._call(ACTION, ACTION_ARGUMENTS)
+
+    def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
         return str(answer["result"]["content"][0]["text"] if "result" in answer else answer["error"])
 
     def _ask(self, method: str, params: Mapping[str, Any]) -> Any:
@@ -267,20 +291,27 @@ class Remote:
 class Inspector:
     """The command line of the MCP Inspector: a process for each call, which keeps its tokens in a file."""
 
-    def __init__(self, site: Site, home: Path, era: str) -> None:
+    def __init__(self, site: Site, home: Path, era: str, document: str) -> None:
         suite: node.Suite = prepared(node.install)
         script = suite.folder / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
         self._site, self._visits = site, 0
         self._command = [
             str(suite.node), str(script), "--cli", site.url, "--transport", "http", "--protocol-era", era,
-            "--callback-url", f"http://127.0.0.1:{free_port()}/oauth/callback", "--format", "json",
-            "--method", "tools/call", "--tool-name", TOOL, "--tool-args-json", json.dumps(ARGUMENTS),
+            "--callback-url", f"http://127.0.0.1:{free_port()}/callback", "--format", "json",
+            "--method", "tools/call", *(["--client-metadata-url", document] if document else []),
         ]  # fmt: skip
         self._env = {"PATH": os.environ["PATH"], "HOME": str(home), "MCP_INSPECTOR_SECRET_STORE": "file"}
 
     def call(self) -> str:
-        # It lets nobody log in who is not at a terminal.
-        talk = Talk(self._command, self._site, self._env, tty=True)
+        return self._call(TOOL, ARGUMENTS)
+
+    def act(self) -> str:
+        return self._call(ACTION, ACTION_ARGUMENTS)
+
+    def _call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        called = ["--tool-name", tool, "--tool-args-json", json.dumps(arguments)]
+        # It lets nobody log in who is not at a terminal, and asks there whether it shall ask for more scopes.
+        talk = Talk([*self._command, *called], self._site, self._env, typed="y\n")
         try:
             return str(json.loads(talk.hear())["result"]["content"][0]["text"])
         finally:
@@ -318,7 +349,7 @@ class Kind:
             case "mcp-remote":
                 return Remote(site, home)
             case _:
-                return Inspector(site, home, self.mode)
+                return Inspector(site, home, self.mode, self.document)
 
 
 SDKS = (
@@ -331,6 +362,12 @@ SDKS = (
     Kind("typescript2", "auto", DOCUMENT),
 )
 KINDS = (*SDKS, Kind("mcp-remote"), Kind("inspector", "legacy"), Kind("inspector", "modern"))
+#: Those that ask their person for more. The Inspector does so where it was told how it is known.
+STEPPING_UP = (
+    *(kind for kind in KINDS if not kind.document and kind.name != "inspector"),
+    Kind("inspector", "legacy", DOCUMENT),
+    Kind("inspector", "modern", DOCUMENT),
+)
 
 _EXPIRE = """
 from django.utils import timezone

@@ -135,7 +135,16 @@ class Program {
 
     async call() {
         if (!this.client) await this.#loggedIn(() => this.connect());
-        const result = await this.#loggedIn(() => this.client.callTool({ name: job.tool, arguments: job.arguments }));
+        return this.#call(job.tool, job.arguments);
+    }
+
+    /** As `call`, of a tool that changes data. */
+    async act() {
+        return this.#call(job.action, job.action_arguments);
+    }
+
+    async #call(name, args) {
+        const result = await this.#loggedIn(() => this.client.callTool({ name, arguments: args }));
         return result.content[0].text;
     }
 }
@@ -144,6 +153,8 @@ async function obey(order, program) {
     switch (order) {
         case "call":
             return [await program.call()];
+        case "act":
+            return [await program.act()];
         case "back":
             program.provider.allTokens.pop();
             return [];

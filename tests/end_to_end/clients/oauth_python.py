@@ -123,7 +123,7 @@ class Program:
 
     async def act(self) -> str:
         """As ``call``, of a tool that changes data."""
-        return await self._call(self.job["action"], {"ids": [1]})
+        return await self._call(self.job["action"], self.job["action_arguments"])
 
     async def _call(self, tool: str, arguments: dict[str, Any]) -> str:
         if self.client is None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conformance.node import NPMMissing
 from tests.conftest import need
-from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, Kind, Remote, Site, serve_site
+from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, STEPPING_UP, Kind, Remote, Site, serve_site
 from tests.end_to_end.servers import demo
 
 pytestmark = pytest.mark.timeout(900)
@@ -105,7 +105,7 @@ def test_a_person_logs_a_client_in_that_knows_nothing_but_the_url(life: dict[str
 def test_the_grant_is_what_the_person_ticked(life: dict[str, Any], site: Site) -> None:
     user, name, host, scopes, declined, resource, ended = life["grant"]
 
-    assert (user, scopes, declined, resource, ended) == ("ops", ["read"], ["actions"], site.url, "")
+    assert (user, scopes, declined, resource, ended) == ("ops", ["read"], ["actions", "write"], site.url, "")
     assert host == ("claude.ai" if life["kind"].document else "")
     assert name
 
@@ -194,7 +194,7 @@ def test_a_client_whose_answer_was_lost_refreshes_again_and_goes_on(program: Any
     assert site.grants()[0][-1] == ""
 
 
-@pytest.mark.parametrize("kind", [Kind("python", "auto"), Kind("python", "legacy")], ids=str)
+@pytest.mark.parametrize("kind", STEPPING_UP, ids=str)
 def test_a_client_asks_its_person_for_more_when_a_call_needs_it(site: Site, kind: Kind, tmp_path: Path) -> None:
     site.switch(on=False)
     client = started(kind, site, tmp_path)
@@ -204,13 +204,13 @@ def test_a_client_asks_its_person_for_more_when_a_call_needs_it(site: Site, kind
         site.switch(on=True)
         site.ticked = ("read", "actions")
         site.requests()
-        [text] = client.order("act")
+        text = client.act()
     finally:
         site.switch(on=True)
         site.ticked = ("read",)
         client.close()
 
-    assert (before[3], before[4]) == (["read"], [])
+    assert (before[3], before[4]) == (["read"], ["write"])
     assert "scope" not in text
     assert client.visits() == 2
     assert site.requests().count("POST /mcp 403") == 1

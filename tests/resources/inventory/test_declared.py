@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.http import HttpRequest
@@ -15,7 +16,7 @@ from rest_framework import serializers
 from demo_project.flights.models import Airline, Disruption
 from mcp_django import ModelMCP, inventory, site
 from tests.resources.inventory.conftest import Admin, run
-from tests.shop.models import Product, Tag, Unwatched
+from tests.shop.models import Making, Part, Product, Tag, Unwatched
 from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
@@ -30,7 +31,7 @@ def test_what_is_declared_is_told_without_a_database() -> None:
         "site", "user", "scopes", "models", "tools", "resources", "templates", "prompts", "tool_list", "left_out",
         "admin", "failed",
     ]  # fmt: skip
-    assert (taken["site"], taken["user"], taken["scopes"]) == ("mcp", None, ["read", "actions"])
+    assert (taken["site"], taken["user"], taken["scopes"]) == ("mcp", None, ["read", "actions", "write"])
     assert set(taken["models"]) == set(site.models)
     assert set(taken["tools"]) == set(site.tools)
     assert set(taken["resources"]) | set(taken["templates"]) == set(site.resources)
@@ -59,6 +60,19 @@ def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
         "computed": [],
         "search": "note, flight__tailnum, flight__number",
         "serializer": None,
+        "writes": {
+            "create": {"consent": "preview", "by": "flights.add_disruption"},
+            "update": {"consent": "preview", "by": "flights.change_disruption"},
+            "delete": {"consent": "ask", "by": "flights.delete_disruption"},
+        },
+        "written": {
+            "flight": "ModelChoiceField",
+            "kind": "TypedChoiceField",
+            "severity": "TypedChoiceField",
+            "resolved": "BooleanField",
+            "note": "CharField",
+        },
+        "not_written": "",
         "by_object": [],
         "hidden": {},
     }
@@ -163,6 +177,7 @@ def test_what_is_never_exposed_is_told_with_the_reason(declared: Declared) -> No
         ),
         "django_tasks_database.dbtaskresult": f"the app django_tasks_database keeps secrets, logs or histories{CURE}",
         "mcp_django.accesstoken": "it holds the keys to the rest",
+        "mcp_django.change": "it holds the keys to the rest",
         "mcp_django.call": "it holds the keys to the rest",
         "mcp_django.grant": "it holds the keys to the rest",
         "mcp_django.prompt": "it holds the keys to the rest",
@@ -249,3 +264,37 @@ def test_what_only_the_scope_hides_is_left_out_with_that_reason() -> None:
 def test_two_inventories_of_the_same_project_are_the_same_text() -> None:
     assert run("--json") == run("--json")
     assert json.loads(run("--json")) == json.loads(json.dumps(inventory.build(site)))
+
+
+def test_a_hook_that_decides_who_writes_is_named_and_what_a_form_has_beside_its_inlines(declared: Declared) -> None:
+    class MakingInline(admin.TabularInline[Any, Any]):
+        model = Making
+
+    class PartAdmin(admin.ModelAdmin[Any]):
+        fields = ["name"]
+        inlines = [MakingInline]
+
+        def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+            return True
+
+    declared.admin(Part, PartAdmin)
+    declared.model(Part, writable={"update"}, consent={"update": "ask"}, fields=None)
+
+    part = inventory.build(site)["models"]["shop.part"]
+
+    assert {name: one["consent"] for name, one in part["writes"].items()} == {"update": "ask"}
+    assert part["writes"]["update"]["by"].endswith("PartAdmin.has_change_permission")
+    assert set(part["written"]) == {"name", "makings.open"}
+
+
+def test_a_form_that_cannot_be_made_is_told_with_the_reason(declared: Declared) -> None:
+    class AirlineAdmin(admin.ModelAdmin[Any]):
+        def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+            raise KeyError("no tenant")
+
+    declared.admin(Airline, AirlineAdmin)
+
+    airline = inventory.build(site)["models"]["flights.airline"]
+
+    assert airline["written"] == {}
+    assert airline["not_written"] == "KeyError: 'no tenant'"

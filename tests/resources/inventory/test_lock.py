@@ -32,7 +32,7 @@ def test_a_lock_holds_until_something_changes(tmp_path: Path, declared: Declared
     checked = run("--lock", path, "--check")
     lock = json.loads(path.read_text())
 
-    assert written == f"{path} holds what a superuser with the scopes read, actions reaches.\n"
+    assert written == f"{path} holds what a superuser with the scopes read, actions, write reaches.\n"
     assert checked == f"{path} is up to date.\n"
     assert lock == json.loads(json.dumps(inventory.lock(inventory.build(site))))
     assert set(lock) == {
@@ -73,7 +73,9 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     was = json.loads(path.read_text())["tool_list"]["bytes"]
     now = inventory.build(site)["tool_list"]["bytes"]
     head, changed, tail = told.split("\n\n")
-    assert head == f"{path} is out of date. What a superuser with the scopes read, actions can reach has changed:"
+    assert (
+        head == f"{path} is out of date. What a superuser with the scopes read, actions, write can reach has changed:"
+    )
     lines = changed.splitlines()
     assert [line for line in lines if "flights.flight" not in line and "relation" not in line] == [
         "- model flights.airline: carrier, name",
@@ -93,7 +95,7 @@ def test_a_lock_tells_what_has_changed_and_how_to_accept_it(tmp_path: Path, decl
     assert not [line for line in lines if line.startswith("+ field")]
     assert tail == (
         "If all of it is meant, accept it and commit the file:\n"
-        f"manage.py mcp_inventory --site mcp --scopes read,actions --lock {path}"
+        f"manage.py mcp_inventory --site mcp --scopes read,actions,write --lock {path}"
     )
 
     run("--lock", path)
@@ -153,7 +155,7 @@ def test_a_lock_that_an_attacker_or_a_merge_spoilt_does_not_pass(tmp_path: Path)
         path.write_text(text)
         assert refused("--lock", path, "--check") == (
             f"{path} is no lock of mcp_inventory. Write it anew with:\n"
-            f"manage.py mcp_inventory --site mcp --scopes read,actions --lock {path}"
+            f"manage.py mcp_inventory --site mcp --scopes read,actions,write --lock {path}"
         )
     path.write_text(json.dumps({**whole, "models": {**whole["models"], "x.y": {"fields": None}}}))
     assert "\n- model x.y\n" in refused("--lock", path, "--check")

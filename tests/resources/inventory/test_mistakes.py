@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import threading
+
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 
 from mcp_django import inventory, site
+from mcp_django.exchange.scopes import GRAMMAR
 from tests.resources.inventory.conftest import refused
 
 pytestmark = pytest.mark.every_database
@@ -15,12 +19,12 @@ pytestmark = pytest.mark.every_database
 @pytest.mark.parametrize(("arguments", "text"), [
     (["--check"], "--check: name with --lock FILE the file to compare with."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
-    (["--scopes", "write"],
-     "--scopes: unknown scope 'write'; the scopes are read, actions, model:app.model:read, tool:NAME."),
+    (["--scopes", "writing"],
+     f"--scopes: unknown scope 'writing'; the scopes are {GRAMMAR}."),
     (["--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
     (["--json", "--lock", "x"], "Error: argument --lock: not allowed with argument --json"),
     (["--lock", "/nowhere/x", "--check"], "There is no /nowhere/x. Write it with:\nmanage.py mcp_inventory --site mcp "
-     "--scopes read,actions --lock /nowhere/x"),
+     "--scopes read,actions,write --lock /nowhere/x"),
     (["--lock", "/nowhere/x"], "/nowhere/x cannot be written: No such file or directory."),
     (["--lock", "/", "--check"], "/ cannot be read: Is a directory."),
 ])  # fmt: skip
@@ -33,3 +37,17 @@ def test_the_database_is_given_back(db: None) -> None:
 
     assert not {"connect", "cursor", "chunked_cursor"} & vars(connection).keys()
     assert User.objects.count() == 0
+
+
+def test_what_other_threads_log_meanwhile_goes_on_to_the_log(db: None, caplog: pytest.LogCaptureFixture) -> None:
+    """A page of the admin builds inventories while requests are answered."""
+    logger = logging.getLogger("mcp_django")
+    with inventory._failures() as found:
+        other = threading.Thread(target=logger.error, args=["of another thread"])
+        other.start()
+        other.join()
+        logger.error("of this one")
+
+    assert found == {"of this one"}
+    assert [record.getMessage() for record in caplog.records] == ["of another thread"]
+    assert logger.filters == []

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.every_database
 # To a user, by the database.
 
 
-@pytest.mark.parametrize("scopes", [["read"], ["read", "actions"], ["actions"]])
+@pytest.mark.parametrize("scopes", [["read"], ["read", "actions", "write"], ["actions"]])
 def test_a_users_inventory_is_what_the_user_is_listed(viewer: User, scopes: list[str]) -> None:
     switch_on(*(name for name in site.tools if name.startswith("flights_")))
     peer = DirectPeer(viewer, *scopes)
@@ -109,7 +109,7 @@ def test_what_is_printed_for_people(viewer: User) -> None:
 
     joined = " ".join(printed.split())
     tools, size = cost["tools"], cost["tool_list"]["bytes"]
-    assert printed.startswith("What a superuser with the scopes read, actions reaches on the site mcp.\n")
+    assert printed.startswith("What a superuser with the scopes read, actions, write reaches on the site mcp.\n")
     assert f"Models ({len(cost['models'])}) " in joined
     assert (
         "flights.flight by FlightAdmin: the rows of FlightAdmin.get_queryset fields: id, departs_at, carrier -> "

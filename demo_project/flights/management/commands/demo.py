@@ -1,9 +1,9 @@
 import hashlib
-import json
 import os
 import socket
 import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from django.conf import settings
@@ -15,14 +15,18 @@ from django.db.models import Q
 
 from demo_project.flights.admin import JFK_OPERATIONS
 from mcp_django import site
+from mcp_django.connecting import client_setups
 from mcp_django.models import AccessToken, Tool
 
 HOST = "127.0.0.1"
 
-#: Tools that change or hand out data start switched off; the demo shows these two.
-TOOLS = ["flights_flight_mark_cancelled", "flights_flight_export_as_csv"]
+#: Tools that change or hand out data start switched off; the demo shows these two actions, and those that write.
+ACTIONS = ["flights_flight_mark_cancelled", "flights_flight_export_as_csv"]
+WRITING = ["describe_form", "preview_change", "create_record", "update_record", "delete_record", "get_change"]
 
 WELCOME = """
+Open          {front}
+              A board of departures that moves by push. Log in by a button, and cancel a flight.
 MCP endpoint  {http}
               What an MCP client connects to.
 WebSocket     {websocket}
@@ -30,26 +34,26 @@ WebSocket     {websocket}
 Admin         {admin}
               Tools, tokens and flights. A client that watches a flight is notified when you change it.
                 admin  / admin   may do everything
-                ops    / ops     sees the flights from JFK only, and may change them
+                ops    / ops     sees the flights from JFK only, may change them, and writes disruptions
                 viewer / viewer  may look at flights, airports and airlines
 Token         {token}
-              A client sends it and acts as admin, with the scopes read and actions.
+              A client sends it and acts as admin, with the scopes read, actions and write.
 
 Try it: list the tools.
 
-  curl -s {http} \\
-    -H "Authorization: Bearer {token}" \\
-    -H "Content-Type: application/json" \\
-    -H "Accept: application/json, text/event-stream" \\
-    -d '{{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}'
+{curl}
 
-Claude Code: log in as ops by /mcp, then "Authenticate".
+Claude Code: log in as ops by /mcp, then "Authenticate", and tick what it may do.
 
-  claude mcp add --transport http flights {http}
+{claude}
 
-Cursor: .cursor/mcp.json
+  Then ask: "How late were the flights from JFK?", or "Set the first one to delayed": it shows the change first.
+
+Cursor: ~/.cursor/mcp.json
 
 {cursor}
+
+Others: open {http} in a browser.
 
 MCP Inspector
 
@@ -73,7 +77,7 @@ class Command(BaseCommand):
         call_command("load_flights", f"--rows={rows}", stdout=self.stdout, stderr=self.stderr)
         with transaction.atomic():
             if not User.objects.exists():
-                switch_on_tools()
+                switch_on_tools(*ACTIONS, *WRITING)
             admin = create_users()
             token = valid_token(admin)
         self.stdout.write(welcome(port, token))
@@ -95,18 +99,18 @@ def check_port(port: int) -> None:
             ) from error
 
 
-def switch_on_tools() -> None:
+def switch_on_tools(*names: str) -> None:
     """Only for a new site: afterwards, which tools are on is the administrator's choice."""
-    for name in TOOLS:
+    for name in names:
         Tool.objects.update_or_create(site=site.name, name=name, defaults={"enabled": True})
 
 
 def create_users() -> User:
     """Create the three users that are absent, each with its name for a password, and return `admin`."""
     view = Q(codename__startswith="view_")
-    change_flights = Q(codename="change_flight")
+    work = Q(codename="change_flight") | Q(codename__endswith="_disruption")
     view_flights = Q(codename__in=["view_flight", "view_airport", "view_airline"])
-    create_staff("ops", group_with(JFK_OPERATIONS, view | change_flights))
+    create_staff("ops", group_with(JFK_OPERATIONS, view | work))
     create_staff("viewer", group_with("Flight viewers", view_flights))
     admin = User.objects.filter(username="admin").first()
     return admin or User.objects.create_superuser("admin", password="admin")
@@ -138,7 +142,7 @@ def valid_token(user: User) -> str:
         if AccessToken.objects.filter(hash=digest, revoked_at__isnull=True).exists():
             return token
         file.unlink()
-    _, token = AccessToken.objects.create_token(user=user, name="make demo", scopes=["read", "actions"])
+    _, token = AccessToken.objects.create_token(user=user, name="make demo", scopes=["read", "actions", "write"])
     file.touch(mode=0o600)
     file.write_text(f"{token}\n")
     return token
@@ -147,13 +151,19 @@ def valid_token(user: User) -> str:
 def welcome(port: int, token: str) -> str:
     """What to connect to, and how, ready to be pasted."""
     http = f"http://{HOST}:{port}/mcp"
-    server = {"url": http, "headers": {"Authorization": f"Bearer {token}"}}
+    with_token, by_login = (
+        {one.key: one.text for one in client_setups(http, "flights", token=given, logs_in=True)}
+        for given in (token, None)
+    )
     return WELCOME.format(
+        front=f"http://{HOST}:{port}/",
         http=http,
         websocket=f"ws://{HOST}:{port}/mcp",
         admin=f"http://{HOST}:{port}/admin/",
         token=token,
-        cursor=json.dumps({"mcpServers": {"flights": server}}, indent=2),
+        curl=indent(with_token["curl"], "  "),
+        claude=indent(by_login["claude-code"], "  "),
+        cursor=with_token["cursor"],
     )
 
 

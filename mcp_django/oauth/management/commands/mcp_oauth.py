@@ -18,7 +18,7 @@ from django.test import Client
 
 from mcp_django.conf import get_conf
 from mcp_django.oauth import paths
-from mcp_django.oauth.checks import deployment_problems, endpoint_path, setting_problems
+from mcp_django.oauth.checks import deployment_problems, setting_problems
 
 _SECONDS = 10.0
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
@@ -119,24 +119,26 @@ class Command(BaseCommand):
         url = options["url"]
         if url and urlsplit(url).scheme not in ("http", "https"):
             raise CommandError("--url: name the endpoint as https://example.com/mcp.")
-        walk = Walk(url, _over_network) if url else Walk(_own_endpoint(), _in_process)
-        for line in walk.steps():
-            self.stdout.write(line)
+        walks = [Walk(url, _over_network)] if url else [Walk(one, _in_process) for one in _own_endpoints()]
+        for walk in walks:
+            for line in walk.steps():
+                self.stdout.write(line)
+        met = [problem for walk in walks for problem in walk.problems]
         found = [*setting_problems(), *deployment_problems()]
-        problems = [*walk.problems, *(f"{problem} {hint}" for problem, hint in found)]
+        problems = [*met, *(f"{problem} {hint}" for problem, hint in found)]
         for problem in problems:
             self.stderr.write(f"! {problem}")
-        if walk.problems:
+        if met:
             raise CommandError("Clients cannot log in.")
         self.stdout.write("Clients can log in." if not problems else "Clients can log in, but see above.")
 
 
-def _own_endpoint() -> str:
-    path = endpoint_path()
-    if path is None:
+def _own_endpoints() -> list[str]:
+    found = paths.endpoints()
+    if not found:
         raise CommandError('The URLconf has no endpoint: add path("", include("mcp_django.urls")) to it.')
     hosts = [host.removeprefix(".") for host in settings.ALLOWED_HOSTS if host != "*"] or ["localhost"]
-    return (get_conf().OAUTH_ORIGIN or f"https://{hosts[0]}") + path
+    return [(get_conf().OAUTH_ORIGIN or f"https://{hosts[0]}") + path for path in found]
 
 
 def _in_process(url: str, body: bytes | None) -> Found:

@@ -1,0 +1,116 @@
+"""The pages of the console where there are many calls and tokens: how long each takes, and what it asks the database.
+
+.venv/bin/python -m bench.console [--calls N] [--tokens N] [--rounds N] [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from http import HTTPStatus
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+CALLS, TOKENS = 100_000, 1_000
+#: The goals for each page: milliseconds, and queries, which stay below.
+GOAL_MS, GOAL_QUERIES = 200, 20
+_BATCH = 5_000
+#: Days over which the calls are spread: all of them are within those of the first page.
+_DAYS = 14
+_ROOT = "/admin/mcp_django"
+_PAGES: Mapping[str, str] = {
+    "the first page": f"{_ROOT}/",
+    "tools": f"{_ROOT}/tool/",
+    "prompts": f"{_ROOT}/prompt/",
+    "tokens": f"{_ROOT}/accesstoken/",
+    "activity": f"{_ROOT}/call/",
+    "changes": f"{_ROOT}/change/",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.console", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--calls", type=int, default=CALLS, help=f"lines of the audit trail ({CALLS:,})")
+    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"access tokens ({TOKENS:,})")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each page is opened (5)")
+    parser.add_argument("--check", action="store_true", help="exit with 1 where a goal is missed")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"DJANGO_SETTINGS_MODULE": "bench.settings", "DEMO_DIR": folder, "BENCH_ROWS": "console"}
+        took = _measure(options.calls, options.tokens, options.rounds)
+    print(f"| with {options.calls:,} calls and {options.tokens:,} tokens | ms | queries |", "|---|---:|---:|", sep="\n")
+    for page, (ms, queries) in took.items():
+        print(f"| {page} | {ms:,.0f} | {queries} |")
+    missed = [page for page, (ms, queries) in took.items() if ms > GOAL_MS or queries >= GOAL_QUERIES]
+    verdict = f"MISSED by {', '.join(missed)}" if missed else "holds"
+    print(f"\nat most {GOAL_MS} ms, below {GOAL_QUERIES} queries: {verdict}")
+    return 1 if options.check and missed else 0
+
+
+def _measure(calls: int, tokens: int, rounds: int) -> Mapping[str, tuple[float, int]]:
+    """Milliseconds, the median of the rounds, and queries of each page."""
+    import django
+
+    django.setup()
+
+    from django.contrib.auth.models import User
+    from django.core.management import call_command
+    from django.db import connection
+    from django.test import Client
+    from django.test.utils import CaptureQueriesContext
+
+    call_command("migrate", verbosity=0)
+    user = User.objects.create_superuser("admin")
+    _fill(user, calls, tokens)
+    browser = Client()
+    browser.force_login(user)
+    found: dict[str, list[float]] = {page: [] for page in _PAGES}
+    for _ in range(rounds):
+        for page, url in _PAGES.items():
+            begun = perf_counter()
+            _open(browser, url)
+            found[page].append((perf_counter() - begun) * 1_000)
+    queries: dict[str, int] = {}
+    for page, url in _PAGES.items():
+        with CaptureQueriesContext(connection) as asked:
+            _open(browser, url)
+        queries[page] = len(asked)
+    return {page: (median(times), queries[page]) for page, times in found.items()}
+
+
+def _fill(user: Any, calls: int, tokens: int) -> None:
+    from django.utils import timezone
+
+    from mcp_django.models import AccessToken, Call
+
+    choose = random.Random(1)
+    now, step = timezone.now(), timedelta(days=_DAYS) / max(calls, 1)
+    for number in range(tokens):
+        AccessToken.objects.create_token(user=user, name=f"agent {number}")
+    for start in range(0, calls, _BATCH):
+        Call.objects.bulk_create(
+            Call(
+                at=now - step * number, site="mcp", kind=choose.choice(["call", "read", "prompt"]),
+                outcome=choose.choice(["done"] * 8 + ["failed", "refused"]), user_id=str(number % 50),
+                user_name=f"user {number % 50}", token_id=number % 1_000, client_name=f"client {number % 7}",
+                method="tools/call", name="find_records", model="flights.flight", arguments="[]", rows=number % 30,
+            )
+            for number in range(start, min(start + _BATCH, calls))
+        )  # fmt: skip
+
+
+def _open(browser: Any, page: str) -> None:
+    """Open the page. Raises ValueError where it is none."""
+    answer = browser.get(page, SERVER_NAME="localhost")
+    if answer.status_code != HTTPStatus.OK:
+        raise ValueError(f"{page}: {answer.status_code}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What our ModelAdmins share: pages of their own, and who changes something, for the audit trail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from mcp_django.access.trail import acting
+
+if TYPE_CHECKING:
+    AdminBase = admin.ModelAdmin[Any]
+else:
+    AdminBase = admin.ModelAdmin
+
+
+class PagesAdmin(AdminBase):
+    """Has pages of its own beside those of every ModelAdmin."""
+
+    class Media:
+        css = {"all": ["mcp_django/console.css"]}
+        js = ["mcp_django/console.js"]
+
+    def page_path(self, route: str, view: Callable[..., HttpResponseBase], name: str) -> URLPattern:
+        """The URL of a page, for ``get_urls``: ``page_path("<path:object_id>/roll/", self.roll_view, "roll")``."""
+        return path(route, self.admin_site.admin_view(view), name=self._name_of(name))
+
+    def page_url(self, name: str, *args: Any) -> str:
+        """The URL of a page of this ModelAdmin: one of its own, or "changelist", "add", "change" and the others."""
+        return reverse(f"admin:{self._name_of(name)}", args=args, current_app=self.admin_site.name)
+
+    def page(self, request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
+        """A page from a template that extends ``admin/mcp_django/page.html``. No cache keeps it, as none of the admin.
+
+        ``title`` is its heading, and ``object`` the row that it is about.
+        """
+        shared = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "changelist": self.page_url("changelist"),
+            "media": self.media,
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})
+
+    def is_own_page(self, request: HttpRequest) -> bool:
+        """Whether the page is one of this ModelAdmin, and not that of another one which deletes rows of ours too."""
+        match = request.resolver_match
+        return match is None or str(match.url_name).startswith(self._name_of(""))
+
+    def _name_of(self, page: str) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
+
+
+class ActingAdmin(PagesAdmin):
+    """Changes that its pages make are the user's."""
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().changelist_view(request, *args, **kwargs)
+
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().changeform_view(request, *args, **kwargs)
+
+    def delete_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        with acting(request):
+            return super().delete_view(request, *args, **kwargs)

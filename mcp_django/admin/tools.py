@@ -1,0 +1,242 @@
+"""The list of tools, by what they are, and the page of one: what agents read of it, and what they did with it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db import models
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django import inventory
+from mcp_django.admin import trying
+from mcp_django.admin.argument_form import ArgumentForm
+from mcp_django.admin.links import shows_activity
+from mcp_django.admin.overrides import OverrideAdmin, site_of
+from mcp_django.compat.admin import key_in_url
+from mcp_django.conf import get_conf
+from mcp_django.connecting import curl
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import from_view
+from mcp_django.exchange.scopes import SCOPES, expand
+from mcp_django.models import Call, Tool
+from mcp_django.override_rows import make_tool_rows
+from mcp_django.sites import all_sites
+from mcp_django.tools.actions import AdminActionTool
+from mcp_django.tools.base import BaseTool
+from mcp_django.tools.query import QueryTool
+from mcp_django.types import JSON
+from mcp_django.writes.tools import WriteTool
+
+#: The button that takes an administrator's description away.
+_DECLARED = "_declared"
+#: Calls are counted for as long.
+_RECENT = timedelta(days=7)
+
+#: What a tool is → the heading of its group, in the order of the groups.
+KINDS: Mapping[str, Promise] = {
+    "query": _("Queries"),
+    "write": _("Writing through the forms of the admin"),
+    "function": _("Functions of the project"),
+    "action": _("Actions of the admin"),
+    "gone": _("No longer there"),
+}
+
+
+def kind_of(tool: BaseTool | None) -> str:
+    if tool is None:
+        return "gone"
+    if isinstance(tool, AdminActionTool):
+        return "action"
+    return "query" if isinstance(tool, QueryTool) else "write" if isinstance(tool, WriteTool) else "function"
+
+
+def tool_of(row: Tool) -> BaseTool | None:
+    """The tool that a row is about; None for one that is gone."""
+    site = site_of(row.site)
+    return site.tools.get(row.name) if site is not None else None
+
+
+@dataclass
+class ListedTool:
+    """A line of the list."""
+
+    row: Tool
+    #: The form in which the viewer switches it; None for viewers who may not.
+    form: Any
+    entry: JSON
+    #: None for viewers who may not see the activity.
+    calls: int | None
+
+    @cached_property
+    def tool(self) -> BaseTool | None:
+        return tool_of(self.row)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.tool)
+
+    @property
+    def model(self) -> str:
+        return self.tool.model_mcp.label if isinstance(self.tool, AdminActionTool) else ""
+
+    @property
+    def needs(self) -> str:
+        """The scope, and the permissions of which the user needs one."""
+        return ", ".join([*filter(None, [self.entry.get("scope")]), *self.entry.get("permissions", ())])
+
+    @property
+    def description(self) -> str:
+        return self.row.description or (self.tool.get_description(None) if self.tool is not None else "")
+
+
+class KindFilter(admin.SimpleListFilter):
+    title = _("kind")
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[Any, Any]]:
+        return KINDS.items()
+
+    def queryset(self, request: HttpRequest, queryset: models.QuerySet[Any]) -> models.QuerySet[Any]:
+        kind = self.value()
+        return queryset if kind not in KINDS else queryset.filter(pk__in=_keys_of(queryset, kind))
+
+
+def _keys_of(rows: models.QuerySet[Any], kind: str | None) -> list[Any]:
+    return [row.pk for row in rows.only("site", "name") if kind_of(tool_of(row)) == kind]
+
+
+class ToolAdmin(OverrideAdmin):
+    """Overrides of tools. We make their rows, so people can neither add nor delete them."""
+
+    list_display = ["name", "enabled"]
+    list_filter = [KindFilter, "enabled", "site"]
+    list_per_page = 200
+    show_facets = admin.ShowFacets.NEVER
+    search_fields = ["name", "description"]
+    fields = ["name", "site", "enabled", "what_it_does", "needs", "declared_description", "description", "groups"]
+    readonly_fields = ["name", "site", "what_it_does", "needs", "declared_description", "activity"]
+    make_rows = staticmethod(make_tool_rows)
+
+    def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
+        return [*super().get_fields(request, obj), *self.activity_fields(request)]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Tool | None = None) -> bool:
+        return False
+
+    # Trying it.
+
+    def get_urls(self) -> list[Any]:
+        return [self.page_path("<path:object_id>/try/", self.try_view, "try"), *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        row = self.get_object(request, key_in_url(object_id))
+        can_try = row is not None and row.enabled and tool_of(row) is not None
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), "can_try": can_try})
+
+    def try_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """A form of the tool's arguments, and what an agent of the viewer would be answered."""
+        row = self.get_object(request, key_in_url(object_id))
+        site, tool = (None, None) if row is None else (site_of(row.site), tool_of(row))
+        if row is None or site is None or tool is None:
+            raise Http404
+        if not self.has_view_permission(request, row):
+            raise PermissionDenied
+        principal = Principal(request.user, expand(SCOPES), source=Source.COMMAND)
+        schema = tool.get_input_schema(from_view(request).for_principal(principal))
+        may_choose_user = get_conf().TRY_AS and request.user.is_superuser
+        posted = request.POST if request.method == "POST" else None
+        form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
+        answer = None
+        if form.is_valid():
+            answer = trying.call(request, site, tool, form.cleaned_data.get("user") or request.user, form.given)
+        endpoint = request.build_absolute_uri(reverse("mcp_django:endpoint", current_app=site.name))
+        return self.page(
+            request, "tool/try", title=_("Try it"), object=row, form=form, answer=answer, tool_is_off=not row.enabled,
+            curl=None if answer is None else curl(endpoint, answer.call),
+        )  # fmt: skip
+
+    # Its own page.
+
+    def save_model(self, request: HttpRequest, obj: Tool, form: Any, change: bool) -> None:
+        if _DECLARED in request.POST:
+            obj.description = ""
+        super().save_model(request, obj, form, change)
+
+    def response_change(self, request: HttpRequest, obj: Tool) -> HttpResponse:
+        if _DECLARED not in request.POST:
+            return super().response_change(request, obj)
+        self.message_user(request, _("Agents read the declared description again."))
+        return HttpResponseRedirect(self.page_url("change", obj.pk))
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found: Any = super().get_changelist_instance(request)
+        found.request = request
+        found.has_change_permission = self.has_change_permission(request)
+        return found
+
+    def groups_of(self, request: HttpRequest, changelist: Any) -> Iterator[tuple[Promise, Sequence[ListedTool]]]:
+        """The lines of a list by what they are, each group with its heading."""
+        lines = list(self._lines(request, changelist))
+        for kind, heading in KINDS.items():
+            found = [line for line in lines if line.kind == kind]
+            if found:
+                yield heading, sorted(found, key=lambda line: (line.model, line.row.name))
+
+    def _lines(self, request: HttpRequest, changelist: Any) -> Iterator[ListedTool]:
+        rows: Sequence[Tool] = changelist.result_list
+        forms = changelist.formset.forms if changelist.formset else [None] * len(rows)
+        entries = {site.name: _entries(site, rows) for site in all_sites()}
+        calls = _recent_calls(rows) if shows_activity(self.admin_site, request) else None
+        for row, form in zip(rows, forms, strict=False):
+            entry = entries.get(row.site, {}).get(row.name, {})
+            yield ListedTool(row, form, entry, None if calls is None else calls[row.site, row.name])
+
+    @admin.display(description=_("what it does"))
+    def what_it_does(self, row: Tool) -> str:
+        tool = tool_of(row)
+        if tool is None:
+            return str(_("no longer exists"))
+        if tool.annotations.read_only:
+            return str(_("reads"))
+        return str(_("may destroy data") if tool.annotations.destructive else _("changes data"))
+
+    @admin.display(description=_("needs"))
+    def needs(self, row: Tool) -> str:
+        site = site_of(row.site)
+        entry = {} if site is None else _entries(site, [row]).get(row.name, {})
+        return ListedTool(row, None, entry, None).needs or "-"
+
+    @admin.display(description=_("declared description"))
+    def declared_description(self, row: Tool) -> str:
+        tool = tool_of(row)
+        return tool.get_description(None) if tool is not None else ""
+
+
+def _entries(site: Any, rows: Iterable[Tool]) -> Mapping[str, JSON]:
+    texts = {row.name: row.description for row in rows if row.site == site.name and row.name in site.tools}
+    return inventory.declared_tools(site, texts)
+
+
+def _recent_calls(rows: Iterable[Tool]) -> Counter[tuple[str, str]]:
+    """How often each tool was called lately, by site and name."""
+    called = Call.objects.order_by().filter(
+        at__gte=timezone.now() - _RECENT, kind=Call.Kind.CALL, name__in={row.name for row in rows}
+    )
+    counted = called.values_list("site", "name").annotate(calls=models.Sum("count"))
+    return Counter({(site, name): calls for site, name, calls in counted})

@@ -1,0 +1,150 @@
+"""Calls tools, and reads prompts, for a person in the admin, as an agent of that person would, or of another user."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from django.http import HttpRequest
+from pydantic_core import from_json
+
+from mcp_django.conf import get_conf
+from mcp_django.deadlines import deadlines
+from mcp_django.exceptions import MissingCapability
+from mcp_django.exchange.connection import NoConnection
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.exchange.principals import Principal, Source
+from mcp_django.exchange.requests import from_view
+from mcp_django.exchange.scopes import SCOPES, expand
+from mcp_django.protocol.envelope import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY, Client
+from mcp_django.protocol.revisions import NEWEST
+from mcp_django.server.dispatch import respond
+from mcp_django.sites import MCPSite
+from mcp_django.tools.base import BaseTool
+from mcp_django.types import JSON
+from mcp_django.writes.own_thread import in_own_thread
+
+#: Rows and cells of the table that an answer is shown as.
+_MAX_ROWS, _MAX_CELL = 100, 200
+
+
+class _Console(NoConnection):
+    """The admin, where a person stands for the client. Nobody can be asked there."""
+
+    transport = "admin"
+
+
+@dataclass(frozen=True)
+class Table:
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a call."""
+
+    call: JSON
+    body: bytes
+    ms: float
+    queries: int
+
+    @cached_property
+    def message(self) -> JSON:
+        found: JSON = from_json(self.body)
+        return found
+
+    @property
+    def result(self) -> JSON:
+        found: JSON = self.message.get("result", {})
+        return found
+
+    @property
+    def is_error(self) -> bool:
+        return "error" in self.message or bool(self.result.get("isError"))
+
+    @property
+    def needs_client(self) -> bool:
+        """Whether the tool asks its user, or goes on as a task, which takes a client of the protocol."""
+        return bool(self.message.get("error", {}).get("code") == MissingCapability.code)
+
+    @property
+    def text(self) -> str:
+        """What the agent reads."""
+        if "error" in self.message:
+            return str(self.message["error"]["message"])
+        return "\n".join(str(part.get("text", f"({part.get('type')})")) for part in self.result.get("content", ()))
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self.message, indent=2, ensure_ascii=False)
+
+    @property
+    def bytes(self) -> int:
+        return len(self.body)
+
+    @property
+    def table(self) -> Table | None:
+        """The rows of the answer, where it is a list of objects or has one."""
+        content = self.result.get("structuredContent")
+        if isinstance(content, Mapping) and {"columns", "rows"} <= content.keys():
+            return Table(content["columns"], [list(map(_cell, row)) for row in content["rows"][:_MAX_ROWS]])
+        values = content.values() if isinstance(content, Mapping) else [content]
+        rows = next((value for value in values if _is_rows(value)), None)
+        if rows is None:
+            return None
+        headings = list(dict.fromkeys(name for row in rows[:_MAX_ROWS] for name in row))
+        return Table(headings, [[_cell(row.get(name)) for name in headings] for row in rows[:_MAX_ROWS]])
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
+
+
+def _cell(value: Any) -> str:
+    text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}…"
+
+
+def call(
+    request: HttpRequest, site: MCPSite, tool: BaseTool, user: Any, arguments: JSON, *, scopes: Iterable[str] = SCOPES
+) -> Answer:
+    """Call the tool as an agent of ``user`` with these scopes would, for the person of the request."""
+    params = {"name": tool.name, "arguments": arguments}
+    return send(request, site, user, "tools/call", params, scopes=scopes)
+
+
+def send(
+    request: HttpRequest, site: MCPSite, user: Any, method: str, params: JSON, *, scopes: Iterable[str] = SCOPES
+) -> Answer:
+    """Send a message as an agent of ``user`` with these scopes would, for the person of the request.
+
+    It is answered in a thread of its own, so in no transaction of the request. The trail has a line of the user's,
+    whose client is named after the person.
+    """
+    envelope = {PROTOCOL_VERSION_META_KEY: NEWEST, CLIENT_CAPABILITIES_META_KEY: {}}
+    principal = Principal(user, expand(scopes), source=Source.COMMAND)
+    exchange = Exchange(
+        site=site, principal=principal, revision=NEWEST, method=method, request_id=1,
+        params={**params, "_meta": envelope},
+        client=Client({"name": f"console of {request.user.get_username()}", "version": "1"}),
+        connection=_Console(), request=from_view(request).for_principal(principal),
+    )  # fmt: skip
+
+    def expire() -> None:
+        exchange.cancellation.expire()
+        exchange.cancellation.queries.interrupt()
+
+    def run() -> Answer:
+        began = time.perf_counter()
+        with deadlines.within(get_conf().REQUEST_SECONDS or 3_600, expire):
+            body = respond(exchange).body
+        ms = (time.perf_counter() - began) * 1_000
+        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return Answer(asked, body, ms, exchange.cancellation.queries.count)
+
+    return in_own_thread(run)

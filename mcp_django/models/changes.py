@@ -1,0 +1,82 @@
+"""Changes of rows by agents: those that wait for a person, and those that were made."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.models.calls import MAX_CHOSEN
+
+
+class Change(models.Model):
+    """A change that an agent has confirmed. It names its user and token by texts too, which outlive both.
+
+    What was to be written, and the answer to the agent, are kept for as long as they are needed: until ``expires_at``.
+    """
+
+    class State(models.TextChoices):
+        WAITING = "waiting", _("waits for its user")
+        #: Claimed by a run, which ends by the end of the lease.
+        WRITING = "writing", _("is being written")
+        APPLIED = "applied", _("applied")
+        REJECTED = "rejected", _("rejected")
+        FAILED = "failed", _("failed")
+        EXPIRED = "expired", _("expired")
+
+    class Operation(models.TextChoices):
+        CREATE = "create", _("create")
+        UPDATE = "update", _("change")
+        DELETE = "delete", _("delete")
+
+    key = models.CharField(_("number"), max_length=22, primary_key=True, editable=False)
+    #: The digest of the token that confirmed it, which can do so once.
+    confirmed_by = models.CharField(max_length=64, unique=True, editable=False)
+    site = models.CharField(max_length=50, editable=False)
+    # As those of a Task: see ``tasks.callers``.
+    principal_key = models.CharField(max_length=100, editable=False)
+    line = models.CharField(max_length=100, editable=False)
+    #: No foreign key: where the grant is gone, nothing is written in its name.
+    grant_id = models.BigIntegerField(null=True, editable=False)
+    scopes = models.JSONField(default=list, editable=False)
+    origin = models.TextField(editable=False)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+", verbose_name=_("user"), editable=False
+    )
+    user_name = models.CharField(_("user"), max_length=150, editable=False)
+    token_name = models.CharField(_("token"), max_length=100, blank=True, editable=False)
+    #: Nobody has verified it.
+    client_name = models.CharField(_("client, as it calls itself"), max_length=MAX_CHOSEN, blank=True, editable=False)
+    operation = models.CharField(_("operation"), max_length=6, choices=Operation.choices, editable=False)
+    #: ``app_label.model_name``.
+    model = models.CharField(_("model"), max_length=200, editable=False)
+    #: The primary keys of the rows, as a JSON list of texts.
+    keys = models.TextField(_("records"), editable=False)
+    #: What the tool was called with, as JSON, and the digest of that.
+    arguments = models.TextField(editable=False)
+    arguments_digest = models.CharField(max_length=32, editable=False)
+    #: Why, in the words of the agent.
+    reason = models.CharField(_("reason, in the words of the agent"), max_length=500, blank=True, editable=False)
+    state = models.CharField(_("state"), max_length=8, choices=State.choices, editable=False)
+    #: Why it was rejected or has failed, for the agent.
+    note = models.TextField(_("note"), blank=True, editable=False)
+    #: The answer to the agent, as JSON.
+    result = models.TextField(blank=True, editable=False)
+    #: Names the run that writes it, which nobody waits for after the end of the lease.
+    run = models.CharField(max_length=32, blank=True, editable=False)
+    lease_until = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(_("time"), db_index=True, editable=False)
+    decided_at = models.DateTimeField(_("decided"), null=True, editable=False)
+    #: When ``arguments`` and ``result`` are emptied, and a change that still waits is given up.
+    expires_at = models.DateTimeField(db_index=True, editable=False)
+
+    class Meta:
+        verbose_name = _("change by an agent")
+        verbose_name_plural = _("changes by agents")
+        # Nobody adds, edits or deletes one: whoever may not view them all sees those of their own agents.
+        default_permissions = ("view",)
+        ordering = ["-created_at", "-pk"]
+        indexes = [models.Index(fields=["user", "created_at"], name="mcp_django_change_user")]
+
+    def __str__(self) -> str:
+        return f"{self.get_operation_display()} {self.model}"

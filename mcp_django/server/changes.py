@@ -1,0 +1,141 @@
+"""Changes that wait for the click of their user, who agrees in the admin: shown live, and made as the agent would.
+
+Each runs in a thread of its own, with an empty context and its own connections. So it is in no transaction of the
+request of the admin, and what the project's middleware keeps in that request is not taken for the agent's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import TypeVar
+
+from django.utils import translation
+from pydantic_core import from_json
+
+from mcp_django.access import throttles
+from mcp_django.conf import get_conf
+from mcp_django.deadlines import deadlines
+from mcp_django.exceptions import MCPError, ToolError
+from mcp_django.exchange.connection import NoConnection
+from mcp_django.exchange.exchange import Exchange
+from mcp_django.models import Change
+from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.errors import RequestTimedOut, TaskRefused, ToolNotFound
+from mcp_django.protocol.revisions import NEWEST
+from mcp_django.resources.errors import InvalidQuery
+from mcp_django.server import dispatch, trail
+from mcp_django.server.methods import Method
+from mcp_django.sites import all_sites
+from mcp_django.tasks.callers import principal_of, request_from
+from mcp_django.tools import catalog
+from mcp_django.types import JSON
+from mcp_django.writes import answers, applying
+from mcp_django.writes.applying import NotWaiting
+from mcp_django.writes.own_thread import in_own_thread
+from mcp_django.writes.run import StaleView
+
+logger = logging.getLogger("mcp_django")
+
+T = TypeVar("T")
+
+_GONE = "Its agent may not do this any more: a token, a permission or a tool is gone."
+
+
+class _Admin(NoConnection):
+    """The admin, where a person stands for the client."""
+
+    transport = "admin"
+
+
+class CannotApply(Exception):
+    """The change cannot be shown or made. The text is for the person, and for the agent."""
+
+
+def shown(change: Change) -> tuple[JSON, str]:
+    """What a change that waits would do now, and the digest that a click on it brings back. Raises CannotApply."""
+    return in_own_thread(partial(_as_its_agent, change, _show, is_call=False))
+
+
+def apply(change: Change, digest: str) -> JSON:
+    """Make the change whose user was shown what the digest names. Raises CannotApply, StaleView and NotWaiting."""
+    return in_own_thread(partial(_as_its_agent, change, partial(applying.apply_waiting, shown=digest), is_call=True))
+
+
+def _show(exchange: Exchange, change: Change) -> tuple[JSON, str]:
+    proposed = applying.propose_waiting(exchange, change)
+    return proposed.preview(), applying.shown_as(proposed)
+
+
+def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_call: bool) -> T:
+    """Run it as in a call of the agent, with the rights that the agent has now."""
+    found: list[T] = []
+    refusals: list[Exception] = []
+
+    def handle(exchange: Exchange) -> JSON:
+        try:
+            if catalog.find(exchange, exchange.params["name"]) is None:
+                raise ToolNotFound(exchange.params["name"])
+            found.append(run(exchange, change))
+        except (ToolError, InvalidQuery, StaleView, NotWaiting) as error:
+            # As in a call, a refusal is a result, and no failure of the server.
+            refusals.append(error)
+            return {"isError": True}
+        return {}
+
+    def expire() -> None:
+        exchange.cancellation.expire()
+        exchange.cancellation.queries.interrupt()
+
+    # What is only shown is no call that changes data, of which the trail has a line.
+    exchange = _exchange(change, "tools/call" if is_call else "resources/read")
+    seconds = get_conf().REQUEST_SECONDS
+    try:
+        with ExitStack() as around:
+            around.enter_context(translation.override(from_json(change.origin)["language"]))
+            if seconds:
+                around.enter_context(deadlines.within(seconds, expire))
+            if is_call:
+                around.enter_context(trail.recorded(exchange))
+                exchange.usage.found, exchange.usage.model = exchange.params["name"], change.model
+                throttles.admit(exchange.principal, exchange.request, lambda: True)
+            dispatch.run_method(exchange, Method(handle, (NEWEST,)))
+        for error in refusals:
+            raise error
+    except ToolNotFound as error:
+        raise CannotApply(_GONE) from error
+    except (ToolError, InvalidQuery, MCPError) as error:
+        raise CannotApply(answers.text_of(error)) from error
+    except (StaleView, NotWaiting):
+        raise
+    except Exception as error:
+        if exchange.cancellation.expired:
+            raise CannotApply(RequestTimedOut().message) from error
+        logger.exception("A change of %s failed", change.user_name)
+        raise CannotApply(answers.text_of(error)) from error
+    return found[0]
+
+
+def _exchange(change: Change, method: str) -> Exchange:
+    """An exchange like that of the call in which the change was confirmed. Raises CannotApply."""
+    site = next((site for site in all_sites() if site.name == change.site), None)
+    request = request_from(from_json(change.origin))
+    try:
+        principal = principal_of(change, request)
+    except TaskRefused:
+        principal = None
+    if site is None or principal is None:
+        raise CannotApply(_GONE)
+    return Exchange(
+        site=site,
+        principal=principal,
+        revision=NEWEST,
+        method=method,
+        params={"name": f"{change.operation}_record", "arguments": {}},
+        request_id=change.key,
+        client=Client({"name": change.client_name}),
+        connection=_Admin(),
+        request=request.for_principal(principal),
+    )

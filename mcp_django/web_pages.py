@@ -1,0 +1,78 @@
+"""What people see: our pages with the headers that guard them, and the way to the login page."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render, resolve_url
+from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
+from django.utils.cache import patch_vary_headers
+from django.utils.http import urlencode
+
+
+def page(
+    request: HttpRequest,
+    template: str,
+    context: dict[str, Any],
+    *,
+    status: HTTPStatus = HTTPStatus.OK,
+    has_script: bool = False,
+) -> HttpResponse:
+    """One of our pages outside of the admin, with the headers that guard it."""
+    return guarded(render(request, f"mcp_django/{template}.html", context, status=status), has_script=has_script)
+
+
+def guarded(response: HttpResponse, *, has_script: bool = False) -> HttpResponse:
+    """The response with the headers that keep other pages and caches away from it.
+
+    The policy has no ``form-action``: in Chromium that would forbid the redirect to the client too. Neither Django's
+    middleware nor django-csp replaces a policy that is there.
+    """
+    scripts = f"'self'{_static_origin()}" if has_script else "'none'"
+    response["Content-Security-Policy"] = (
+        f"default-src 'self'; script-src {scripts}; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; "
+        f"style-src 'self'{_static_origin()}; img-src 'self' data:{_static_origin()}; font-src 'self'{_static_origin()}"
+    )
+    response["X-Frame-Options"] = "DENY"
+    # Other origins are told nothing. With "no-referrer" a form would be sent as from nowhere, and Django refuses that.
+    response["Referrer-Policy"] = "same-origin" if response.status_code < HTTPStatus.MULTIPLE_CHOICES else "no-referrer"
+    response["Cache-Control"] = "no-store"
+    patch_vary_headers(response, ["Cookie"])
+    return response
+
+
+def _static_origin() -> str:
+    """The origin of static files, where it is not that of the site, with a space before it."""
+    parts = urlsplit(settings.STATIC_URL or "")
+    return f" {parts.scheme}://{parts.netloc}" if parts.netloc else ""
+
+
+def login_url() -> str:
+    """The login page of the project: LOGIN_URL, or that of the admin if the project has no page there."""
+    url = str(resolve_url(settings.LOGIN_URL))
+    parts = urlsplit(url)
+    if parts.netloc:
+        return url
+    try:
+        # Below a SCRIPT_NAME, the URLconf knows the rest of the path alone.
+        resolve(f"/{parts.path.removeprefix(get_script_prefix()).removeprefix('/')}")
+    except Resolver404:
+        try:
+            return reverse("admin:login")
+        except NoReverseMatch:
+            pass
+    return url
+
+
+def login(request: HttpRequest) -> HttpResponse:
+    """The way to the login page, and back to what was asked for."""
+    where = login_url()
+    mark = "&" if "?" in where else "?"
+    back = request.build_absolute_uri() if urlsplit(where).netloc else request.get_full_path()
+    url = f"{where}{mark}{urlencode({REDIRECT_FIELD_NAME: back})}"
+    return guarded(HttpResponse(status=HTTPStatus.FOUND, headers={"Location": url}))

@@ -1,0 +1,66 @@
+"""Forms that read and write moments without loss: in UTC, where no time of day comes twice and none is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC
+from functools import wraps
+from typing import Any
+
+from django import forms
+from django.conf import settings
+from django.utils import timezone
+
+#: The methods of a field that turn a text into a moment, or compare one with it.
+_READING = ("clean", "to_python", "has_changed")
+
+
+def exact(form_class: Any) -> Any:
+    """The form class with instances that read moments in UTC. Everything else of the class and of the instances stays.
+
+    The project's own code in the form runs in the project's time zone, but for what a field of moments cleans.
+    """
+    if not isinstance(form_class, type):
+        return form_class
+
+    def make(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        # No subclass of the form is made: a project may ask for the class of its form, or give instances of another.
+        form = form_class(*args, **kwargs)
+        read_exactly(form)
+        return form
+
+    made = {"__new__": make, "__module__": form_class.__module__, "__qualname__": form_class.__qualname__}
+    # Past the metaclass, which would make the fields of the form once more.
+    return type.__new__(type(form_class), form_class.__name__, (form_class,), made)
+
+
+def read_exactly(form: Any) -> None:
+    """Let the fields of moments of a form read UTC, and keep what is stored, which validating the form replaces."""
+    form.mcp_stored = vars(form.instance).copy() if hasattr(form, "instance") else {}
+    for field in form.fields.values() if settings.USE_TZ else ():
+        if holds_moments(field):
+            for name in _READING:
+                setattr(field, name, _in_utc(getattr(field, name)))
+
+
+def moments_in_utc(field: forms.Field) -> AbstractContextManager[Any]:
+    """A context in which a field of moments writes UTC."""
+    return timezone.override(UTC) if settings.USE_TZ and holds_moments(field) else nullcontext()
+
+
+def holds_moments(field: Any) -> bool:
+    """Whether the field, or a part of it, is of date-times."""
+    if isinstance(field, forms.DateTimeField | forms.SplitDateTimeField):
+        return True
+    parts = [*(getattr(field, "fields", None) or ()), getattr(field, "base_field", None)]
+    return any(part is not None and holds_moments(part) for part in parts)
+
+
+def _in_utc(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with timezone.override(UTC):
+            return method(*args, **kwargs)
+
+    return call

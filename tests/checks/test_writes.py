@@ -1,0 +1,93 @@
+"""What the checks say about writing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.http import HttpResponse
+
+from demo_project.flights.models import Airline
+from mcp_django import ModelMCP
+from tests.checks.conftest import Admin, of
+from tests.shop.models import Tag
+from tests.support.declared import Declared
+
+
+@pytest.mark.parametrize("writable", ["update", {"update", "publish"}, True])
+def test_e024_what_is_no_set_of_operations(declared: Declared, writable: Any) -> None:
+    declared.model(Airline, writable=writable)
+
+    [message] = of("E024")
+
+    assert message.msg.startswith("AirlineMCP.writable is ")
+    assert "create, update, delete" in message.msg
+
+
+@pytest.mark.parametrize("writable", [None, False, {"update"}, ["create", "delete"]])
+def test_what_writable_may_be(declared: Declared, writable: Any) -> None:
+    declared.model(Airline, writable=writable)
+
+    assert of("E024") == []
+
+
+@pytest.mark.parametrize("consent", [{"publish": "ask"}, {"update": "approve"}])
+def test_e025_an_unknown_operation_or_consent(declared: Declared, consent: Any) -> None:
+    declared.model(Airline, consent=consent)
+
+    [message] = of("E025")
+
+    assert message.hint == "Operations: create, update, delete. Each needs 'preview' or 'ask'."
+
+
+def test_w024_writable_without_a_model_admin(declared: Declared) -> None:
+    class TagMCP(ModelMCP):
+        fields = "__all__"
+        writable = {"update"}
+
+    declared.admin(Tag, None)
+    declared.model(Tag, TagMCP)
+
+    [message] = of("W024")
+
+    assert message.msg == "TagMCP says that shop.tag may be written, and has no ModelAdmin, whose forms that needs."
+
+
+def test_w025_a_view_that_shows_no_form_of_django(declared: Declared) -> None:
+    class AirlineAdmin(Admin):
+        def change_view(self, request: Any, object_id: str, *args: Any, **kwargs: Any) -> Any:
+            return HttpResponse("A page of our own.")
+
+        def add_view(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+            return super().add_view(request, *args, **kwargs)
+
+    declared.admin(Airline, AirlineAdmin)
+    [message] = of("W025")
+    declared.model(Airline, writable=False)
+
+    assert "AirlineAdmin.change_view does not call the view of ModelAdmin" in message.msg
+    assert of("W025") == []
+
+
+def test_views_of_django_and_wrapped_ones_are_no_matter(declared: Declared) -> None:
+    def wrapped(view: Any) -> Any:
+        def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return view(self, *args, **kwargs)
+
+        return inner
+
+    class AirlineAdmin(Admin):
+        changeform_view = wrapped(admin.ModelAdmin.changeform_view)
+
+    declared.admin(Airline, AirlineAdmin)
+
+    assert of("W025") == []
+
+
+def test_e026_an_unknown_kind_of_preview(declared: Declared) -> None:
+    declared.model(Airline, preview="dry")
+
+    [message] = of("E026")
+
+    assert message.hint == "Write 'form' or 'rollback'."

@@ -1,0 +1,101 @@
+"""Every AdminSite that is there once the apps are ready has our pages; a check names one that is made later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from django.contrib import admin as django_admin
+from django.contrib.admin.sites import all_sites
+from django.test import Client
+from django.urls import clear_url_caches, include, path
+
+from demo_project.flights.models import Airline
+from mcp_django import admin, apps
+from mcp_django.models import AccessToken, Call, Tool
+from tests.checks.conftest import of
+from tests.support.data import Users
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def other() -> Iterator[django_admin.AdminSite]:
+    made = django_admin.AdminSite("other")
+    made.register(Airline)
+    yield made
+    all_sites.discard(made)
+
+
+def serve(settings: Any, monkeypatch: pytest.MonkeyPatch, *admin_sites: django_admin.AdminSite) -> None:
+    urls: Any = ModuleType("tests.console_urls")
+    pages = [path(f"{one.name}/", one.urls) for one in admin_sites]
+    urls.urlpatterns = [*pages, path("", include("mcp_django.urls"))]
+    monkeypatch.setitem(sys.modules, urls.__name__, urls)
+    settings.ROOT_URLCONF = urls.__name__
+    clear_url_caches()
+
+
+def test_a_site_beside_the_default_one_gets_the_pages_when_the_apps_are_ready(other: django_admin.AdminSite) -> None:
+    apps._register_pages()
+
+    assert other.is_registered(Tool) and other.is_registered(AccessToken) and other.is_registered(Call)
+
+
+def test_a_page_of_the_projects_own_stays(other: django_admin.AdminSite) -> None:
+    own = type("Own", (django_admin.ModelAdmin,), {})
+    other.register(Tool, own)
+
+    admin.register(other)
+
+    assert type(other.get_model_admin(Tool)) is own
+
+
+def test_pages_that_a_project_has_taken_out_of_the_default_site_stay_out(other: django_admin.AdminSite) -> None:
+    model_admin = type(django_admin.site.get_model_admin(Tool))
+    django_admin.site.unregister(Tool)
+    try:
+        apps._register_pages()
+        assert not django_admin.site.is_registered(Tool)
+    finally:
+        django_admin.site.register(Tool, model_admin)
+
+
+@pytest.mark.parametrize("page", ["", "mcp_django/", "mcp_django/tool/", "mcp_django/accesstoken/add/"])
+def test_the_pages_of_another_site_lead_to_that_site(
+    other: django_admin.AdminSite, users: Users, settings: Any, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    admin.register(other)
+    serve(settings, monkeypatch, django_admin.site, other)
+    client = Client()
+    client.force_login(users.admin)
+
+    response = client.get(f"/other/{page}")
+
+    text = response.content.decode()
+    assert response.status_code == 200
+    assert "/other/mcp_django/" in text and "/admin/mcp_django/" not in text
+
+
+def test_a_site_that_is_made_too_late_is_named_by_a_check(
+    other: django_admin.AdminSite, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve(settings, monkeypatch, other)
+
+    [found] = of("W026")
+    admin.register(other)
+
+    assert "The AdminSite other has no pages" in found.msg
+    assert of("W026") == []
+
+
+def test_our_models_in_several_sites_are_no_question_for_anybody(
+    other: django_admin.AdminSite, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.register(other)
+    serve(settings, monkeypatch, django_admin.site, other)
+
+    assert [found.msg for found in of("W017") if "mcp_django" in found.msg] == []

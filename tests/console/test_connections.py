@@ -1,0 +1,450 @@
+"""The page *Connections*: who is connected to which process, and who may end a session or a task."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import LazySettings
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from mcp_django.audit.recorder import recorder
+from mcp_django.events.bus import LocalBus, get_bus
+from mcp_django.events.changes import Changes
+from mcp_django.events.controls import Control, ControlKind, ControlSet
+from mcp_django.events.payloads import MAX_BYTES, write
+from mcp_django.models import Call, Session, Task
+from mcp_django.push import presence, roll_call
+from mcp_django.push.hub import _hubs
+from tests.console.visiting import client_of, content_of
+from tests.push.processes import PUBSUB, ServedPeer, bus, new_prefix, served
+from tests.support.data import Users, make_staff, token_of
+from tests.support.peers import LEGACY, MODERN, Peers
+
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+
+URL = "/admin/mcp_django/call/connections/"
+END = f"{URL}end/"
+FLIGHT = "db://flights/flight/1"
+
+
+def page_of(user: User) -> str:
+    response = client_of(user).get(URL)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def text_of(user: User) -> str:
+    return content_of(client_of(user).get(URL))
+
+
+def auditor(*more: str) -> User:
+    return make_staff("auditor", "mcp_django.view_call", *more)
+
+
+def make_session(user: User, key: str = "secret-session", **more: Any) -> Session:
+    end = timezone.now() + datetime.timedelta(hours=1)
+    values = {"site": "mcp", "principal_key": f"user:{user.pk}", "line": f"user:{user.pk}", "revision": LEGACY[-1]}
+    return Session.objects.create(key=key, expires_at=end, **{"client_info": {"name": "old-client"}, **values, **more})
+
+
+def make_task(user: User, **more: Any) -> Task:
+    now = timezone.now()
+    values = {"key": "secret-task", "state": Task.State.ASKING, **more}
+    return Task.objects.create(
+        site="mcp", principal_key=f"user:{user.pk}", user=user, line=f"user:{user.pk}", tool="recount",
+        revision=MODERN, params="{}", origin="{}", answers="{}", queued_at=now, created_at=now, updated_at=now,
+        expires_at=now + datetime.timedelta(hours=1), **values,
+    )  # fmt: skip
+
+
+def named(page: str) -> list[str]:
+    """What the buttons of a page would end."""
+    return re.findall(r'name="named" value="(\w+)"', page)
+
+
+class FakeHub:
+    """Answers on the bus as the hub of another process would, with what a test says."""
+
+    def __init__(self, answer: Callable[[str], list[str]]) -> None:
+        self._answer = answer
+        found = get_bus()
+        assert isinstance(found, LocalBus)
+        self._bus = found
+        found.join(self)
+
+    def receive(self, changes: Changes, controls: ControlSet) -> None:
+        for key in controls.keys_of(ControlKind.ROLL_CALL):
+            parts = ControlSet(Control(ControlKind.HERE, text) for text in self._answer(key))
+            self._bus.deliver_here(Changes(), parts)
+
+    def close(self) -> None:
+        self._bus.leave(self)
+
+
+@pytest.fixture
+def local(settings: LazySettings) -> None:
+    settings.CHANNEL_LAYERS = {}
+
+
+@pytest.fixture
+def answering(local: None) -> Iterator[Callable[[Callable[[str], list[str]]], None]]:
+    hubs: list[FakeHub] = []
+    yield lambda answer: hubs.append(FakeHub(answer))
+    for hub in hubs:
+        hub.close()
+
+
+def part(to: str, **more: Any) -> str:
+    one = {
+        "client": "a client", "user": "ada", "token": "laptop", "token_ends_in": "wxyz", "transport": "http",
+        "since": 1.5e9, "watches": 2, "uris": ["db://flights/flight/1"], "told_at": None,
+    }  # fmt: skip
+    values = {"to": to, "hub": "f" * 16, "process": "far 7", "total": 1, "listed": 1, "number": 0, "one": one}
+    return json.dumps({**values, **more})
+
+
+# This process.
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket", "stdio"])
+def test_a_client_that_listens_is_shown_with_what_it_watches(
+    users: Users, flights: Any, peers: Peers, transport: str, local: None
+) -> None:
+    peers(token_of(users.admin, name="laptop")).watch(MODERN, [FLIGHT, "db://flights/airline?name=Secret"])
+
+    text = text_of(users.admin)
+
+    assert "No bus reaches other processes" in text
+    assert "1 connection ·" in text
+    assert FLIGHT in text and "db://flights/airline" in text and "Secret" not in text
+    assert "tests admin" in text and transport.split("-", maxsplit=1)[0] in text
+    if transport != "stdio":
+        assert re.search(r"laptop … ?\w{4}", text)
+
+
+def test_the_time_of_the_last_notification_is_shown(users: Users, flights: Any, peers: Peers, local: None) -> None:
+    watching = peers(token_of(users.admin)).watch(MODERN, [FLIGHT])
+    [hub] = _hubs.values()
+    [listener] = hub.listeners()
+    assert listener.told_at is None
+
+    flights[0].save()
+    watching.uris(1)
+
+    [process] = roll_call.ask_everybody().processes
+    assert process.clients[0].told_at == listener.told_at is not None
+
+
+def test_a_key_that_is_a_text_is_shown_to_nobody(users: Users, flights: Any, peers: Peers, local: None) -> None:
+    peers(token_of(users.admin)).watch(MODERN, ["db://flights/airline/UA"])
+
+    text = text_of(auditor())
+
+    assert "db://flights/airline/*" in text and "/UA" not in text
+
+
+def test_a_process_without_clients_says_so(users: Users, local: None) -> None:
+    assert "No process has a client that stays connected." in text_of(users.admin)
+
+
+def test_the_first_page_and_the_activity_lead_to_it(users: Users) -> None:
+    client = client_of(auditor())
+
+    assert f'href="{URL}"' in client.get("/admin/mcp_django/").content.decode()
+    assert f'href="{URL}"' in client.get("/admin/mcp_django/call/").content.decode()
+
+
+@pytest.mark.parametrize("permission", ["mcp_django.view_tool", "flights.view_flight"])
+def test_whoever_may_not_view_the_activity_learns_nothing(users: Users, permission: str) -> None:
+    make_session(users.admin)
+    client = client_of(make_staff("clerk", permission))
+
+    for response in (client.get(URL), client.post(END, {"what": "session", "named": "x"})):
+        assert response.status_code == 403 and b"old-client" not in response.content
+
+
+# What comes over the bus.
+
+
+def test_another_process_is_shown_with_its_connections(
+    users: Users, flights: Any, peers: Peers, answering: Any
+) -> None:
+    peers(token_of(users.admin)).watch(MODERN, [FLIGHT])
+    answering(lambda key: [part(key)])
+
+    text = text_of(users.admin)
+
+    assert "far 7" in text and "a client ada laptop …wxyz" in text.replace("… wxyz", "…wxyz")
+    assert "2 connections" in text
+
+
+def test_answers_that_nobody_asked_for_are_dropped() -> None:
+    call = roll_call.RollCall()
+
+    call.receive(Changes(), [Control(ControlKind.HERE, part("0" * 32)), Control(ControlKind.HERE, part(""))])
+
+    assert call.taken() == {}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"process": "x" * 201}, {"total": -1}, {"total": "1"}, {"total": 2**40}, {"number": 200}, {"listed": 201},
+        {"one": {}}, {"one": "x"}, {"hub": None}, {"process": "x" * 10_000},
+    ],
+)  # fmt: skip
+def test_forged_answers_are_dropped(forged: dict[str, Any]) -> None:
+    call = roll_call.RollCall()
+
+    call.receive(
+        Changes(), [Control(ControlKind.HERE, text) for text in (part(call.key, **forged), "{", "[]", "9" * 9)]
+    )
+
+    assert call.taken() == {}
+
+
+@pytest.mark.parametrize("moment", ["1e400", "NaN", "-1", "1e11"])
+def test_a_time_that_is_none_is_dropped(moment: str) -> None:
+    assert presence.read(part("x").replace("1500000000.0", moment)) is None
+    assert presence.read(part("x")) is not None
+
+
+def test_a_flood_of_processes_is_bounded() -> None:
+    call = roll_call.RollCall()
+
+    call.receive(Changes(), [Control(ControlKind.HERE, part(call.key, hub=f"{number}")) for number in range(500)])
+
+    assert len(call.taken()) == 100
+
+
+def test_markup_in_a_name_is_text(users: Users, flights: Any, peers: Peers, answering: Any) -> None:
+    peers(token_of(users.admin)).watch(MODERN, [FLIGHT])
+    answering(lambda key: [part(key, process="<script>alert(1)</script>")])
+
+    assert "<script>alert(1)" not in page_of(users.admin)
+
+
+def test_a_question_with_a_malformed_key_is_not_answered(users: Users, flights: Any, peers: Peers, local: None) -> None:
+    peers(token_of(users.admin)).watch(MODERN, [FLIGHT])
+    heard: list[Control] = []
+
+    class Spy:
+        def receive(self, changes: Changes, controls: ControlSet) -> None:
+            heard.extend(control for control in controls if control.kind is ControlKind.HERE)
+
+    local_bus, spy = get_bus(), Spy()
+    assert isinstance(local_bus, LocalBus)
+    local_bus.join(spy)
+    local_bus.deliver_here(Changes(), ControlSet([Control(ControlKind.ROLL_CALL, "x" * 5_000)]))
+    answers = roll_call.ask_everybody()
+    local_bus.leave(spy)
+
+    assert answers.total == 1
+    assert len(heard) == 1
+
+
+def test_an_answer_names_the_newest_two_hundred_and_fits_into_payloads() -> None:
+    client = presence.ConnectedClient(
+        "\U0001f600" * 40, "u" * 150, "t" * 100, "abcd", "http", 1.5e9, 3, ("db://flights/flight/1",) * 3, None
+    )
+    clients = [client] * presence.MAX_LISTED
+
+    controls = presence._answer("0" * 32, "f" * 16, 5_000, clients)
+
+    assert len(controls) == presence.MAX_LISTED
+    assert all(len(write({"controls": [control]})) < MAX_BYTES for control in controls.as_json())
+    read = [presence.read(control.key) for control in controls]
+    assert {one.number for one in read if one is not None} == set(range(presence.MAX_LISTED))
+
+
+def test_connections_beyond_those_named_are_counted() -> None:
+    call = roll_call.RollCall()
+
+    call.receive(Changes(), [Control(ControlKind.HERE, part(call.key, total=300))])
+
+    [process] = call.taken().values()
+    assert process.is_complete and process.left_out == 299
+
+
+def test_a_process_that_answered_before_and_is_silent_now_is_named() -> None:
+    lately = roll_call._Lately()
+
+    assert lately.missing({"a": "one 1", "b": "two 2"}) == []
+    assert lately.missing({"b": "two 2"}) == ["one 1"]
+
+
+ON_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="the bus of PostgreSQL")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["redis", pytest.param("postgresql", marks=ON_POSTGRESQL)])
+def test_two_processes_answer_a_third(
+    users: Users, flights: Any, transactional_db: None, settings: LazySettings, tmp_path: Path, name: str
+) -> None:
+    (prefix, layer), token = bus(name), token_of(users.admin, name="laptop")
+    if name == "redis":
+        config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
+        settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
+    else:
+        settings.MCP = {**settings.MCP, "PUSH_DATABASE": "default"}
+    log = tmp_path / "log"
+    with served("uvicorn", prefix, log, layer) as one, served("uvicorn", prefix, tmp_path / "other", layer) as other:
+        clients = [ServedPeer(token, one), ServedPeer(token, other)]
+        for client in clients:
+            client.watch(MODERN, [FLIGHT])
+
+        text = text_of(users.admin)
+
+        for client in clients:
+            client.close()
+    assert "2 connections" in text and "No bus" not in text
+    assert text.count(FLIGHT) == 2 and text.count("laptop") == 2
+
+
+def test_a_broker_that_is_away_is_reported(users: Users, settings: LazySettings) -> None:
+    config = {"hosts": ["redis://127.0.0.1:1"], "prefix": new_prefix()}
+    settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
+
+    assert "The bus could not be used" in text_of(users.admin)
+
+
+# Sessions and tasks.
+
+
+def test_stored_sessions_and_open_tasks_are_listed_without_their_keys(users: Users, local: None) -> None:
+    make_session(users.ops)
+    make_task(users.viewer)
+
+    page = page_of(auditor())
+
+    assert "old-client" in page and "recount" in page and "ops" in page and "viewer" in page
+    assert "secret-session" not in page and "secret-task" not in page
+    assert named(page) == []
+
+
+def test_the_page_asks_the_database_little_for_a_hundred_rows_of_each(users: Users, local: None) -> None:
+    for number in range(102):
+        make_session(users.ops, f"session-{number}")
+        make_task(users.viewer, key=f"task-{number}")
+    client = client_of(users.admin)
+    client.get(URL)
+
+    with CaptureQueriesContext(connection) as asked:
+        page = client.get(URL).content.decode()
+
+    assert len(asked) < 20
+    assert len(named(page)) == 200
+
+
+def test_what_has_ended_is_not_listed(users: Users, local: None) -> None:
+    Session.objects.filter(pk=make_session(users.ops).pk).update(expires_at=timezone.now())
+    make_task(users.viewer, state=Task.State.COMPLETED)
+
+    page = page_of(users.admin)
+
+    assert "old-client" not in page and "recount" not in page
+
+
+def test_a_session_of_a_user_who_is_gone_or_of_nobody_is_listed(users: Users, local: None) -> None:
+    make_session(users.ops, principal_key="user:not-a-number")
+    make_session(users.ops, "another", principal_key="anonymous")
+
+    text = text_of(users.admin)
+
+    assert "user:not-a-number" in text and "anonymous" in text
+
+
+def test_a_superuser_ends_a_session(users: Users, local: None) -> None:
+    make_session(users.ops)
+    kept = make_session(users.viewer, "kept")
+    client = client_of(users.admin)
+    _, oldest = named(client.get(URL).content.decode())
+
+    response = client.post(END, {"what": "session", "named": oldest})
+
+    assert response.status_code == 302 and response["Location"] == URL
+    assert list(Session.objects.all()) == [kept]
+
+
+def test_a_user_ends_a_task_of_their_own_and_no_other(users: Users, local: None) -> None:
+    user = auditor()
+    mine, other = make_task(user), make_task(users.ops, key="other")
+    client = client_of(user)
+    [mine_named] = named(client.get(URL).content.decode())
+
+    assert client.post(END, {"what": "task", "named": mine_named}).status_code == 302
+
+    mine.refresh_from_db()
+    other.refresh_from_db()
+    assert (mine.state, mine.message) == (Task.State.CANCELLED, "Cancelled in the admin.")
+    assert other.state == Task.State.ASKING
+
+
+@pytest.mark.parametrize("what", ["session", "task"])
+def test_a_row_of_somebody_else_cannot_be_ended_by_its_digest(users: Users, what: str, local: None) -> None:
+    """Not even by a viewer who has got the digest from a superuser."""
+    row = make_session(users.ops) if what == "session" else make_task(users.ops)
+    [digest] = named(page_of(users.admin))
+
+    response = client_of(auditor()).post(END, {"what": what, "named": digest})
+
+    assert response.status_code == 404
+    row.refresh_from_db()
+    assert row.expires_at > timezone.now() and getattr(row, "state", "asking") == "asking"
+
+
+@pytest.mark.parametrize("sent", [{}, {"what": "session"}, {"what": "user", "named": "1"},
+    {"what": "session", "named": "secret-session"}, {"what": "task", "named": "é" * 9_000}])  # fmt: skip
+def test_a_guess_ends_nothing(users: Users, sent: dict[str, str], local: None) -> None:
+    make_session(users.admin)
+    make_task(users.admin)
+
+    assert client_of(users.admin).post(END, sent).status_code == 404
+    assert Session.objects.live().count() == 1 and Task.objects.get().state == Task.State.ASKING
+
+
+def test_a_forged_post_ends_nothing(users: Users, local: None) -> None:
+    make_session(users.admin)
+    [digest] = named(page_of(users.admin))
+    client = client_of(users.admin, enforce_csrf_checks=True)
+
+    assert client.post(END, {"what": "session", "named": digest}).status_code == 403
+    assert client.get(END, {"what": "session", "named": digest}).status_code == 405
+    assert Session.objects.live().count() == 1
+
+
+def test_an_ending_is_in_the_trail_with_who_did_it(
+    users: Users, transactional_db: None, settings: LazySettings, local: None
+) -> None:
+    settings.MCP = {**settings.MCP, "AUDIT": "on"}
+    make_session(users.ops)
+    client = client_of(users.admin)
+    [digest] = named(client.get(URL).content.decode())
+
+    client.post(END, {"what": "session", "named": digest})
+    recorder.flush()
+
+    line = Call.objects.get(method="end of a session")
+    assert (line.kind, line.user_name, line.transport, line.reason) == ("ending", "admin", "admin", "ended")
+    assert json.loads(line.values) == {"owner": f"user:{users.ops.pk}"}
+    assert "secret-session" not in str(vars(line))
+
+
+def test_a_stream_ends_with_its_session(users: Users, flights: Any, peers: Peers, local: None) -> None:
+    watching = peers(token_of(users.admin)).watch(LEGACY[-1], [FLIGHT])
+    client = client_of(users.admin)
+    [digest] = named(client.get(URL).content.decode())
+
+    client.post(END, {"what": "session", "named": digest})
+
+    with pytest.raises(EOFError):
+        watching.next()

@@ -1,0 +1,355 @@
+"""The list says what each token is worth; a form makes one, with the end that was chosen; a new one is tested."""
+
+from __future__ import annotations
+
+import html
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from mcp_django.admin.once import new_nonce
+from mcp_django.audit.recorder import recorder
+from mcp_django.models import AccessToken, Call, UsedNonce
+from mcp_django.models.tokens import NEVER
+from tests.console.visiting import client_of
+from tests.support.data import Users, make_staff
+
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+
+URL = "/admin/mcp_django/accesstoken/"
+OWN = [f"mcp_django.{verb}_accesstoken" for verb in ("view", "add", "change", "delete")]
+
+
+def token_of(user: User, **changes: Any) -> AccessToken:
+    token, _ = AccessToken.objects.create_token(user=user, name="laptop", expires_at=NEVER)
+    AccessToken.objects.filter(pk=token.pk).update(**changes)
+    token.refresh_from_db()
+    return token
+
+
+def row(user: User, token: AccessToken) -> str:
+    """The line of a token in the list that a user sees."""
+    page = client_of(user).get(URL).content.decode()
+    [found] = [line for line in re.findall(r"<tr>.*?</tr>", page, re.DOTALL) if f"{URL}{token.pk}/change/" in line]
+    return found
+
+
+def new(**posted: Any) -> dict[str, Any]:
+    return {"name": "laptop", "scopes": ["read"], "lifetime": "never", "nonce": new_nonce(), **posted}
+
+
+def shown_in(page: bytes) -> list[str]:
+    return re.findall(r"mcpdj_[0-9A-Za-z]{49}", page.decode())
+
+
+# The list.
+
+
+@pytest.mark.parametrize(("changes", "badge", "is_dead"), [
+    ({}, "valid", False),
+    ({"expires_at": timedelta(days=6)}, "ends within 7 days", False),
+    ({"expires_at": timedelta(days=8)}, "valid", False),
+    ({"expires_at": timedelta(days=-1)}, "expired", True),
+    ({"revoked_at": timedelta(days=-1)}, "revoked", True),
+])  # fmt: skip
+def test_a_badge_says_what_a_token_is_worth(
+    users: Users, changes: dict[str, timedelta], badge: str, is_dead: bool
+) -> None:
+    token = token_of(users.ops, **{name: timezone.now() + delta for name, delta in changes.items()})
+
+    line = row(users.admin, token)
+
+    assert re.search(rf'mcp-badge [a-z-]*">{badge}<', line)
+    assert ("is-dead" in line) is is_dead
+    assert (f"{token.pk}/revoke/" in line) is (f"{token.pk}/roll/" in line) is not is_dead
+
+
+def test_a_token_of_an_inactive_user_is_named_so(users: Users) -> None:
+    User.objects.filter(pk=users.ops.pk).update(is_active=False)
+
+    line = row(users.admin, token_of(users.ops))
+
+    assert ">user inactive<" in line and "is-dead" in line
+
+
+def test_a_name_is_escaped_in_the_line_of_a_dead_token(users: Users) -> None:
+    token = token_of(users.ops, name="<script>x</script>", revoked_at=timezone.now())
+
+    assert "<script>x" not in row(users.admin, token)
+
+
+def test_who_may_only_view_tokens_is_offered_nothing_else() -> None:
+    viewer = make_staff("reader", "mcp_django.view_accesstoken")
+    token = token_of(viewer)
+
+    line = row(viewer, token)
+    page = client_of(viewer).get(f"{URL}{token.pk}/change/").content.decode()
+
+    assert "/revoke/" not in line + page and "/roll/" not in line + page
+
+
+def test_who_may_not_make_tokens_is_not_offered_to_roll_one() -> None:
+    user = make_staff("changer", "mcp_django.view_accesstoken", "mcp_django.change_accesstoken")
+
+    line = row(user, token_of(user))
+
+    assert "/revoke/" in line and "/roll/" not in line
+
+
+# Revoking and deleting.
+
+
+def test_revoking_asks_first_and_ends_the_token(users: Users) -> None:
+    token = token_of(users.ops)
+    client, url = client_of(users.admin), f"{URL}{token.pk}/revoke/"
+
+    asked = client.get(url)
+    token.refresh_from_db()
+    was_revoked = token.revoked_at is not None
+    answer = client.post(url, follow=True)
+    token.refresh_from_db()
+
+    assert asked.status_code == 200 and not was_revoked
+    assert token.revoked_at is not None
+    assert "“laptop” was revoked" in answer.content.decode()
+    assert url not in client.get(f"{URL}{token.pk}/change/").content.decode()
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Revoked."]
+    assert client.post(url).status_code == 403
+
+
+def test_a_forged_post_revokes_nothing(users: Users) -> None:
+    token = token_of(users.admin)
+
+    response = client_of(users.admin, enforce_csrf_checks=True).post(f"{URL}{token.pk}/revoke/")
+    token.refresh_from_db()
+
+    assert response.status_code == 403 and token.revoked_at is None
+
+
+@pytest.mark.parametrize("permissions", [OWN, ["mcp_django.view_accesstoken"]])
+def test_revoking_a_token_of_another_by_its_id(users: Users, permissions: list[str]) -> None:
+    staff = make_staff("staff", *permissions)
+    token = token_of(users.admin)
+    url = f"{URL}{token.pk}/revoke/"
+
+    answers = [client_of(staff).get(url), client_of(staff).post(url), client_of(staff).post(f"{URL}999999/revoke/")]
+    token.refresh_from_db()
+
+    assert [answer.status_code for answer in answers] == [403] * 3
+    assert token.revoked_at is None
+
+
+def test_who_may_only_view_tokens_revokes_not_even_an_own_one() -> None:
+    viewer = make_staff("reader", "mcp_django.view_accesstoken")
+    token = token_of(viewer)
+
+    assert client_of(viewer).post(f"{URL}{token.pk}/revoke/").status_code == 403
+    assert AccessToken.objects.get().revoked_at is None
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_only_a_token_that_was_never_used_is_deleted(users: Users, used: bool) -> None:
+    token = token_of(users.ops, last_used_at=timezone.now() if used else None)
+
+    response = client_of(users.admin).post(f"{URL}{token.pk}/delete/", {"post": "yes"})
+
+    assert response.status_code == (403 if used else 302)
+    assert AccessToken.objects.exists() is used
+
+
+def test_a_used_token_goes_with_its_user(users: Users) -> None:
+    owner = make_staff("owner")
+    token_of(owner, last_used_at=timezone.now())
+
+    client_of(users.admin).post(f"/admin/auth/user/{owner.pk}/delete/", {"post": "yes"})
+
+    assert not User.objects.filter(pk=owner.pk).exists()
+
+
+# When a token ends.
+
+
+@pytest.mark.parametrize("days", [7, 30, 90])
+def test_a_token_lives_for_the_days_that_were_chosen(users: Users, days: int) -> None:
+    # A date counts only where "on a date" was chosen.
+    ignored = {"expires_at_0": "nonsense", "expires_at_1": "12:00:00"}
+    client_of(users.admin).post(f"{URL}add/", new(user=users.ops.pk, lifetime=str(days), **ignored))
+
+    token = AccessToken.objects.get()
+    assert token.expires_at is not None
+    assert round((token.expires_at - token.created_at) / timedelta(days=1)) == days
+
+
+@pytest.mark.parametrize(("wanted", "most", "offered", "first"), [
+    (90, None, ["7", "30", "90", "date", "never"], "90"),
+    (20, None, ["7", "30", "90", "date", "never"], "30"),
+    (90, 30, ["7", "30", "date"], "30"),
+    (90, 5, ["date"], "date"),
+])  # fmt: skip
+@pytest.mark.parametrize("rolls", [True, False])
+def test_lives_beyond_the_longest_are_not_offered(
+    users: Users, settings: Any, wanted: int, most: int | None, offered: list[str], first: str, rolls: bool
+) -> None:
+    page = f"{URL}{token_of(users.admin).pk}/roll/" if rolls else f"{URL}add/?lifetime=never"
+    settings.MCP = {**settings.MCP, "TOKEN_DAYS": wanted, "TOKEN_MAX_DAYS": most}
+
+    context = client_of(users.admin).get(page).context
+    form = context["form"] if rolls else context["adminform"].form
+
+    assert [value for value, _ in form.fields["lifetime"].choices] == offered
+    assert form["lifetime"].value() == first
+
+
+@pytest.mark.parametrize("posted", [
+    {"lifetime": "90"}, {"lifetime": "never"}, {"lifetime": ""},
+    {"lifetime": "date", "expires_at_0": "2001-01-31", "expires_at_1": "12:00:00"},
+    {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"},
+])  # fmt: skip
+def test_a_life_that_is_not_allowed_rolls_no_token(users: Users, settings: Any, posted: dict[str, str]) -> None:
+    token = token_of(users.admin)
+    settings.MCP = {**settings.MCP, "TOKEN_MAX_DAYS": 30}
+
+    response = client_of(users.admin).post(f"{URL}{token.pk}/roll/", new(grace="0", **posted))
+
+    assert response.context["form"].errors
+    assert [one.revoked_at for one in AccessToken.objects.all()] == [None]
+
+
+def test_a_moment_beyond_the_calendar_is_refused(users: Users) -> None:
+    far = {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"}
+
+    response = client_of(users.admin).post(f"{URL}add/", new(user=users.ops.pk, **far))
+
+    assert response.context["adminform"].form.errors["expires_at"]
+    assert not AccessToken.objects.exists()
+
+
+def test_another_name_keeps_the_end_of_a_token(users: Users) -> None:
+    token = token_of(users.ops)
+
+    client_of(users.admin).post(f"{URL}{token.pk}/change/", {"name": "new", "scopes": ["read"], "lifetime": "never"})
+    token.refresh_from_db()
+
+    assert (token.name, token.expires_at) == ("new", None)
+
+
+# Once.
+
+
+@pytest.mark.parametrize("rolls", [True, False])
+def test_a_reload_of_the_answer_makes_no_second_token(users: Users, rolls: bool) -> None:
+    url = f"{URL}{token_of(users.admin).pk}/roll/" if rolls else f"{URL}add/"
+    client, before = client_of(users.admin), AccessToken.objects.count()
+    posted = new(user=users.ops.pk, grace="3600")
+
+    first = client.post(url, posted)
+    logged = LogEntry.objects.count()
+    again = client.post(url, posted)
+
+    assert shown_in(first.content)
+    assert AccessToken.objects.count() == before + 1
+    assert again.status_code == 200 and not shown_in(again.content)
+    assert "its token was made then" in again.content.decode()
+    assert LogEntry.objects.count() == logged
+
+
+@pytest.mark.parametrize("rolls", [True, False])
+@pytest.mark.parametrize("nonce", ["", "forged", "forged:1abcde:forged", "x" * 100_000])
+def test_a_nonce_that_is_not_ours_makes_no_token(users: Users, nonce: str, rolls: bool) -> None:
+    url = f"{URL}{token_of(users.admin).pk}/roll/" if rolls else f"{URL}add/"
+
+    response = client_of(users.admin).post(url, new(user=users.ops.pk, grace="0", nonce=nonce))
+
+    assert "open for too long" in response.content.decode()
+    assert AccessToken.objects.count() == rolls and not UsedNonce.objects.exists()
+
+
+def test_a_form_with_a_mistake_can_be_sent_again(users: Users) -> None:
+    client, posted = client_of(users.admin), new(user=users.ops.pk)
+    client.post(f"{URL}add/", {**posted, "name": ""})
+
+    client.post(f"{URL}add/", posted)
+
+    assert AccessToken.objects.count() == 1
+
+
+def test_the_forms_hold_a_nonce_of_their_own(users: Users) -> None:
+    client, urls = client_of(users.admin), [f"{URL}add/", f"{URL}{token_of(users.admin).pk}/roll/"]
+
+    pages = [client.get(url).content.decode() for url in [*urls, *urls]]
+
+    assert len({re.search(r'name="nonce" value="([^"]{20,})"', page)[1] for page in pages}) == 4  # type: ignore[index]
+
+
+# Testing a token.
+
+
+def test_a_new_token_is_tested_as_the_endpoint_would_read_it(users: Users) -> None:
+    client = client_of(users.admin)
+    page = client.post(f"{URL}add/", new(user=users.ops.pk, scopes=["read"])).content
+    [plain] = set(shown_in(page))
+
+    answer = client.post(f"{URL}test/", {"token": plain})
+    text = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", answer.content.decode())).split())
+
+    assert f'action="{URL}test/"' in page.decode()
+    assert "acts as ops" in text and "Scopes: read" in text
+    assert int(re.search(r"Tools: (\d+)", text)[1]) > 3 and int(re.search(r"Models: (\d+)", text)[1]) > 2  # type: ignore[index]
+    assert "no-store" in answer["Cache-Control"]
+
+
+def test_a_tested_token_is_kept_nowhere(users: Users, caplog: pytest.LogCaptureFixture) -> None:
+    client = client_of(users.admin)
+    _, plain = AccessToken.objects.create_token(user=users.admin)
+
+    answer = client.post(f"{URL}test/", {"token": plain})
+    recorder.flush()
+
+    assert plain not in answer.content.decode() + caplog.text + str(client.session.items()) + str(client.cookies)
+    assert plain not in str(list(LogEntry.objects.values()) + list(Call.objects.values()))
+
+
+@pytest.mark.parametrize("changes", [
+    {"revoked_at": timezone.now()}, {"expires_at": timezone.now()}, {"addresses": ["192.0.2.7/32"]},
+])  # fmt: skip
+def test_a_token_that_the_endpoint_refuses_reaches_nothing(users: Users, changes: dict[str, Any]) -> None:
+    token, plain = AccessToken.objects.create_token(user=users.admin)
+    AccessToken.objects.filter(pk=token.pk).update(**changes)
+
+    page = client_of(users.admin).post(f"{URL}test/", {"token": plain}).content.decode()
+
+    assert "would refuse this token" in page and "acts as" not in page
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "x" * 100_000, "mcpdj_\r\nX: y", "é"])
+def test_a_text_that_is_no_token_reaches_nothing(users: Users, text: str) -> None:
+    page = client_of(users.admin).post(f"{URL}test/", {"token": text}).content.decode()
+
+    assert "would refuse this token" in page
+
+
+def test_staff_who_test_a_token_of_another_learn_nothing_of_it(users: Users) -> None:
+    _, theirs = AccessToken.objects.create_token(user=users.admin, name="theirs")
+    staff = make_staff("staff", *OWN)
+    token_of(staff)
+    client = client_of(staff)
+    texts = {
+        re.sub(r'"csrfmiddlewaretoken" value="\w+"', "", client.post(f"{URL}test/", {"token": token}).content.decode())
+        for token in (theirs, "unknown")
+    }
+
+    assert len(texts) == 1 and "would refuse this token" in texts.pop()
+
+
+def test_testing_a_token_needs_the_permission_to_make_one_and_a_token_against_forgery(users: Users) -> None:
+    viewer = make_staff("reader", "mcp_django.view_accesstoken", "mcp_django.change_accesstoken")
+    _, plain = AccessToken.objects.create_token(user=viewer)
+
+    assert client_of(viewer).post(f"{URL}test/", {"token": plain}).status_code == 403
+    assert client_of(users.admin).get(f"{URL}test/").status_code == 405
+    assert client_of(users.admin, enforce_csrf_checks=True).post(f"{URL}test/", {"token": plain}).status_code == 403

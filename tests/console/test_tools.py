@@ -1,0 +1,271 @@
+"""The list of tools says what each is and does; trying one is a call of the viewer's own agent."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from demo_project.flights.models import Flight
+from mcp_django.models import Call, Tool
+from tests.console.visiting import client_of, lines, text_of
+from tests.support.data import Users, make_staff, switch_on
+from tests.support.declared import Declared
+
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db", "trail")]
+
+URL = "/admin/mcp_django/tool/"
+
+
+def row_of(name: str) -> Tool:
+    return Tool.objects.get(site="mcp", name=name)
+
+
+def listed(user: User, name: str) -> str:
+    """The line of a tool."""
+    page = client_of(user).get(URL).content.decode()
+    lines = re.findall(r'<li class="mcp-card">.*?</li>', page, re.DOTALL)
+    [line] = [line for line in lines if f"<strong>{name}</strong>" in line]
+    return text_of(line)
+
+
+# The list.
+
+
+def test_tools_stand_in_groups_by_what_they_are(users: Users) -> None:
+    page = client_of(users.admin).get(URL).content.decode()
+
+    headings = re.findall(r'<h2 id="mcp-kind-\d+">(.*?)</h2>', page)
+    assert headings[:2] == ["Queries", "Writing through the forms of the admin"]
+    assert headings[-1] == "Actions of the admin"
+    assert page.index("find_records") < page.index("create_record") < page.index("flights_flight_mark_cancelled")
+
+
+def test_a_line_says_what_a_tool_does_needs_and_costs(users: Users) -> None:
+    client_of(users.admin).get(URL)
+    Call.objects.create(at=timezone.now(), site="mcp", kind="call", outcome="done", name="find_records", count=3)
+    Call.objects.create(at=timezone.now() - timezone.timedelta(days=8), site="mcp", kind="call", name="find_records")
+
+    reading, destroying = listed(users.admin, "find_records"), listed(users.admin, "delete_record")
+    action = listed(users.admin, "flights_flight_mark_cancelled")
+
+    assert " reads " in reading and "needs read" in reading and "3 calls in 7 days" in reading
+    assert re.search(r"\d+ bytes in the list", reading)
+    assert " off " in destroying and "may destroy data" in destroying and "needs write" in destroying
+    assert "flights.flight · needs actions, change" in action
+
+
+def test_whoever_may_not_see_the_activity_sees_no_calls(users: Users) -> None:
+    client_of(users.admin).get(URL)
+
+    assert "in 7 days" not in listed(make_staff("operator", "mcp_django.view_tool"), "find_records")
+
+
+def test_a_description_of_an_administrator_is_marked_and_can_be_taken_back(users: Users) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    row = row_of("find_records")
+    Tool.objects.filter(pk=row.pk).update(description="Finds what I say.")
+    url = reverse("admin:mcp_django_tool_change", args=[row.pk])
+
+    line, page = listed(users.admin, "find_records"), client.get(url).content.decode()
+    response = client.post(url, {"enabled": "on", "description": "Finds what I say.", "_declared": "1"})
+
+    assert "description changed" in line and "Finds what I say." in line
+    assert 'name="_declared"' in page
+    assert response.status_code == 302 and row_of("find_records").description == ""
+    assert "description changed" not in listed(users.admin, "find_records")
+    assert lines("find_records").filter(kind="switch", reason="changed", user_name="admin").exists()
+
+
+@pytest.mark.parametrize(("kind", "there", "absent"), [
+    ("query", "find_records", "create_record"), ("write", "create_record", "find_records"),
+    ("action", "flights_flight_mark_cancelled", "find_records"), ("no kind", "find_records", "nothing"),
+])  # fmt: skip
+def test_the_list_is_narrowed_by_what_tools_are(users: Users, kind: str, there: str, absent: str) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+
+    page = client.get(URL, {"kind": kind}).content.decode()
+
+    assert f"<strong>{there}</strong>" in page and f"<strong>{absent}</strong>" not in page
+
+
+def test_a_tool_that_is_gone_is_in_a_group_of_its_own(users: Users) -> None:
+    Tool.objects.create(site="mcp", name="was_here", enabled=True)
+
+    page = client_of(users.admin).get(URL).content.decode()
+
+    assert page.index("No longer there") < page.index("was_here")
+
+
+def test_tools_are_switched_in_the_list(users: Users) -> None:
+    client = client_of(users.admin)
+    page = client.get(URL).content.decode()
+    posted = dict(re.findall(r'name="(form-[\w-]+)"(?: value="(\w*)")?', page))
+    management = dict(re.findall(r'name="(form-(?:TOTAL|INITIAL|MIN_NUM|MAX_NUM)_?\w*)" value="(\d+)"', page))
+    ids = {name: value for name, value in posted.items() if name.endswith("-id")}
+    row = row_of("delete_record")
+    [number] = [name.split("-")[1] for name, value in ids.items() if value == str(row.pk)]
+
+    client.post(URL, {**management, **ids, f"form-{number}-enabled": "on", "_save": "Save"})
+
+    assert row_of("delete_record").enabled
+
+
+def test_the_list_asks_the_database_little(users: Users) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+
+    with CaptureQueriesContext(connection) as asked:
+        client.get(URL)
+
+    assert len(asked) < 20
+
+
+# Trying a tool.
+
+
+def tried(client: Client, name: str, **arguments: Any) -> Any:
+    client.get(URL)
+    posted = {
+        f"try-{field if field in ('agreed', 'user') else f'arg-{field}'}": value for field, value in arguments.items()
+    }
+    return client.post(reverse("admin:mcp_django_tool_try", args=[row_of(name).pk]), posted)
+
+
+def test_a_query_is_answered_as_table_as_text_and_as_json(users: Users, flights: list[Flight]) -> None:
+    response = tried(client_of(users.admin), "find_records", model="flights.flight", limit="2")
+
+    page = response.content.decode()
+    assert response.status_code == 200 and "no-store" in response["Cache-Control"]
+    assert '<th scope="col">origin</th>' in page
+    assert "&quot;jsonrpc&quot;: &quot;2.0&quot;" in page and "Bearer $MCP_TOKEN" in html.unescape(page)
+    assert re.search(r"\d+ ms", page) and re.search(r"\d+ quer", page)
+
+
+def test_it_shows_what_the_viewer_may_see_and_no_more(users: Users, flights: list[Flight]) -> None:
+    clerk = make_staff("clerk", "mcp_django.view_tool", "flights.view_flight")
+    clerk.groups.add(*users.ops.groups.all())
+
+    page = tried(client_of(clerk), "find_records", model="flights.flight", fields='["origin"]').content.decode()
+    hidden = tried(client_of(clerk), "find_records", model="auth.user").content.decode()
+
+    assert "JFK" in page and "EWR" not in page
+    assert "auth.user is not one of the available choices" in hidden and "auth.group" not in hidden
+
+
+def test_a_call_is_in_the_trail_of_its_user_with_the_person_as_the_client(users: Users, flights: list[Flight]) -> None:
+    tried(client_of(users.admin), "find_records", model="flights.flight")
+
+    line = lines("find_records").get()
+    assert (line.user_name, line.client_name, line.transport) == ("admin", "console of admin", "admin")
+
+
+def test_what_may_change_data_needs_a_tick(users: Users, flights: list[Flight]) -> None:
+    switch_on("flights_flight_mark_cancelled")
+    client = client_of(users.admin)
+
+    without = tried(client, "flights_flight_mark_cancelled", ids='["1"]')
+    before = Flight.objects.get(pk=1).status
+    tried(client, "flights_flight_mark_cancelled", ids='["1"]', agreed="on")
+
+    assert "This tool may change data." in without.content.decode() and before != "cancelled"
+    assert Flight.objects.get(pk=1).status == "cancelled"
+
+
+def test_a_tool_that_is_off_is_not_called(users: Users, flights: list[Flight]) -> None:
+    Tool.objects.filter(name="flights_flight_mark_cancelled").update(enabled=False)
+    page = tried(client_of(users.admin), "flights_flight_mark_cancelled", ids='["1"]', agreed="on").content.decode()
+
+    assert "switched off" in page and Flight.objects.get(pk=1).status != "cancelled"
+
+
+def test_a_tool_that_asks_needs_a_client(users: Users, declared: Declared) -> None:
+    def greet(request: Any) -> str:
+        """Greet."""
+        return str(request.mcp.elicit("Who are you?", {"type": "object", "properties": {}}))
+
+    declared.tool(greet, read_only=True)
+    switch_on("greet")
+
+    page = tried(client_of(users.admin), "greet").content.decode()
+
+    assert "that needs a client" in page
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_superusers_try_as_another_user_only_where_that_is_allowed(
+    users: Users, flights: list[Flight], settings: Any, allowed: bool
+) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": allowed}
+
+    tried(client_of(users.admin), "find_records", model="flights.flight", user="ops")
+
+    line = lines("find_records").get()
+    assert (line.user_name, line.client_name) == ("ops" if allowed else "admin", "console of admin")
+
+
+def test_nobody_else_tries_as_another_user(users: Users, flights: list[Flight], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": True}
+    clerk = make_staff("clerk", "mcp_django.view_tool", "flights.view_flight")
+
+    tried(client_of(clerk), "find_records", model="flights.flight", user="admin")
+
+    assert lines("find_records").get().user_name == "clerk"
+
+
+def test_what_changes_data_is_not_tried_as_another_user(users: Users, flights: list[Flight], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": True}
+    switch_on("flights_flight_mark_cancelled")
+
+    tried(client_of(users.admin), "flights_flight_mark_cancelled", ids='["1"]', agreed="on", user="ops")
+
+    assert lines("flights_flight_mark_cancelled").get(kind="call").user_name == "admin"
+
+
+@pytest.mark.parametrize("name", ["nobody", "inactive"])
+def test_an_unknown_user_and_an_inactive_one_are_refused_alike(users: Users, settings: Any, name: str) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": True}
+    User.objects.create_user("inactive", is_active=False)
+
+    page = tried(client_of(users.admin), "describe_models", user=name).content.decode()
+
+    assert "There is no active user of this name." in page and not lines("describe_models").exists()
+
+
+@pytest.mark.parametrize("permissions", [[], ["mcp_django.view_call"]])
+def test_whoever_may_not_view_tools_tries_none(users: Users, permissions: list[str]) -> None:
+    client_of(users.admin).get(URL)
+    client = client_of(make_staff("clerk", *permissions))
+
+    response = client.post(reverse("admin:mcp_django_tool_try", args=[row_of("find_records").pk]))
+
+    assert response.status_code == 403
+
+
+def test_a_page_of_another_origin_runs_nothing(users: Users, flights: list[Flight]) -> None:
+    client_of(users.admin).get(URL)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(users.admin)
+
+    response = client.post(reverse("admin:mcp_django_tool_try", args=[row_of("find_records").pk]),
+                           {"try-arg-model": "flights.flight"})  # fmt: skip
+
+    assert response.status_code == 403 and not lines("find_records").exists()
+
+
+def test_markup_in_an_answer_is_text(users: Users, flights: list[Flight]) -> None:
+    Flight.objects.filter(pk=1).update(notes="<script>alert(1)</script>")
+
+    page = tried(client_of(users.admin), "get_record", model="flights.flight", id="1").content.decode()
+
+    assert "alert(1)" in page and "<script>alert" not in page

@@ -1,0 +1,150 @@
+"""Each page of the console in Chromium: light and dark, on a desk and on a phone, under a strict policy, for everybody.
+
+SCREENSHOTS names a folder that keeps the pictures, as ``make screenshots`` does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, Route
+
+from tests.end_to_end.servers import Served
+
+#: Each page by its name: where it is, and the link on that page that leads to it, if any.
+PAGES: dict[str, tuple[str, str]] = {
+    "endpoint": ("/mcp", ""),
+    "overview": ("/admin/mcp_django/", ""),
+    "tools": ("/admin/mcp_django/tool/", ""),
+    "tool": ("/admin/mcp_django/tool/", "find_records"),
+    "prompts": ("/admin/mcp_django/prompt/", ""),
+    "tokens": ("/admin/mcp_django/accesstoken/", ""),
+    "new token": ("/admin/mcp_django/accesstoken/add/", ""),
+    "token": ("/admin/mcp_django/accesstoken/1/change/", ""),
+    "roll": ("/admin/mcp_django/accesstoken/1/roll/", ""),
+    "revoke": ("/admin/mcp_django/accesstoken/1/revoke/", ""),
+    "sees": ("/admin/mcp_django/accesstoken/sees/?user=ops&scopes=read,actions&why=auth.user", ""),
+    "activity": ("/admin/mcp_django/call/", ""),
+    "connections": ("/admin/mcp_django/call/connections/", ""),
+    "changes": ("/admin/mcp_django/change/", ""),
+}
+LOOKS = [("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390)]
+POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"
+
+
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, served: Served) -> Any:
+    """Those of admin, who is logged in."""
+    context = browser.new_context(base_url=served.origin)
+    page = context.new_page()
+    page.goto("/admin/")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill("admin")
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_selector("#user-tools")
+    found = context.cookies()
+    context.close()
+    return found
+
+
+def opened(browser: Browser, served: Served, cookies: Any, theme: Any, width: int) -> BrowserContext:
+    size: Any = {"width": width, "height": 900}
+    context = browser.new_context(base_url=served.origin, color_scheme=theme, viewport=size)
+    context.add_cookies(cookies)
+    return context
+
+
+def guard(route: Route) -> None:
+    """Answer as the server does, under a strict policy where it has none."""
+    response = route.fetch()
+    route.fulfill(response=response, headers={"content-security-policy": POLICY, **response.headers})
+
+
+def show(page: Page, name: str) -> None:
+    url, link = PAGES[name]
+    page.goto(url)
+    if link:
+        page.get_by_role("link", name=link, exact=True).click()
+        page.wait_for_load_state()
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS)
+def test_no_page_breaks_a_strict_policy_or_is_wider_than_the_screen(
+    browser: Browser, served: Served, cookies: Any, theme: str, width: int
+) -> None:
+    context = opened(browser, served, cookies, theme, width)
+    context.route("**/*", guard)
+    page = context.new_page()
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.extend(_complaint(message)))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    wide: list[str] = []
+    for name in PAGES:
+        show(page, name)
+        part = page.locator(".mcp").first
+        if part.count() and part.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
+            wide.append(name)
+        keep(page, name, theme, width)
+    context.close()
+
+    assert complaints == []
+    assert wide == []
+
+
+def _complaint(message: Any) -> Iterator[str]:
+    if message.type == "error" and not message.location["url"].endswith("/favicon.ico"):
+        yield f"{message.text} {message.location['url']}"
+
+
+def keep(page: Page, name: str, theme: str, width: int) -> None:
+    if folder := os.environ.get("SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}-{theme}-{width}.png", full_page=True)
+
+
+@pytest.mark.parametrize(("theme", "width"), LOOKS[:2])
+def test_what_stands_on_our_pages_is_for_everybody(
+    browser: Browser, served: Served, cookies: Any, theme: str, width: int
+) -> None:
+    """axe-core finds nothing within our own part of a page. What is around it is the admin's."""
+    context = opened(browser, served, cookies, theme, width)
+    page = context.new_page()
+    found: dict[str, Any] = {}
+    for name in PAGES:
+        show(page, name)
+        if page.locator(".mcp").count():
+            results = Axe().run(page, context=".mcp")
+            assert results.response["passes"]
+            problems = {
+                one["id"]: [node["html"][:200] for node in one["nodes"]] for one in results.response["violations"]
+            }
+            found |= {name: problems} if problems else {}
+    context.close()
+
+    assert found == {}
+
+
+def test_a_tool_is_tried_and_its_command_copied(browser: Browser, served: Served, cookies: Any) -> None:
+    context = opened(browser, served, cookies, "light", 1280)
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    show(page, "tools")
+    page.get_by_role("link", name="Try it find_records").click()
+    page.get_by_label("model:").select_option("flights.airport")
+    page.get_by_label("limit:").fill("2")
+    page.get_by_role("button", name="Run").click()
+
+    page.get_by_role("heading", name="Answer").wait_for()
+    rows = page.locator(".mcp table tbody tr").count()
+    page.get_by_text("As a command").click()
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    context.close()
+
+    assert rows == 2
+    assert copied.startswith("curl -s ") and "$MCP_TOKEN" in copied

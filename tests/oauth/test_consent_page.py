@@ -1,0 +1,90 @@
+"""What a person reads before an app is connected, and where our pages may be shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.test import override_settings
+
+from mcp_django.oauth import documents
+from tests.oauth.flow import LOCAL_REDIRECT, Person, Program, params_in
+from tests.oauth.test_attacks import registered
+from tests.oauth.test_flow import Texts
+from tests.support.data import Users
+
+HOSTED = Program(redirect_uri="https://claude.com/api/mcp/auth_callback")
+
+
+def texts(page: Any) -> list[str]:
+    """What a person reads, each text in one line."""
+    found = (" ".join(text.split()) for text in Texts(page.content.decode()).found)
+    return [text for text in found if text]
+
+
+def between(first: str, last: str, found: list[str]) -> list[str]:
+    return found[found.index(first) + 1 : found.index(last)]
+
+
+LIMITS = "It never gets more than you may do yourself. You can disconnect it at any time under Connected apps."
+
+
+def test_the_page_names_the_client_the_user_and_where_the_answer_goes(users: Users) -> None:
+    found = texts(Person(users.ops).open(HOSTED.url()))
+
+    assert between("Connect an app to testserver", "It may", found) == [
+        "claude.ai calls itself “Claude”", "It wants to act on this site as you, ops.",
+    ]  # fmt: skip
+    assert between(LIMITS, "Connect", found) == ["You will be sent to claude.com."]
+
+
+def test_a_program_that_registered_itself_has_no_host_and_goes_on_only_if_its_person_began(users: Users) -> None:
+    program = Program(registered(LOCAL_REDIRECT, client_name="My program"), LOCAL_REDIRECT)
+
+    found = texts(Person(users.ops).open(program.url()))
+
+    assert "An app that has registered itself calls itself “My program”" in found
+    assert between(LIMITS, "Connect", found) == [
+        "The answer goes to a program on your own device (localhost:51234). Go on only if you have started this login "
+        "yourself, a moment ago."
+    ]
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("ops", [
+        "Read 6 models", "Which", "Airlines", "Airports", "Disruptions", "Flights", "Planes", "Weather observations",
+        "Run 1 action", "This can change data.", "Which", "Mark selected flights as cancelled",
+    ]),
+    ("viewer", ["Read 3 models", "Which", "Airlines", "Airports", "Flights", "Run 0 actions", "This can change data."]),
+])  # fmt: skip
+def test_each_scope_says_how_many_models_and_actions_of_this_user_it_opens_and_which(
+    users: Users, name: str, expected: list[str]
+) -> None:
+    found = texts(Person(getattr(users, name)).open(HOSTED.url(scope="read actions")))
+
+    assert between("It may", LIMITS, found) == expected
+
+
+def test_getting_a_silent_code_for_a_server_on_the_own_machine(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any program may listen there, whoever has published the document."""
+    program = Program("https://client.example/client.json", "https://localhost/cb")
+    monkeypatch.setattr(documents, "BUNDLED", {program.client_id: {"redirect_uris": [program.redirect_uri]}})
+    program.log_in(users.ops)
+
+    shown, silent = (Person(users.ops).open(program.url(**more)) for more in ({}, {"prompt": "none"}))
+
+    assert "The answer goes to a program on your own device (localhost)." in shown.content.decode()
+    assert params_in(silent)["error"] == "consent_required"
+
+
+@override_settings(MIDDLEWARE=[one for one in settings.MIDDLEWARE if "XFrameOptions" not in one])
+@pytest.mark.parametrize(("url", "status"), [
+    (HOSTED.url(), 200), ("/mcp/connected", 200), ("/mcp/authorize", 400), (HOSTED.url(prompt="none"), 302),
+])  # fmt: skip
+def test_showing_a_page_in_a_frame_where_the_project_lets_everybody_frame_its_own(
+    users: Users, url: str, status: int
+) -> None:
+    answer = Person(users.ops).open(url)
+
+    assert (answer.status_code, answer["X-Frame-Options"]) == (status, "DENY")

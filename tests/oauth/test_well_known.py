@@ -1,0 +1,61 @@
+"""``mcp_django.oauth.well_known`` beside the project's own documents, and below a SCRIPT_NAME."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import Client, override_settings
+from django.test.utils import override_script_prefix
+from django.urls import include, path
+
+#: The paths at which the project's own view was called.
+called: list[str] = []
+
+
+def own_document(request: HttpRequest, name: str) -> HttpResponse:
+    called.append(request.path)
+    return HttpResponse(f"The project's own {name}.")
+
+
+urlpatterns = [
+    path("staff/", include("mcp_django.urls")),
+    path("shop/.well-known/<str:name>", own_document),
+    path("", include("mcp_django.oauth.well_known")),
+]
+
+
+@pytest.fixture(autouse=True)
+def beside_the_project() -> Iterator[None]:
+    called.clear()
+    with override_settings(ROOT_URLCONF=__name__):
+        yield
+
+
+@pytest.mark.parametrize("asked", ["oauth-authorization-server/shop", "openid-configuration/shop/",
+                                   "oauth-protected-resource/shop/mcp"])  # fmt: skip
+def test_calling_a_view_of_the_project_by_the_path_of_a_document(db: None, client: Client, asked: str) -> None:
+    answer = client.get(f"/.well-known/{asked}")
+
+    assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
+    assert called == []
+
+
+def test_the_projects_own_document_is_left_to_it(db: None, client: Client) -> None:
+    answer = client.get("/shop/.well-known/oauth-authorization-server")
+
+    assert (answer.status_code, called) == (200, ["/shop/.well-known/oauth-authorization-server"])
+
+
+@pytest.mark.parametrize(("asked", "expected"), [
+    ("oauth-protected-resource/staff/mcp", {"resource": "http://testserver/app/staff/mcp"}),
+    ("oauth-protected-resource", {"resource": "http://testserver/app/staff/mcp"}),
+    ("oauth-authorization-server/staff", {"issuer": "http://testserver/app/staff"}),
+    ("openid-configuration/staff", {"token_endpoint": "http://testserver/app/staff/mcp/token"}),
+])  # fmt: skip
+def test_below_a_script_name_the_documents_name_it(db: None, asked: str, expected: dict[str, str]) -> None:
+    with override_script_prefix("/app/"):
+        document = Client(SCRIPT_NAME="/app").get(f"/.well-known/{asked}").json()
+
+    assert {name: document.get(name) for name in expected} == expected

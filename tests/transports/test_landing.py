@@ -1,0 +1,150 @@
+"""A person who opens the endpoint gets a page; whatever a client sends is answered as ever."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from mcp_django import site
+from mcp_django.access import challenges
+from tests.checks.conftest import of
+from tests.conftest import HTTP
+from tests.support.data import Users, token_of
+from tests.support.http import HTTPPeer
+from tests.support.peers import Answered, Peers
+
+#: What browsers send when a person opens a URL.
+CHROMIUM = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def stranger(peers: Peers) -> HTTPPeer:
+    made = peers(None)
+    assert isinstance(made, HTTPPeer)
+    return made
+
+
+def visit(peer: HTTPPeer, method: str = "GET", **headers: Any) -> Answered:
+    return peer.http(method, headers={"Content-Type": None, "Accept": CHROMIUM, **headers})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_person_gets_a_page_that_says_how_to_connect(stranger: HTTPPeer, users: Users, flights: Any) -> None:
+    answer = visit(stranger)
+
+    page = answer.body.decode()
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert "http://localhost/mcp" in page and "claude mcp add --transport http" in page
+    assert {name.strip() for name in answer.headers["vary"].split(",")} >= {"Accept", "Cookie"}
+    assert answer.headers["cache-control"] == "no-store"
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_nothing_of_what_there_is_stands_on_the_page_of_a_stranger(
+    stranger: HTTPPeer, users: Users, flights: Any
+) -> None:
+    page = visit(stranger).body.decode()
+
+    names = ["find_records", "flights_flight", "flights.flight", "admin", "ops", "viewer", "mcp_secret"]
+    assert [name for name in names if name in page.replace("An administrator", "")] == []
+    assert "style=" not in page and "onclick" not in page
+
+
+@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("GET", {"Accept": "*/*"}),
+        ("GET", {"Accept": None}),
+        ("GET", {"Accept": "text/*"}),
+        ("GET", {"Accept": "text/html, text/event-stream"}),
+        ("GET", {"Authorization": "Bearer x"}),
+        ("GET", {"Mcp-Session-Id": "x"}),
+        ("GET", {"MCP-Protocol-Version": "2025-11-25"}),
+        ("GET", {"Last-Event-ID": "x"}),
+        ("POST", {}),
+        ("DELETE", {}),
+        ("OPTIONS", {}),
+        ("PUT", {}),
+    ],
+)
+def test_whatever_a_client_sends_is_answered_as_without_the_page(
+    stranger: HTTPPeer, settings: Any, method: str, headers: dict[str, Any]
+) -> None:
+    challenges._scopes(site)  # Otherwise a worker looks for those that a 401 names while the loop answers.
+    with_page = visit(stranger, method, **headers)
+    settings.MCP = {**settings.MCP, "LANDING_PAGE": False}
+    without = visit(stranger, method, **headers)
+
+    assert (with_page.status, with_page.body) == (without.status, without.body)
+    assert with_page.headers == without.headers
+    assert "text/html" not in with_page.headers.get("content-type", "")
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_without_the_page_a_browser_is_answered_as_any_client(stranger: HTTPPeer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "LANDING_PAGE": False}
+
+    answer = visit(stranger)
+
+    assert (answer.status, answer.headers["content-type"]) == (401, "application/json")
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_a_page_for_people_who_are_logged_in_sends_others_to_the_login(stranger: HTTPPeer, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "LANDING_PAGE": "login"}
+
+    answer = visit(stranger)
+
+    assert answer.status == 302 and answer.headers["location"].endswith("?next=%2Fmcp")
+    assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("transport", HTTP)
+def test_the_head_of_the_page_is_asked_for_too(stranger: HTTPPeer) -> None:
+    answer = visit(stranger, "HEAD")
+
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def opened(user: User | None) -> str:
+    client = Client()
+    if user is not None:
+        client.force_login(user)
+    return client.get("/mcp", headers={"accept": CHROMIUM}).content.decode()
+
+
+def test_whoever_may_make_tokens_finds_the_page_for_it(users: Users) -> None:
+    url = reverse("admin:mcp_django_accesstoken_add")
+
+    assert url in opened(users.admin) and "You are logged in as admin" in opened(users.admin)
+    assert url not in opened(users.viewer) and "You are logged in as viewer" in opened(users.viewer)
+    assert url not in opened(None) and "logged in" not in opened(None)
+
+
+def test_a_cookie_lets_nobody_in_to_the_protocol(users: Users) -> None:
+    """The page knows the user of the cookie; what an agent asks does not."""
+    client = Client()
+    client.force_login(users.admin)
+    token = token_of(users.admin, "read")
+
+    called = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, content_type="application/json",
+                         headers={"accept": "application/json, text/event-stream"})  # fmt: skip
+
+    assert called.status_code == 401
+    assert token not in opened(users.admin)
+
+
+@pytest.mark.parametrize("page", [True, "private", None])
+def test_a_page_for_nobody_knows_whom_is_an_error(settings: Any, page: Any) -> None:
+    settings.MCP = {**settings.MCP, "LANDING_PAGE": page}
+
+    [found] = of("E027")
+    assert "LANDING_PAGE" in found.msg

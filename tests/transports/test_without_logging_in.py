@@ -1,0 +1,60 @@
+"""A project without the app mcp_django.oauth: a client that looks for a login is told how to get a token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.push.processes import ROOT, environment
+from tests.support import forkserver
+
+DOCUMENTS = ("oauth-protected-resource", "oauth-authorization-server", "openid-configuration")
+PATHS = [f"/.well-known/{document}/mcp{slash}" for document in DOCUMENTS for slash in ("", "/")]
+
+#: Writes what a client is answered by the documents and by the endpoint. Nothing of it reads the database.
+_ASK = f"""
+import json
+from django.conf import settings
+settings.INSTALLED_APPS.remove("mcp_django.oauth")
+import django
+django.setup()
+from django.test import Client
+client = Client(headers={{"Host": "localhost", "Accept": "application/json, text/event-stream"}})
+ping = {{"jsonrpc": "2.0", "id": 1, "method": "ping"}}
+answers = {{path: client.get(path) for path in {PATHS}}}
+answers["/mcp"] = client.post("/mcp", ping, content_type="application/json")
+print(json.dumps({{path: [one.status_code, dict(one.headers), one.content.decode()] for path, one in answers.items()}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[str, Any]:
+    """By path: the status, the headers and the body."""
+    done = forkserver.run(["-c", _ASK], cwd=ROOT, env=environment(""))
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_program_gets_a_404_that_it_can_read(answers: dict[str, Any], path: str) -> None:
+    status, headers, body = answers[path]
+
+    assert (status, headers["Content-Type"]) == (404, "application/json")
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    assert json.loads(body) == {
+        "error": "not_found",
+        "error_description": "There is no such document. Send Authorization: Bearer <token>; an administrator of this "
+        "site makes tokens.",
+    }
+
+
+def test_the_endpoint_says_who_makes_tokens_and_names_no_document(answers: dict[str, Any]) -> None:
+    status, headers, body = answers["/mcp"]
+
+    assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
+    assert json.loads(body)["error"]["message"] == (
+        "Credentials are needed: send Authorization: Bearer <token>. An administrator makes tokens."
+    )

@@ -1,0 +1,59 @@
+"""Changes that wait for their user, who decides them in the admin as with a browser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from django.conf import settings
+from django.test import Client
+from django.urls import reverse
+from django.utils import translation
+
+from mcp_django.models import Change
+
+_DIGEST = re.compile(r'name="digest" value="(\w+)"')
+
+
+class Browser:
+    """The browser of somebody who is logged in to the admin."""
+
+    def __init__(self, user: Any, **headers: str) -> None:
+        self.client = Client(headers=headers)
+        self.client.force_login(user)
+
+    def page(self, key: str) -> Any:
+        """The page of a change."""
+        # The middleware of the project leaves the language of a request behind.
+        with translation.override(settings.LANGUAGE_CODE):
+            return self.client.get(reverse("admin:mcp_django_change_change", args=[key]))
+
+    def digest(self, key: str) -> str:
+        """What the page of a change shows, as the click brings it back."""
+        response = self.page(key)
+        found = _DIGEST.search(response.content.decode())
+        assert found is not None, f"the page of {key} offers no click"
+        return found[1]
+
+    def decide(self, key: str, decision: str, **posted: str) -> Any:
+        """The response to a click, whatever the page shows."""
+        url = reverse("admin:mcp_django_change_decide", args=[key])
+        with translation.override(settings.LANGUAGE_CODE):
+            return self.client.post(url, {f"_{decision}": "1", **posted})
+
+    def apply(self, key: str) -> list[str]:
+        """Look at the change and agree to it. What the admin says then."""
+        return said(self.decide(key, "apply", digest=self.digest(key)))
+
+    def reject(self, key: str, note: str = "") -> list[str]:
+        return said(self.decide(key, "reject", note=note))
+
+
+def said(response: Any) -> list[str]:
+    """What the admin will say on the page that the response leads to."""
+    assert response.status_code == 302, response
+    return [str(message) for message in response.wsgi_request._messages._queued_messages]
+
+
+def state_of(key: str) -> str:
+    return str(Change.objects.get(pk=key).state)

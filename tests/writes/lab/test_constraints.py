@@ -1,0 +1,51 @@
+"""Values that the model or the database allows only once, or not together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.writes.lab.conftest import Lab
+from tests.writes.lab.models import Ticket
+
+pytestmark = pytest.mark.every_database
+
+
+@pytest.fixture
+def ticket(lab: Lab) -> Ticket:
+    """With another one beside it, of row 2, seat 2."""
+    lab.admin(Ticket)
+    Ticket.objects.create(code="B", row=2, seat=2, owner="Bob")
+    return Ticket.objects.create(code="A", row=1, seat=1, owner="Ann")
+
+
+def test_what_keeps_to_every_constraint_is_changed(lab: Lab, ticket: Ticket) -> None:
+    made = lab.same(Ticket, ticket, values={"code": "C", "row": 2, "since": 3, "until": 3, "owner": "Bob"})
+
+    assert made.of(Ticket)[1]["code"] == "C"
+
+
+def test_a_row_beside_others_is_made(lab: Lab, ticket: Ticket) -> None:
+    made = lab.same(Ticket, values={"code": "C", "row": 3})
+
+    assert len(made.of(Ticket)) == 3
+
+
+BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
+    "unique": ({"code": "B"}, "values.code", "already exists"),
+    "unique together": ({"row": 2, "seat": 2}, "values", "already exists"),
+    "a check": ({"since": 10}, "values", "lab_ticket_since"),
+    "a unique constraint": ({"owner": "Bob"}, "values", "Twice."),
+}
+
+
+@pytest.mark.parametrize(("values", "path", "text"), BROKEN.values(), ids=BROKEN)
+def test_what_breaks_a_constraint_is_refused_with_its_words(
+    lab: Lab, ticket: Ticket, values: dict[str, Any], path: str, text: str
+) -> None:
+    refused = lab.refused(Ticket, ticket, values=values)
+
+    [error] = refused.errors
+    assert error["field"] == path
+    assert text in str(error)

@@ -1,0 +1,174 @@
+"""Forms of a project: what they derive, ask for beside the fields of the model, and begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib import admin
+from django.utils.text import slugify
+
+from tests.writes.lab import driving
+from tests.writes.lab.conftest import Lab
+from tests.writes.lab.models import Order, Post
+
+pytestmark = pytest.mark.every_database
+Admin: Any = admin.ModelAdmin
+
+
+class DerivingForm(forms.ModelForm):
+    """Derives the slug and the number of words, and asks whether the text is shouted."""
+
+    shouted = forms.BooleanField(required=False)
+    sign = forms.CharField(required=False)
+
+    def clean_name(self) -> str:
+        return str(self.cleaned_data["name"]).title()
+
+    def clean(self) -> Any:
+        cleaned = super().clean() or {}
+        text = cleaned.get("text") or ""
+        cleaned["slug"] = cleaned.get("slug") or slugify(cleaned.get("name", ""))
+        cleaned["text"] = " ".join(
+            filter(None, (text.upper() if cleaned.get("shouted") else text, cleaned.get("sign")))
+        )
+        self.instance.words = len(cleaned["text"].split())
+        return cleaned
+
+
+class DerivingAdmin(Admin):
+    form = DerivingForm
+    fields = ["name", "slug", "text", "shouted", "sign"]
+
+
+def test_what_a_form_derives_is_stored_in_a_new_row(lab: Lab) -> None:
+    lab.admin(Post, DerivingAdmin)
+
+    made = lab.same(Post, values={"name": "first post", "text": "one two"})
+
+    post = made.of(Post)[0]
+    assert (post["name"], post["slug"], post["words"]) == ("First Post", "first-post", 2)
+
+
+def test_what_a_form_derives_is_stored_in_a_changed_row(lab: Lab) -> None:
+    lab.admin(Post, DerivingAdmin)
+    post = Post.objects.create(name="First Post", slug="first-post", text="one two", words=2)
+
+    made = lab.same(Post, post, values={"text": "one two three"})
+
+    assert made.of(Post)[0]["words"] == 3
+
+
+def test_fields_of_the_form_alone_are_filled_in(lab: Lab) -> None:
+    lab.admin(Post, DerivingAdmin)
+
+    made = lab.same(
+        Post,
+        values={"name": "First", "text": "one", "shouted": True, "sign": "Ann"},
+        typed={"name": "First", "text": "one", "shouted": True, "sign": "Ann"},
+    )
+
+    assert made.of(Post)[0]["text"] == "ONE Ann"
+
+
+def test_a_field_that_a_script_of_the_page_fills_in_is_given(lab: Lab) -> None:
+    lab.admin(Post, fields=["name", "slug"], prepopulated_fields={"slug": ["name"]})
+
+    made = lab.same(Post, values={"name": "First post", "slug": "first-post"})
+
+    assert made.of(Post)[0]["slug"] == "first-post"
+
+
+def test_a_slug_that_a_script_of_the_page_fills_in_is_filled_in(lab: Lab) -> None:
+    lab.admin(Post, fields=["name", "text", "slug"], prepopulated_fields={"slug": ["name", "text"]})
+    typed = {"name": "First post!", "text": "on Ångström", "slug": "first-post-on-angstrom"}
+
+    made = lab.same(Post, values={"name": "First post!", "text": "on Ångström"}, typed=typed)
+    shown = driving.preview(lab.site, lab.user, "create", model="lab.post", values={"name": "A b", "text": ""})
+    own = driving.preview(lab.site, lab.user, "create", model="lab.post", values={"name": "A b", "slug": "mine"})
+
+    assert made.of(Post)[0]["slug"] == "first-post-on-angstrom"
+    assert shown["adjusted"] == [{"field": "values.slug", "note": "filled in as the page does: 'a-b'"}]
+    assert {one["field"]: one["after"] for one in own["diff"]}["slug"] == "mine"
+
+
+def test_a_form_that_is_made_for_each_request_is_asked(lab: Lab) -> None:
+    class PerRequest(Admin):
+        fields = ["name", "text"]
+
+        def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+            base = super().get_form(request, obj, **kwargs)
+
+            class Signed(base):  # type: ignore[misc, valid-type]
+                def clean_text(self) -> str:
+                    return f"{self.cleaned_data['text']} ({request.user})"
+
+            return Signed
+
+    lab.admin(Post, PerRequest)
+    lab.site.register(Post, object_permissions=False)
+
+    made = lab.same(Post, values={"name": "First", "text": "one"})
+
+    assert made.of(Post)[0]["text"] == "one (root)"
+
+
+def test_a_form_class_that_knows_the_request_is_asked(lab: Lab) -> None:
+    class Knowing(forms.ModelForm):
+        request: Any
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.fields["text"].help_text = f"by {self.request.user}"
+
+        def save(self, commit: bool = True) -> Any:
+            self.instance.text = f"{self.instance.text} ({self.request.user})"
+            return super().save(commit)
+
+    class KnowingAdmin(Admin):
+        form = Knowing
+        fields = ["name", "text"]
+
+        def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+            form = super().get_form(request, obj, **kwargs)
+            form.request = request
+            return form
+
+    lab.admin(Post, KnowingAdmin)
+    lab.site.register(Post, object_permissions=False)
+
+    made = lab.same(Post, values={"name": "First", "text": "one"})
+
+    assert made.of(Post)[0]["text"] == "one (root)"
+
+
+def test_what_a_page_begins_with_is_stored_unless_it_is_changed(lab: Lab) -> None:
+    class Beginning(Admin):
+        fields = ["name", "text", "words"]
+
+        def get_changeform_initial_data(self, request: Any) -> dict[str, Any]:
+            return {**super().get_changeform_initial_data(request), "text": f"by {request.user}", "words": 5}
+
+    lab.admin(Post, Beginning)
+
+    made = lab.same(Post, values={"name": "First", "words": 6})
+
+    assert (made.of(Post)[0]["text"], made.of(Post)[0]["words"]) == ("by root", 6)
+
+
+def test_errors_of_a_form_are_told_by_the_names_of_its_fields(lab: Lab) -> None:
+    class Strict(forms.ModelForm):
+        def clean_name(self) -> str:
+            raise forms.ValidationError("Not today.")
+
+    class StrictAdmin(Admin):
+        form = Strict
+        fields = ["name", "total"]
+
+    lab.admin(Order, StrictAdmin)
+
+    refused = lab.refused(Order, values={"name": "first"})
+
+    assert [error["field"] for error in refused.errors] == ["values.name"]
+    assert "Not today." in str(refused.errors)

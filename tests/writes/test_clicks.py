@@ -1,0 +1,540 @@
+"""The click in the admin makes a change as its agent would: as its user, with the rights that there are by then."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.models import CHANGE, DELETION, LogEntry
+from django.db import connection, connections, transaction
+from django.utils import timezone, translation
+
+from demo_project.flights.models import Flight
+from mcp_django.audit.recorder import recorder
+from mcp_django.models import AccessToken, Call, Change, Tool
+from mcp_django.server import changes
+from mcp_django.writes.tools import WRITE_TOOLS
+from tests.support.data import Users, make_staff, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import Message, Peer, Peers
+from tests.writes import remembering
+from tests.writes.clicking import Browser, said, state_of
+from tests.writes.conftest import ALL_SCOPES
+
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
+
+GONE = "Its agent may not do this any more: a token, a permission or a tool is gone."
+UPDATE: Message = {"model": "flights.flight", "id": "3", "values": {"notes": "fog"}}
+
+
+@pytest.fixture
+def clerk(users: Users, flights: Any) -> Any:
+    """Somebody who may change flights, and delete them."""
+    return make_staff("clerk", "flights.view_flight", "flights.change_flight", "flights.delete_flight",
+                      "flights.view_disruption", "flights.delete_disruption", "mcp_django.view_change")  # fmt: skip
+
+
+@pytest.fixture
+def agent(clerk: Any, peers: Peers) -> Peer:
+    """The client of the clerk, which cannot ask."""
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    return peers(token_of(clerk, *ALL_SCOPES, name="laptop"))
+
+
+@pytest.fixture
+def browser(agent: Peer, clerk: Any) -> Browser:
+    return Browser(clerk)
+
+
+def proposed(peer: Peer, tool: str, **arguments: Any) -> str:
+    """The number of a change that waits."""
+    confirm = peer.call(tool, **arguments)["structuredContent"]["confirm"]
+    waits = peer.call(tool, **arguments, confirm=confirm)["structuredContent"]
+    assert waits["status"] == "pending", waits
+    return str(waits["change"])
+
+
+def deleting(peer: Peer, key: str = "3") -> str:
+    return proposed(peer, "delete_record", model="flights.flight", ids=[key])
+
+
+def status_of(peer: Peer, key: str) -> Message:
+    found: Message = peer.call("get_change", change=key)["structuredContent"]
+    return found
+
+
+def declare(declared: Declared, save_model: Callable[[Any, Any], None]) -> None:
+    """An admin of flights that calls this before it saves. Updates wait for their user."""
+
+    class FlightAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes", "status"]
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            save_model(request, obj)
+            super().save_model(request, obj, form, change)
+
+    declared.admin(Flight, FlightAdmin)
+    declared.model(Flight, consent={"update": "ask"})
+
+
+# As the agent.
+
+
+def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+
+    told = browser.apply(key)
+
+    assert told == ["The change was made."]
+    assert not Flight.objects.filter(pk=3).exists()
+    assert status_of(agent, key)["status"] == "applied"
+    [entry] = LogEntry.objects.filter(action_flag=DELETION)
+    assert entry.change_message == f'By agent "tests" (as it calls itself), token "laptop", change {key}.'
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_what_a_middleware_keeps_of_the_click_is_not_there(
+    agent: Peer, browser: Browser, clerk: Any, declared: Declared, settings: Any,
+    monkeypatch: pytest.MonkeyPatch, is_atomic: bool,
+) -> None:  # fmt: skip
+    """Packages for histories read the user from the request that a middleware keeps, and it would be the click's."""
+    found: list[Any] = []
+
+    def look(request: Any, obj: Any) -> None:
+        found.append((remembering.remembered(), request.user, request.mcp.client.info["name"], request.path))
+
+    declare(declared, look)
+    key = proposed(agent, "update_record", **UPDATE)
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.writes.remembering.middleware"]
+    monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", is_atomic)
+    monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", is_atomic)
+
+    told = browser.apply(key)
+
+    assert told == ["The change was made."]
+    [(requests, user, name, path)] = found
+    assert (requests, user, name) == ([], clerk, "tests")
+    assert "decide" not in path
+    assert Flight.objects.get(pk=3).notes == "fog"
+    [entry] = LogEntry.objects.filter(action_flag=CHANGE)
+    assert entry.user == clerk
+
+
+def test_it_is_in_no_transaction_of_the_click(agent: Peer, browser: Browser, declared: Declared) -> None:
+    threads: list[Any] = []
+    declare(declared, lambda *_: threads.append((threading.get_ident(), len(connection.savepoint_ids))))
+    key = proposed(agent, "update_record", **UPDATE)
+
+    browser.apply(key)
+
+    assert threads[0][0] != threading.get_ident()
+
+
+@pytest.fixture
+def lines(settings: Any) -> Iterator[Callable[[], list[Any]]]:
+    """The lines of clicks in the audit trail."""
+    recorder._reset()
+    settings.MCP = {**settings.MCP, "AUDIT": "on"}
+
+    def read() -> list[Any]:
+        recorder.flush()
+        names = ("name", "user_name", "token_name", "model", "keys", "outcome", "reason", "client_name")
+        return list(Call.objects.filter(transport="admin").order_by("pk").values(*names))
+
+    yield read
+    recorder._reset()
+
+
+LINE = {
+    "name": "delete_record", "user_name": "clerk", "token_name": "laptop", "model": "flights.flight",
+    "client_name": "tests", "keys": "", "reason": "",
+}  # fmt: skip
+
+
+def test_its_line_in_the_audit_trail_names_the_admin(
+    agent: Peer, browser: Browser, lines: Callable[[], list[Any]]
+) -> None:
+    key = deleting(agent)
+
+    browser.apply(key)
+
+    assert lines() == [{**LINE, "keys": " 3 ", "outcome": "done"}]
+
+
+def test_a_click_that_is_refused_has_a_line_and_is_no_failure_of_the_server(
+    agent: Peer, browser: Browser, lines: Callable[[], list[Any]]
+) -> None:
+    key = deleting(agent)
+
+    browser.decide(key, "apply", digest="0" * 32)
+    Tool.objects.filter(name="delete_record").update(enabled=False)
+    browser.decide(key, "apply", digest="0" * 32)
+
+    assert lines() == [{**LINE, "outcome": "failed"}, {**LINE, "outcome": "refused", "reason": "SWITCHED_OFF"}]
+
+
+def test_it_speaks_the_language_of_the_call_and_not_that_of_the_browser(
+    agent: Peer, clerk: Any, declared: Declared, settings: Any
+) -> None:
+    languages: list[Any] = []
+    declare(declared, lambda *_: languages.append(translation.get_language()))
+    key = proposed(agent, "update_record", **UPDATE)
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
+
+    page = Browser(clerk, accept_language="de").page(key)
+    Browser(clerk, accept_language="de").apply(key)
+
+    assert 'lang="de"' in page.content.decode()
+    assert languages == ["en-us"]
+    assert LogEntry.objects.get(action_flag=CHANGE).change_message.startswith("Changed Notes. (by agent")
+
+
+def test_the_page_shows_what_the_change_would_do_and_does_nothing(
+    agent: Peer, browser: Browser, declared: Declared
+) -> None:
+    saved: list[Any] = []
+    declare(declared, lambda *found: saved.append(found))
+    key = proposed(agent, "update_record", **UPDATE, reason="It is foggy.")
+
+    text = browser.page(key).content.decode()
+
+    assert "note 2" in text
+    assert "fog" in text
+    assert "It is foggy." in text
+    assert saved == []
+    assert state_of(key) == "waiting"
+
+
+# With the rights that there are by then.
+
+
+def _revoke(clerk: Any) -> None:
+    AccessToken.objects.all().delete()
+
+
+def _let_expire(clerk: Any) -> None:
+    AccessToken.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+
+
+def _end(clerk: Any) -> None:
+    clerk.is_active = False
+    clerk.save()
+
+
+def _take_permission(clerk: Any) -> None:
+    clerk.user_permissions.filter(codename="delete_flight").delete()
+
+
+def _take_from_staff(clerk: Any) -> None:
+    clerk.is_staff = False
+    clerk.save()
+
+
+def _switch_off(clerk: Any) -> None:
+    Tool.objects.filter(name="delete_record").update(enabled=False)
+
+
+def _narrow(clerk: Any) -> None:
+    AccessToken.objects.update(scopes=["read"])
+
+
+@pytest.mark.parametrize("lose", [_revoke, _let_expire, _end, _take_permission, _take_from_staff, _switch_off, _narrow])
+def test_a_right_that_is_gone_is_not_used(agent: Peer, browser: Browser, clerk: Any, lose: Any) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    lose(clerk)
+
+    change = Change.objects.get(pk=key)
+    with pytest.raises(changes.CannotApply):
+        changes.apply(change, digest)
+
+    assert Flight.objects.filter(pk=3).exists()
+    assert state_of(key) == "waiting"
+    assert LogEntry.objects.count() == 0
+
+
+@pytest.mark.parametrize("lose", [_revoke, _take_permission, _switch_off, _narrow])
+def test_the_page_says_that_the_agent_may_not_do_it_any_more(
+    agent: Peer, browser: Browser, clerk: Any, lose: Any
+) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    lose(clerk)
+
+    text = browser.page(key).content.decode()
+    told = said(browser.decide(key, "apply", digest=digest))
+
+    assert 'name="_apply"' not in text
+    assert 'name="_reject"' in text
+    assert len(told) == 1
+    assert told != ["The change was made."]
+    assert Flight.objects.filter(pk=3).exists()
+
+
+def test_a_token_that_is_gone_is_named(agent: Peer, browser: Browser, clerk: Any) -> None:
+    key = deleting(agent)
+    _revoke(clerk)
+
+    assert GONE in browser.page(key).content.decode()
+
+
+def test_rights_that_its_user_got_later_do_not_widen_the_scopes(agent: Peer, browser: Browser, clerk: Any) -> None:
+    """The change is made with the scopes that its token had and still has."""
+    key = deleting(agent)
+    digest = browser.digest(key)
+    AccessToken.objects.update(scopes=["read", "model:flights.airline:write"])
+
+    with pytest.raises(changes.CannotApply):
+        changes.apply(Change.objects.get(pk=key), digest)
+
+    assert Flight.objects.filter(pk=3).exists()
+
+
+# Who may click.
+
+
+def test_another_user_cannot_decide_it(agent: Peer, users: Users) -> None:
+    key = deleting(agent)
+    other = Browser(users.admin)
+
+    page = other.page(key)
+    statuses = [other.decide(key, decision).status_code for decision in ("apply", "reject")]
+
+    assert page.status_code == 200
+    assert 'name="_apply"' not in page.content.decode()
+    assert statuses == [403, 403]
+    assert state_of(key) == "waiting"
+
+
+def test_somebody_who_may_view_no_changes_finds_none_of_others(agent: Peer, users: Users) -> None:
+    key = deleting(agent)
+    other = Browser(users.ops)
+
+    assert other.decide(key, "apply").status_code == 404
+    assert state_of(key) == "waiting"
+
+
+def test_a_link_does_not_decide(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+
+    response = browser.client.get(f"/admin/mcp_django/change/{key}/decide/?_apply=on")
+
+    assert response.status_code == 405
+    assert state_of(key) == "waiting"
+
+
+def test_another_page_of_the_web_cannot_click(agent: Peer, clerk: Any) -> None:
+    key = deleting(agent)
+    browser = Browser(clerk)
+    browser.client.handler.enforce_csrf_checks = True
+
+    assert browser.decide(key, "reject").status_code == 403
+    assert state_of(key) == "waiting"
+
+
+# What was shown.
+
+
+@pytest.mark.parametrize("digest", ["", "0" * 32])
+def test_a_click_without_what_was_shown_shows_it_again(agent: Peer, browser: Browser, digest: str) -> None:
+    key = deleting(agent)
+
+    told = said(browser.decide(key, "apply", digest=digest))
+
+    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert state_of(key) == "waiting"
+    assert Flight.objects.filter(pk=3).exists()
+
+
+def test_a_row_that_changes_before_the_click_is_shown_again(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    Flight.objects.filter(pk=3).update(notes="another one is on board")
+
+    told = said(browser.decide(key, "apply", digest=digest))
+    again = browser.apply(key)
+
+    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert again == ["The change was made."]
+
+
+def test_a_row_that_changes_after_the_claim_is_kept(
+    agent: Peer, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mcp_django.writes import store
+
+    key, claim = deleting(agent), store.claim
+
+    def claim_and_change(change: Change) -> bool:
+        claimed = claim(change)
+        Flight.objects.filter(pk=3).update(notes="another one is on board")
+        return claimed
+
+    monkeypatch.setattr(store, "claim", claim_and_change)
+    told = browser.apply(key)
+
+    assert told == ["The records have changed meanwhile. Look at the change again."]
+    assert state_of(key) == "waiting"
+    assert Flight.objects.filter(pk=3).exists()
+
+
+def test_a_row_that_is_gone_before_the_click(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    Flight.objects.filter(pk=3).delete()
+
+    [told] = said(browser.decide(key, "apply", digest=digest))
+
+    assert told.startswith("There is no such record. Nothing was changed.")
+    assert state_of(key) == "waiting"
+
+
+# Once.
+
+
+def test_two_clicks_at_the_same_time_make_one_change(agent: Peer, browser: Browser, clerk: Any) -> None:
+    key = deleting(agent)
+    digest, together = browser.digest(key), threading.Barrier(2, timeout=60)
+
+    def click(one: Browser) -> list[str]:
+        try:
+            together.wait()
+            return said(one.decide(key, "apply", digest=digest))
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        told = [text for texts in pool.map(click, [browser, Browser(clerk)]) for text in texts]
+
+    assert told.count("The change was made.") == 1
+    assert len(told) == 2
+    assert LogEntry.objects.filter(action_flag=DELETION).count() == 1
+
+
+def test_a_change_that_was_rejected_is_not_made(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    browser.reject(key, "It did leave.")
+
+    told = said(browser.decide(key, "apply", digest=digest))
+
+    assert told == ["This change does not wait any more."]
+    assert status_of(agent, key)["notes"] == ["It did leave."]
+    assert Flight.objects.filter(pk=3).exists()
+
+
+def test_a_change_whose_run_has_died_is_rejected(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    Change.objects.update(state="writing", run="gone", lease_until=timezone.now() - timedelta(seconds=1))
+
+    assert browser.reject(key) == ["The change was rejected. Nothing was changed."]
+    assert state_of(key) == "rejected"
+
+
+def test_a_change_that_is_being_written_is_not_rejected(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    Change.objects.update(state="writing", run="busy", lease_until=timezone.now() + timedelta(seconds=60))
+
+    assert browser.reject(key) == ["This change does not wait any more."]
+    assert state_of(key) == "writing"
+
+
+def test_a_change_that_was_made_is_not_rejected(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    browser.apply(key)
+
+    assert browser.reject(key) == ["This change does not wait any more."]
+    assert state_of(key) == "applied"
+
+
+def test_a_change_that_has_waited_for_too_long_is_not_made(agent: Peer, browser: Browser) -> None:
+    key = deleting(agent)
+    digest = browser.digest(key)
+    Change.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    told = said(browser.decide(key, "apply", digest=digest))
+
+    assert told == ["This change does not wait any more."]
+    assert 'name="_apply"' not in browser.page(key).content.decode()
+    assert status_of(agent, key)["status"] == "expired"
+    assert Flight.objects.filter(pk=3).exists()
+
+
+# What fails.
+
+
+def test_a_model_that_fails_fails_the_change(
+    agent: Peer, browser: Browser, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(request: Any, obj: Any) -> None:
+        raise RuntimeError("the secret of the trade")
+
+    declare(declared, fail)
+    key = proposed(agent, "update_record", **UPDATE)
+
+    told = browser.apply(key)
+
+    assert told == ["It failed. The server's log has the details."]
+    assert state_of(key) == "failed"
+    assert "the secret" not in str(status_of(agent, key))
+    assert "the secret of the trade" in caplog.text
+    assert Flight.objects.get(pk=3).notes == "note 2"
+
+
+def test_a_change_that_takes_longer_than_a_request_may_is_stopped(
+    agent: Peer, browser: Browser, declared: Declared, monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    """The time is over in the middle of the save: nothing is written, and the change does not stay claimed."""
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 7.0}
+    given: list[float] = []
+    expire: list[Any] = []
+
+    @contextmanager
+    def within(seconds: float, callback: Any) -> Any:
+        given.append(seconds)
+        expire.append(callback)
+        yield
+
+    def let_it_expire(request: Any, obj: Any) -> None:
+        obj.save()
+        stopping = threading.Thread(target=expire[-1])
+        is_stopped = threading.Event()
+        request.mcp.cancellation.when_cancelled(is_stopped.set)
+        stopping.start()
+        assert is_stopped.wait(60)
+        while not request.mcp.cancellation.queries.interrupted:
+            is_stopped.wait(0.01)
+
+    declare(declared, let_it_expire)
+    key = proposed(agent, "update_record", **UPDATE)
+    monkeypatch.setattr("mcp_django.deadlines.deadlines.within", within)
+
+    [told] = browser.apply(key)
+
+    assert set(given) == {7.0}
+    assert told.startswith("The request was stopped: it took longer than the server allows (REQUEST_SECONDS).")
+    assert Flight.objects.get(pk=3).notes == "note 2"
+    assert status_of(agent, key)["notes"] == [told]
+    assert state_of(key) == "failed"
+
+
+def test_a_callback_that_fails_after_the_commit_does_not_hide_the_change(
+    agent: Peer, browser: Browser, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail_later(request: Any, obj: Any) -> None:
+        transaction.on_commit(lambda: 1 / 0)
+
+    declare(declared, fail_later)
+    key = proposed(agent, "update_record", **UPDATE)
+
+    told = browser.apply(key)
+
+    assert told == ["The change was made."]
+    assert status_of(agent, key)["status"] == "applied"
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,459 @@
+"""What an operation needs beside a confirmed preview: the user of the client is asked, or agrees later in the admin."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib import admin
+from django.contrib.admin.models import DELETION, LogEntry
+
+from demo_project.flights.models import Airline, Airport, Flight
+from mcp_django import ModelMCP
+from mcp_django.models import Change
+from mcp_django.writes.tools import WRITE_TOOLS
+from tests.conftest import PUSHING
+from tests.shop.models import Product
+from tests.support.data import Users, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, REVISIONS, Message, Peer, Peers
+from tests.support.talking import Answerer, Talk, accept, call, talk
+from tests.writes.conftest import ALL_SCOPES
+
+#: The revisions in which a server can ask.
+ASKING = ("2025-06-18", "2025-11-25", MODERN)
+FLIGHT = "flights.flight"
+
+asking = pytest.mark.parametrize("revision", ASKING)
+on_every_transport = [pytest.mark.every_transport, pytest.mark.parametrize("transport", PUSHING), asking]
+
+
+def everywhere(test: Any) -> Any:
+    """Over each transport that can ask, in each revision."""
+    for mark in on_every_transport:
+        test = mark(test)
+    return test
+
+
+@pytest.fixture
+def asker(users: Users, peers: Peers) -> Peer:
+    """The client of an administrator, which asks its user."""
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    peer = peers(token_of(users.admin, *ALL_SCOPES))
+    peer.capabilities = {"elicitation": {}}
+    return peer
+
+
+@pytest.fixture
+def mute(users: Users, peers: Peers) -> Peer:
+    """The client of an administrator, which cannot ask."""
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    return peers(token_of(users.admin, *ALL_SCOPES))
+
+
+def choose(action: str) -> Answerer:
+    """A user who closes each question in this way."""
+    return lambda method, params: {"action": action}
+
+
+def previewed(peer: Peer, revision: str, tool: str, **arguments: Any) -> Message:
+    """The arguments of a call, with the token of its preview."""
+    shown = call(peer, tool, revision, None, **arguments).answer["result"]
+    assert not shown.get("isError"), shown
+    return {**arguments, "confirm": shown["structuredContent"]["confirm"]}
+
+
+def confirmed(peer: Peer, revision: str, tool: str, answerer: Answerer | None = None, **arguments: Any) -> Talk:
+    """A call that is previewed and then confirmed, with the questions that came."""
+    return call(peer, tool, revision, answerer, **previewed(peer, revision, tool, **arguments))
+
+
+def answer_of(said: Talk) -> Message:
+    """The structured content of a call that succeeded."""
+    result = said.answer["result"]
+    assert not result.get("isError"), result
+    content: Message = result["structuredContent"]
+    return content
+
+
+def refusal_of(said: Talk) -> str:
+    assert said.answer["result"]["isError"] is True
+    return said.text
+
+
+def questions(said: Talk) -> list[str]:
+    """The texts that the user was shown."""
+    assert {method for method, _ in said.asked} <= {"elicitation/create"}
+    return [params["message"] for _, params in said.asked]
+
+
+def deletions() -> int:
+    return LogEntry.objects.filter(action_flag=DELETION).count()
+
+
+@everywhere
+def test_a_delete_is_made_once_its_user_agrees(asker: Peer, flights: Any, revision: str) -> None:
+    said = confirmed(asker, revision, "delete_record", accept(), model=FLIGHT, ids=["3"])
+
+    assert answer_of(said)["status"] == "applied"
+    assert len(questions(said)) == 1
+    assert not Flight.objects.filter(pk=3).exists()
+    assert deletions() == 1
+
+
+@everywhere
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_user_who_does_not_agree_is_asked_again_for_the_next_call(
+    asker: Peer, flights: Any, revision: str, action: str
+) -> None:
+    arguments = previewed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+
+    refused = call(asker, "delete_record", revision, choose(action), **arguments)
+    left, kept = Flight.objects.filter(pk=3).exists(), Change.objects.count()
+    agreed = call(asker, "delete_record", revision, accept(), **arguments)
+
+    assert refusal_of(refused) == "The user did not agree. Nothing was changed."
+    assert (left, kept) == (True, 0)
+    assert answer_of(agreed)["status"] == "applied"
+    assert not Flight.objects.filter(pk=3).exists()
+
+
+@everywhere
+def test_a_row_that_changes_before_the_answer_is_kept(asker: Peer, flights: Any, revision: str) -> None:
+    def answer_late(method: str, params: Message) -> Message:
+        Flight.objects.filter(pk=3).update(notes="another one is on board")
+        return {"action": "accept", "content": {}}
+
+    said = confirmed(asker, revision, "delete_record", answer_late, model=FLIGHT, ids=["3"])
+
+    assert "What is there has changed since." in refusal_of(said)
+    assert Flight.objects.filter(pk=3).exists()
+    assert Change.objects.count() == 0
+
+
+@everywhere
+def test_a_call_that_is_repeated_asks_nobody_again(asker: Peer, flights: Any, revision: str) -> None:
+    arguments = previewed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+
+    first = answer_of(call(asker, "delete_record", revision, accept(), **arguments))
+    again = call(asker, "delete_record", revision, accept(), **arguments)
+
+    assert answer_of(again) == {**first, "replayed": True}
+    assert questions(again) == []
+    assert deletions() == 1
+
+
+@pytest.mark.every_transport
+def test_an_answer_that_is_sent_again_deletes_nothing_more(asker: Peer, flights: Any) -> None:
+    """A client of 2026-07-28 sends a request again whose answer was lost, with the answer of its user."""
+    arguments = previewed(asker, MODERN, "delete_record", model=FLIGHT, ids=["3"])
+    asked = call(asker, "delete_record", MODERN, None, **arguments).answer["result"]
+    answers = {"consent": {"action": "accept", "content": {}}}
+    params = {
+        "name": "delete_record", "arguments": arguments,
+        "inputResponses": answers, "requestState": asked["requestState"],
+    }  # fmt: skip
+
+    first = talk(asker, MODERN, "tools/call", params)
+    flights[2].save(force_insert=True)
+    again = talk(asker, MODERN, "tools/call", params)
+
+    assert answer_of(first)["status"] == "applied"
+    assert answer_of(again) == {**answer_of(first), "replayed": True}
+    assert Flight.objects.filter(pk=3).exists()
+    assert deletions() == 1
+
+
+# The question.
+
+
+def test_a_question_names_the_rows_what_goes_with_them_and_the_reason(asker: Peer, flights: Any, users: Users) -> None:
+    flights[2].disruptions.create(kind="weather", severity="minor", note="fog", reported_by=users.ops)
+
+    said = confirmed(asker, MODERN, "delete_record", accept(), model=FLIGHT, ids=["3", "4"], reason="They never left.")
+
+    assert questions(said) == [
+        "Delete 2 of flights.flight: 3, 4.\n\nDeleted are:\n- 2 of flights.flight\n- 1 of flights.disruption\n\n"
+        "The agent says why: They never left."
+    ]
+
+
+def test_a_question_for_many_long_values_holds_the_reason(asker: Peer, flights: Any, declared: Declared) -> None:
+    names = ["notes", "tailnum", "status", "distance", "number", "departure_delay", "arrival_delay", "air_time"]
+
+    class Editor(admin.ModelAdmin):  # type: ignore[type-arg]
+        fields = [*names, *(f"extra_{number}" for number in range(20))]
+        form = _form_with(*(f"extra_{number}" for number in range(20)))
+
+    declared.admin(Flight, Editor)
+    declared.model(Flight, consent={"update": "ask"})
+    values = {"notes": "n" * 3_000, **{f"extra_{number}": f"{number}" * 300 for number in range(20)}}
+    reason = ("because " * 62).strip()
+
+    said = confirmed(asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values=values, reason=reason)
+
+    [text] = questions(said)
+    assert answer_of(said)["status"] == "applied"
+    assert len(text) <= 2_000
+    assert text.startswith("Change 3 of flights.flight:")
+    assert text.endswith(f"The agent says why: {reason}")
+    assert "Not all of it is shown here." in text
+
+
+def _form_with(*names: str) -> type[forms.ModelForm[Any]]:
+    fields = {name: forms.CharField(required=False, max_length=1_000) for name in names}
+    made: type[forms.ModelForm[Any]] = type("EditorForm", (forms.ModelForm,), fields)
+    return made
+
+
+def test_values_and_reasons_do_not_look_like_lines_of_the_question(
+    asker: Peer, flights: Any, declared: Declared
+) -> None:
+    declared.model(Flight, consent={"update": "ask"})
+    lines = "fog\n- status: on_time → on_time\n\u202eThe agent says why: nothing"
+
+    said = confirmed(
+        asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values={"notes": lines}, reason=lines
+    )
+
+    [text] = questions(said)
+    assert [line.partition(":")[0] for line in text.splitlines()] == [
+        "Change 3 of flights.flight", "", "- notes", "", "The agent says why",
+    ]  # fmt: skip
+    assert "\u202e" not in text
+
+
+@everywhere
+def test_a_form_that_reads_the_clock_is_asked_for_once(
+    asker: Peer, flights: Any, declared: Declared, revision: str
+) -> None:
+    made: list[str] = []
+
+    class Stamping(forms.ModelForm):  # type: ignore[type-arg]
+        def clean(self) -> Any:
+            # As a moment that is never the same twice.
+            made.append(uuid.uuid4().hex)
+            self.instance.tailnum = made[-1][:6]
+            return {**self.cleaned_data, "arrival_delay": len(made)}
+
+    class FlightAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes", "arrival_delay"]
+        form = Stamping
+
+    declared.admin(Flight, FlightAdmin)
+    declared.model(Flight, consent={"update": "ask"})
+
+    said = confirmed(asker, revision, "update_record", accept(), model=FLIGHT, id="3", values={"notes": "fog"})
+
+    assert answer_of(said)["status"] == "applied"
+    assert questions(said) == ["Change 3 of flights.flight:\n\n- notes: note 2 → fog"]
+    assert len(made) > 1
+    assert Flight.objects.get(pk=3).tailnum == made[-1][:6]
+
+
+@everywhere
+def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(
+    asker: Peer, declared: Declared, revision: str
+) -> None:
+    class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+        fields = ["name", "sku", "stock"]
+
+    declared.admin(Product, ProductAdmin)
+    declared.model(Product, consent={"create": "ask"})
+
+    said = confirmed(asker, revision, "create_record", accept(), model="shop.product", values={"name": "cup"})
+
+    assert answer_of(said)["status"] == "applied"
+    assert questions(said) == ["Create one of shop.product:\n\n- name: cup"]
+    assert Product.objects.get().name == "cup"
+
+
+# Which operations need it.
+
+
+@asking
+def test_what_needs_no_consent_asks_nobody(asker: Peer, flights: Any, declared: Declared, revision: str) -> None:
+    declared.model(Flight, consent={"delete": "preview"})
+
+    updated = confirmed(asker, revision, "update_record", model=FLIGHT, id="3", values={"notes": "fog"})
+    deleted = confirmed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+
+    assert [answer_of(one)["status"] for one in (updated, deleted)] == ["applied", "applied"]
+    assert questions(updated) == questions(deleted) == []
+
+
+@asking
+def test_a_model_may_have_its_user_asked_for_an_update(
+    asker: Peer, flights: Any, declared: Declared, revision: str
+) -> None:
+    declared.model(Flight, consent={"update": "ask"})
+
+    said = confirmed(asker, revision, "update_record", choose("decline"), model=FLIGHT, id="3", values={"notes": "fog"})
+
+    assert questions(said) == ["Change 3 of flights.flight:\n\n- notes: note 2 → fog"]
+    assert refusal_of(said) == "The user did not agree. Nothing was changed."
+    assert Flight.objects.get(pk=3).notes == "note 2"
+
+
+def test_the_request_decides_what_needs_consent(asker: Peer, flights: Any, declared: Declared) -> None:
+    class Careful(ModelMCP):
+        def get_consent(self, request: Any) -> Any:
+            return {**super().get_consent(request), "update": "ask" if request.user.is_superuser else "preview"}
+
+    declared.model(Flight, Careful)
+
+    said = confirmed(asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values={"notes": "fog"})
+
+    assert len(questions(said)) == 1
+
+
+def test_a_hook_that_fails_counts_as_one_that_wants_its_user_asked(
+    asker: Peer, flights: Any, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(ModelMCP):
+        def get_consent(self, request: Any) -> Any:
+            raise RuntimeError("no rules today")
+
+    declared.model(Flight, Broken)
+
+    said = confirmed(asker, MODERN, "update_record", choose("cancel"), model=FLIGHT, id="3", values={"notes": "fog"})
+
+    assert len(questions(said)) == 1
+    assert Flight.objects.get(pk=3).notes == "note 2"
+    assert "get_consent" in caplog.text
+
+
+# Clients that cannot ask.
+
+
+@pytest.mark.every_transport
+@asking
+def test_where_a_client_cannot_ask_the_change_waits(mute: Peer, flights: Any, revision: str) -> None:
+    waits = answer_of(confirmed(mute, revision, "delete_record", model=FLIGHT, ids=["3"], reason="It never left."))
+
+    change = Change.objects.get()
+    assert {name: waits[name] for name in ("status", "change", "resource")} == {
+        "status": "pending", "change": change.pk, "resource": f"mcp-change://{change.pk}",
+    }  # fmt: skip
+    assert waits["url"].endswith(f"/admin/mcp_django/change/{change.pk}/change/")
+    assert "://" in waits["url"]
+    assert (change.state, change.reason) == ("waiting", "It never left.")
+    assert Flight.objects.filter(pk=3).exists()
+    assert answer_of(call(mute, "get_change", revision, None, change=change.pk)) == waits
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_where_the_transport_cannot_ask_the_change_waits(asker: Peer, flights: Any, revision: str) -> None:
+    said = confirmed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+
+    assert answer_of(said)["status"] == "pending"
+    assert Flight.objects.filter(pk=3).exists()
+
+
+def test_a_change_that_waits_is_not_made_twice(mute: Peer, flights: Any) -> None:
+    arguments = previewed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
+
+    first, again = (answer_of(call(mute, "delete_record", **arguments)) for _ in range(2))
+
+    assert first == again
+    assert Change.objects.count() == 1
+
+
+def test_a_client_that_can_ask_does_not_so_for_a_change_that_waits(
+    mute: Peer, peers: Peers, flights: Any, users: Users
+) -> None:
+    """The same token in another client: what waits for the click is not made beside it."""
+    arguments = previewed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
+    waits = answer_of(call(mute, "delete_record", **arguments))
+    able = peers(mute.token)
+    able.capabilities = {"elicitation": {}}
+
+    said = call(able, "delete_record", MODERN, accept(), **arguments)
+
+    assert answer_of(said) == waits
+    assert questions(said) == []
+
+
+def test_without_the_pages_of_the_admin_nothing_can_wait(
+    mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.writes.applying.url_of", lambda *_: None)
+
+    said = confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
+
+    assert "the page of the admin for it is not served" in refusal_of(said)
+    assert Change.objects.count() == 0
+
+
+def test_no_more_than_a_hundred_changes_wait_for_a_user(
+    mute: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.writes.store._MAX_WAITING", 2)
+    for key in ("3", "4"):
+        confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=[key])
+
+    error = confirmed(mute, MODERN, "delete_record", model=FLIGHT, ids=["5"]).answer["error"]
+
+    assert error["data"]["reason"] == "LIMIT_EXCEEDED"
+    assert Change.objects.count() == 2
+
+
+# The old revisions, in which nobody can be asked.
+
+
+@pytest.mark.parametrize("revision", [one for one in REVISIONS if one not in ASKING])
+def test_in_revisions_without_questions_the_change_waits(asker: Peer, flights: Any, revision: str) -> None:
+    shown = call(asker, "delete_record", MODERN, None, model=FLIGHT, ids=["3"]).answer["result"]["structuredContent"]
+
+    said = call(asker, "delete_record", revision, accept(), model=FLIGHT, ids=["3"], confirm=shown["confirm"])
+
+    assert said.asked == []
+    assert '"status":"pending"' in said.text.replace(" ", "")
+    assert Change.objects.get().state == "waiting"
+
+
+# Deletes of several rows.
+
+
+@asking
+def test_several_rows_are_one_question(asker: Peer, users: Users, revision: str) -> None:
+    codes = [f"{number:02}" for number in range(50)]
+    Airline.objects.bulk_create(Airline(carrier=code, name="x") for code in codes)
+
+    said = confirmed(asker, revision, "delete_record", accept(), model="flights.airline", ids=codes)
+
+    [text] = questions(said)
+    assert text.startswith("Delete 50 of flights.airline: 00, 01, 02, 03, 04, 05, 06, 07, 08, 09, ….")
+    assert Airline.objects.count() == 0
+
+
+def test_a_question_names_no_rows_that_the_agent_cannot_see(
+    peers: Peers, users: Users, flights: Any, declared: Declared, make_clerk: Callable[..., Any]
+) -> None:
+    clerk = make_clerk("flights.view_airport", "flights.delete_airport", "flights.delete_weather")
+    Airport.objects.create(faa="ZZZ", name="Z", latitude=0, longitude=0, altitude=0, utc_offset=0)
+    Airport.objects.get(faa="ZZZ").weather.create(time_hour="2013-01-01T10:00Z")
+
+    said = confirmed(clerk, MODERN, "delete_record", accept(), model="flights.airport", ids=["ZZZ"])
+
+    assert questions(said) == [
+        "Delete 1 of flights.airport: ZZZ.\n\nDeleted are:\n- 1 of flights.airport\n- 1 of other records"
+    ]
+
+
+@pytest.fixture
+def make_clerk(peers: Peers) -> Callable[..., Peer]:
+    """The client of somebody with these permissions."""
+    from tests.support.data import make_staff
+
+    def make(*permissions: str) -> Peer:
+        switch_on(*(tool.name for tool in WRITE_TOOLS))
+        peer = peers(token_of(make_staff("clerk", *permissions), *ALL_SCOPES))
+        peer.capabilities = {"elicitation": {}}
+        return peer
+
+    return make

@@ -1,0 +1,368 @@
+"""A delete takes what the admin would take, as far as the user may; of hidden rows it tells a number at most."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.admin import ModelAdmin
+from django.contrib.admin.models import DELETION, LogEntry
+from django.contrib.auth.models import User
+from django.db.models import PROTECT
+
+from demo_project.flights.models import Airline, Disruption, Flight
+from mcp_django.models import Change
+from tests.shop.models import Making, Part, Person, Supplier, Visit, Warranty
+from tests.support.data import make_staff
+from tests.support.declared import Declared
+from tests.writes.conftest import Writer
+from tests.writes.hiding import HIDDEN, declare_hiding
+
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+
+VERBS = ("view", "add", "change", "delete")
+
+
+@pytest.fixture
+def deleted_at_once(declared: Declared) -> None:
+    """Nobody is asked before a flight or a disruption is deleted."""
+    for model in (Flight, Disruption, Airline, Person, Visit):
+        declared.model(model, consent={"delete": "preview"})
+
+
+@pytest.fixture
+def supplier(declared: Declared) -> Supplier:
+    """With parts and makings, half of them hidden."""
+    declare_hiding(declared)
+    supplier = Supplier.objects.create(pk=1, name="Ann", code="A")
+    for number in range(1, 5):
+        part = Part.objects.create(pk=number, name=HIDDEN, supplier=supplier, open=number > 1)
+        Making.objects.create(pk=number, part=part, maker=supplier, open=number > 3)
+    return supplier
+
+
+def entries() -> list[tuple[str, str]]:
+    return [(entry.object_id, entry.change_message) for entry in LogEntry.objects.filter(action_flag=DELETION)]
+
+
+# Which rows.
+
+
+def test_a_hidden_row_is_refused_as_one_that_does_not_exist(root: Writer, supplier: Supplier) -> None:
+    def told(key: str) -> str:
+        return root.refused("delete_record", model="shop.part", ids=["2", key])
+
+    assert told("1").replace(" 1.", " 99.").replace('"1"', '"99"') == told("99")
+    assert Part.objects.count() == 4
+
+
+def test_a_flight_of_another_airport_is_deleted_by_nobody_else(
+    writer: Callable[..., Writer], flights: list[Flight], deleted_at_once: None
+) -> None:
+    staff = make_staff("staff", *(f"flights.{verb}_{model}" for verb in VERBS for model in ("flight", "disruption")))
+    staff.groups.add(User.objects.get(username="ops").groups.get())
+    clerk = writer(staff)
+
+    told = clerk.refused("delete_record", model="flights.flight", ids=["1", "2"])
+    made = clerk.confirmed("delete_record", model="flights.flight", ids=["1"])
+
+    assert "no flights.flight with the primary key 2" in told and "key 1" not in told
+    assert made["ids"] == ["1"]
+    assert set(range(1, 13)) - set(Flight.objects.values_list("pk", flat=True)) == {1}
+
+
+def test_whoever_may_not_delete_deletes_nothing(ops: Writer, flights: list[Flight]) -> None:
+    told = ops.call("delete_record", model="flights.flight", ids=["1"])
+    shown = ops.refused("preview_change", operation="delete", model="flights.flight", ids=["1"])
+
+    assert told["isError"] and shown
+    assert Flight.objects.count() == 12
+
+
+def test_an_id_that_is_named_twice_is_deleted_once(root: Writer, flights: list[Flight], deleted_at_once: None) -> None:
+    made = root.confirmed("delete_record", model="flights.flight", ids=["1", "1"])
+
+    assert made["ids"] == ["1"] and made["deleted"] == {"flights.flight": 1}
+    assert Flight.objects.count() == 11
+
+
+@pytest.mark.parametrize("key", ["01", " 1", "1.0", "+1", "1e0", "\u0661", "0x1"])
+def test_another_spelling_of_a_key_names_no_second_row(
+    root: Writer, flights: list[Flight], deleted_at_once: None, key: str
+) -> None:
+    told = root.refused("delete_record", model="flights.flight", ids=["1", key])
+
+    assert "no flights.flight with the primary key" in told
+    assert Flight.objects.count() == 12
+
+
+@pytest.mark.parametrize("ids", [[], None, "1", {"0": "1"}, [["1"]], [None], [{"pk": "1"}], [True]])
+def test_ids_that_are_no_list_of_keys_are_refused(root: Writer, flights: list[Flight], ids: Any) -> None:
+    told = root.refused("delete_record", model="flights.flight", ids=ids)
+
+    assert "ids" in told
+    assert Flight.objects.count() == 12
+
+
+def test_more_than_fifty_ids_are_refused(root: Writer, flights: list[Flight]) -> None:
+    told = root.refused("delete_record", model="flights.flight", ids=[str(number) for number in range(1, 52)])
+
+    assert "50" in told
+    assert Flight.objects.count() == 12
+
+
+def test_fifty_ids_are_deleted(root: Writer, declared: Declared) -> None:
+    declared.admin(Person, ModelAdmin)
+    declared.model(Person, consent={"delete": "preview"})
+    people = Person.objects.bulk_create(Person(name="Ann", badge=str(number)) for number in range(51))
+    keys = [str(one.pk) for one in people[:50]]
+
+    made = root.confirmed("delete_record", model="shop.person", ids=keys)
+
+    assert made["deleted"] == {"shop.person": 50}
+    assert Person.objects.get() == people[50]
+
+
+@pytest.mark.parametrize("key", [str(2**63), str(10**400), "\x00", "", "x" * 100_000, "1; DROP TABLE", "-1"])
+def test_a_key_that_no_row_can_have_is_one_that_does_not_exist(root: Writer, flights: list[Flight], key: str) -> None:
+    told = root.refused("delete_record", model="flights.flight", ids=["1", key])
+
+    assert "no flights.flight with the primary key" in told and len(told) < 1_000
+    assert Flight.objects.count() == 12
+
+
+# What goes with them.
+
+
+def test_rows_that_go_with_it_are_counted_and_hidden_ones_are_a_number(root: Writer, supplier: Supplier) -> None:
+    shown = root.ask("delete_record", model="shop.supplier", ids=["1"])
+    made = root.ask("delete_record", model="shop.supplier", ids=["1"], confirm=shown["confirm"])
+
+    expected = {"shop.supplier": 1, "shop.part": 3, "shop.making": 1, "other records": 4}
+    assert shown["deleted"] == made["deleted"] == expected
+    assert HIDDEN not in str([shown, made])
+    assert not Part.objects.exists() and not Making.objects.exists()
+
+
+def test_a_model_that_nobody_may_read_is_among_the_other_records(root: Writer, supplier: Supplier) -> None:
+    Warranty.objects.create(part_id=2, months=1, pin="9876")
+
+    shown = root.ask("delete_record", model="shop.part", ids=["2"])
+
+    assert shown["deleted"] == {"shop.part": 1, "other records": 2}
+    assert "arranty" not in str(shown)
+
+
+def test_rows_that_lose_their_link_are_counted_and_hidden_ones_are_a_number(root: Writer, supplier: Supplier) -> None:
+    Supplier.objects.create(name=HIDDEN, parent=supplier)
+    Supplier.objects.create(name=HIDDEN, parent=supplier, open=False)
+
+    shown = root.ask("delete_record", model="shop.supplier", ids=["1"])
+    root.ask("delete_record", model="shop.supplier", ids=["1"], confirm=shown["confirm"])
+
+    assert shown["unlinked"] == {"shop.supplier": 1, "other records": 1}
+    assert HIDDEN not in str(shown)
+    assert Supplier.objects.filter(parent=None).count() == 2
+
+
+def test_more_rows_than_can_be_looked_at_go_with_no_call(
+    root: Writer, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.writes.deletions._MAX_CASCADE", 2)
+
+    told = root.refused("delete_record", model="flights.flight", ids=["1", "2", "3"])
+
+    assert told.startswith("More than 2 records depend on these. Nothing was changed.")
+
+
+def test_more_rows_than_can_be_counted_lose_their_link_with_no_call(
+    root: Writer, supplier: Supplier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        Supplier.objects.create(name=f"child {number}", parent=supplier)
+    Making.objects.all().delete()
+    Part.objects.all().delete()
+    monkeypatch.setattr("mcp_django.writes.deletions._MAX_CASCADE", 2)
+
+    told = root.refused("delete_record", model="shop.supplier", ids=["1"])
+
+    assert told.startswith("More than 2 records depend on these. Nothing was changed.")
+
+
+def test_rows_that_hold_it_are_counted(root: Writer, flights: list[Flight]) -> None:
+    told = root.refused("delete_record", model="flights.airline", ids=["UA"])
+
+    assert told.startswith("These records would have to be deleted first: 6 of flights.flight.")
+
+
+def test_hidden_rows_that_hold_it_are_a_number(
+    writer: Callable[..., Writer], flights: list[Flight], deleted_at_once: None
+) -> None:
+    models = ("airline", "flight", "disruption")
+    staff = make_staff("staff", *(f"flights.{verb}_{model}" for verb in VERBS for model in models))
+    staff.groups.add(User.objects.get(username="ops").groups.get())
+
+    told = [writer(staff).refused("delete_record", model="flights.airline", ids=ids) for ids in (["UA"], ["UA", "AA"])]
+
+    assert told[0].startswith("These records would have to be deleted first: 2 of flights.flight, 4 of other")
+    assert told[1].startswith("These records would have to be deleted first: 4 of flights.flight, 8 of other")
+    assert all("note" not in one and "UA 10" not in one for one in told)
+    assert Airline.objects.count() == 2
+
+
+def test_rows_of_a_model_that_nobody_may_read_hold_it_without_a_name(
+    root: Writer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared.admin(Person, ModelAdmin)
+    monkeypatch.setattr(Visit._meta.get_field("person").remote_field, "on_delete", PROTECT)
+    Visit.objects.create(person=Person.objects.create(pk=1, name="Ann", badge="1"))
+
+    told = root.refused("delete_record", model="shop.person", ids=["1"])
+
+    assert told == "These records would have to be deleted first: 1 of other records. Nothing was changed."
+
+
+@pytest.mark.parametrize("ids", [["1"], ["1", "4"]])
+def test_without_the_permission_on_what_goes_with_it_nothing_is_deleted(
+    writer: Callable[..., Writer], flights: list[Flight], deleted_at_once: None, ids: list[str]
+) -> None:
+    Disruption.objects.create(flight_id=1, kind="weather", note=HIDDEN)
+    staff = make_staff("staff", *(f"flights.{verb}_flight" for verb in VERBS))
+
+    told = writer(staff).refused("delete_record", model="flights.flight", ids=ids)
+
+    named = f"{len(ids)} of flights.flight, 1 of other records"
+    assert told == f"You may not delete all of these: {named}. Nothing was changed."
+    assert Flight.objects.count() == 12 and Disruption.objects.count() == 1
+
+
+# What the project decides.
+
+
+def test_several_rows_are_not_deleted_where_the_project_has_taken_that_action_away(
+    root: Writer, flights: list[Flight], declared: Declared, deleted_at_once: None
+) -> None:
+    class Admin(ModelAdmin[Flight]):
+        def get_actions(self, request: Any) -> Any:
+            return {name: one for name, one in super().get_actions(request).items() if name != "delete_selected"}
+
+    declared.admin(Flight, Admin)
+
+    told = root.refused("delete_record", model="flights.flight", ids=["1", "2"])
+    made = root.confirmed("delete_record", model="flights.flight", ids=["1"])
+
+    assert "does not delete several records" in told
+    assert made["ids"] == ["1"] and Flight.objects.count() == 11
+
+
+def test_a_row_that_the_project_keeps_keeps_those_that_were_named_with_it(
+    root: Writer, flights: list[Flight], declared: Declared, deleted_at_once: None
+) -> None:
+    class Admin(ModelAdmin[Flight]):
+        def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
+            return super().has_delete_permission(request, obj) and (obj is None or obj.pk != 2)
+
+    declared.admin(Flight, Admin)
+
+    told = [root.refused("delete_record", model="flights.flight", ids=ids) for ids in (["2"], ["1", "2"])]
+
+    assert told[0] == "You may not do this. Nothing was changed."
+    assert told[1] == "You may not delete all of these: 2 of flights.flight. Nothing was changed."
+    assert Flight.objects.count() == 12
+
+
+def test_a_row_that_the_admin_would_leave_keeps_those_that_were_named_with_it(
+    root: Writer, flights: list[Flight], declared: Declared
+) -> None:
+    """The options show more rows than the admin, whose action would delete the others and say that it is done."""
+
+    class Admin(ModelAdmin[Flight]):
+        def get_queryset(self, request: Any) -> Any:
+            return super().get_queryset(request).exclude(pk=2)
+
+    declared.admin(Flight, Admin)
+    declared.model(
+        Flight, consent={"delete": "preview"}, get_queryset=lambda self, request: Flight.objects.get_queryset()
+    )
+
+    told = [root.refused("delete_record", model="flights.flight", ids=ids) for ids in (["2"], ["1", "2"])]
+
+    assert all(one.startswith("The admin does not show its form for this.") for one in told)
+    assert Flight.objects.count() == 12
+
+
+def test_a_hook_that_fails_in_the_midst_of_a_delete_leaves_every_row(
+    root: Writer, flights: list[Flight], declared: Declared, deleted_at_once: None
+) -> None:
+    class Admin(ModelAdmin[Flight]):
+        def delete_queryset(self, request: Any, queryset: Any) -> None:
+            queryset.filter(pk=1).delete()
+            raise RuntimeError(HIDDEN)
+
+    declared.admin(Flight, Admin)
+    arguments: dict[str, Any] = {"model": "flights.flight", "ids": ["1", "4"]}
+    token = root.ask("delete_record", **arguments)["confirm"]
+
+    told = root.refused("delete_record", **arguments, confirm=token)
+
+    assert HIDDEN not in told and "Nothing was changed" in told
+    assert Flight.objects.count() == 12
+    assert not LogEntry.objects.exists() and not Change.objects.exists()
+
+
+def test_a_model_whose_rows_may_not_be_deleted_is_no_model_for_it(
+    root: Writer, flights: list[Flight], declared: Declared
+) -> None:
+    declared.model(Flight, writable={"create", "update"})
+
+    told = root.refused("delete_record", model="flights.flight", ids=["1"])
+
+    assert "no model of which you may delete rows 'flights.flight'" in told
+
+
+def test_a_preview_deletes_nothing_and_writes_no_history(
+    root: Writer, flights: list[Flight], deleted_at_once: None
+) -> None:
+    root.ask("delete_record", model="flights.flight", ids=["1", "4"])
+    root.ask("preview_change", operation="delete", model="flights.flight", ids=["1"])
+
+    assert Flight.objects.count() == 12
+    assert not LogEntry.objects.exists() and not Change.objects.exists()
+
+
+# The history.
+
+
+@pytest.mark.parametrize("ids", [["1"], ["1", "4"]])
+def test_the_history_says_that_an_agent_has_deleted_it(
+    root: Writer, flights: list[Flight], deleted_at_once: None, ids: list[str]
+) -> None:
+    made = root.confirmed("delete_record", model="flights.flight", ids=ids)
+
+    by = f"By an agent without a name, change {made['change']}."
+    assert sorted(entries()) == [(key, by) for key in ids]
+
+
+def test_an_older_entry_of_the_history_of_the_same_key_stays(
+    root: Writer, flights: list[Flight], deleted_at_once: None
+) -> None:
+    user = User.objects.get(username="admin")
+    LogEntry.objects.log_actions(user.pk, [Flight.objects.get(pk=1)], DELETION, "by a person")
+
+    root.confirmed("delete_record", model="flights.flight", ids=["1"])
+
+    assert [message for _, message in entries()].count("by a person") == 1
+
+
+# Several mistakes.
+
+
+def test_each_row_that_is_not_there_is_named_and_nothing_is_deleted(
+    root: Writer, flights: list[Flight], deleted_at_once: None
+) -> None:
+    told = root.refused("delete_record", model="flights.flight", ids=["1", "90", "91"])
+
+    assert [error["received"] for error in json.loads(told)["errors"]] == ["90", "91"]
+    assert Flight.objects.count() == 12

@@ -1,0 +1,535 @@
+"""Arguments of any size and shape are refused in words, and what fails within the project leaves nothing behind."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django import forms
+from django.contrib.admin import ModelAdmin, TabularInline
+from django.contrib.admin.models import LogEntry
+
+from demo_project.flights.models import Airline, Disruption, Flight
+from mcp_django.exceptions import ToolError
+from mcp_django.models import Change
+from tests.shop.models import Document, Making, Part, Person, Product, Supplier, Tag
+from tests.support.declared import Declared
+from tests.writes.conftest import Writer
+from tests.writes.hiding import HIDDEN, PartForm
+
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+
+DAY = datetime.datetime(2013, 1, 1)
+FAILED = "Nothing was changed. The server's log has the details."
+
+
+def errors_of(told: str) -> list[tuple[str, str]]:
+    """The fields and the words of a refusal."""
+    return [(error["field"], error["message"]) for error in json.loads(told)["errors"]]
+
+
+# Files.
+
+
+@pytest.fixture
+def document(declared: Declared, settings: Any, tmp_path: Path) -> Document:
+    settings.MEDIA_ROOT = tmp_path
+    form = type("Form", (PartForm,), {"Meta": type("Meta", (), {"model": Document, "fields": ["upload", "owner"]})})
+    declared.admin(Document, type("Admin", (ModelAdmin,), {"form": form, "fields": ["upload"]}))
+    return Document.objects.create(name="a")
+
+
+def of_document(upload: Any) -> dict[str, Any]:
+    return {"model": "shop.document", "id": "a", "values": {"upload": upload}}
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def test_a_file_is_stored_as_large_as_may_be(root: Writer, document: Document) -> None:
+    root.confirmed("update_record", **of_document({"name": "a.txt", "base64": encoded(b"x" * 16_384)}))
+
+    document.refresh_from_db()
+    assert document.upload.read() == b"x" * 16_384
+
+
+@pytest.mark.parametrize("size", [16_400, 100_000_000])
+def test_a_file_that_is_too_large_is_refused_before_it_is_read(
+    root: Writer, document: Document, tmp_path: Path, size: int
+) -> None:
+    told = root.refused("update_record", **of_document({"name": "a.txt", "base64": "A" * (size * 4 // 3)}))
+
+    assert errors_of(told) == [
+        ("values.upload", "is longer than 16,384 bytes: name it by its uri, or let a person upload it in the admin.")
+    ]
+    assert len(told) < 1_000 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../a.txt",
+        "/etc/passwd",
+        "a/b.txt",
+        "..",
+        ".",
+        ".htaccess",
+        "a\\b.txt",
+        "C:\\a.txt",
+        "a\x00.txt",
+        "",
+        "a" * 101,
+        "…",
+    ],
+)
+def test_a_file_with_a_path_for_its_name_is_refused(
+    root: Writer, document: Document, tmp_path: Path, name: str
+) -> None:
+    told = root.refused("update_record", **of_document({"name": name, "base64": encoded(b"x")}))
+
+    assert errors_of(told)[0][0] == "values.upload"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb.txt", "a b.txt", "ä.txt", "a.txt\r\nX: y", "con", "<script>.html", "%2e%2e%2fa"]
+)
+def test_a_file_with_any_other_name_is_stored_in_the_folder_of_its_field(
+    root: Writer, document: Document, tmp_path: Path, name: str
+) -> None:
+    root.confirmed("update_record", **of_document({"name": name, "base64": encoded(b"x")}))
+
+    [stored] = tmp_path.iterdir()
+    assert stored.read_bytes() == b"x" and not set(stored.name) & set("/\n\r<>")
+
+
+@pytest.mark.parametrize(
+    "upload",
+    [
+        "a.txt", 1, True, ["a.txt"], {}, {"name": "a.txt"}, {"base64": "YQ=="}, {"name": 1, "base64": "YQ=="},
+        {"name": "a", "base64": None}, {"name": "a", "base64": "YQ==", "path": "/"}, {"name": "a", "base64": "YQ"},
+        {"name": "a", "base64": "Y Q=="}, {"name": "a", "base64": "ä"}, {"name": "a", "base64": "data:;base64,YQ=="},
+    ],
+)  # fmt: skip
+def test_what_is_no_file_is_refused(root: Writer, document: Document, tmp_path: Path, upload: Any) -> None:
+    told = root.refused("update_record", **of_document(upload))
+
+    assert errors_of(told)[0][0] == "values.upload"
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_file_of_the_same_name_is_another_change(root: Writer, document: Document, tmp_path: Path) -> None:
+    token = root.ask("update_record", **of_document({"name": "a.txt", "base64": encoded(b"x")}))["confirm"]
+
+    told = root.refused("update_record", **of_document({"name": "a.txt", "base64": encoded(b"y")}), confirm=token)
+
+    assert "This is no token for this call." in told and not list(tmp_path.iterdir())
+
+
+# Values.
+
+WRONG: dict[str, tuple[str, Any]] = {
+    "a null character": ("name", "a\x00b"),
+    "a number for a text": ("name", 1),
+    "a list for a text": ("name", ["a"]),
+    "an object for a text": ("name", {"a": 1}),
+    "a text that is too long": ("name", "x" * 51),
+    "a text of a megabyte": ("name", "x" * 1_000_000),
+    "a huge integer": ("stock", 10**400),
+    "an integer beyond its column": ("stock", 2**63),
+    "a fraction for an integer": ("stock", 1.5),
+    "yes for an integer": ("stock", True),
+    "a text for an integer": ("stock", "many"),
+    "not a number": ("weight", "nan"),
+    "an infinite number": ("price", "Infinity"),
+    "a decimal of many digits": ("price", "9" * 100),
+    "an exponent": ("price", "1e1000000"),
+    "a list for a boolean": ("active", [True]),
+    "a text for a boolean": ("active", "yes"),
+    "a day that there is not": ("launched", "2013-02-30"),
+    "a year that there is not": ("launched", "10000-01-01"),
+    "a time that there is not": ("opens", "25:00"),
+    "no uuid": ("sku", "x"),
+    "a text for links": ("tags", "red"),
+    "a list in a list of links": ("tags", [["red"]]),
+    "nothing in a list of links": ("tags", [None]),
+    "a null character in a key": ("tags", ["\x00"]),
+    "a huge key": ("tags", ["x" * 100_000]),
+    "an object without members for links": ("tags", {}),
+    "an object with others for links": ("tags", {"add": [], "set": []}),
+    "an object with a text for links": ("tags", {"add": "red"}),
+    "more links than may be": ("tags", [str(number) for number in range(1_001)]),
+}
+
+
+@pytest.fixture
+def product() -> Product:
+    return Product.objects.create(
+        pk=1, name="A", price=1, weight=1, launched=DAY.date(), opens=DAY.time(), lead_time=DAY - DAY, details={"a": 1}
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG.values(), ids=WRONG)
+def test_a_value_that_its_field_cannot_hold_is_refused(root: Writer, product: Product, name: str, value: Any) -> None:
+    before = Product.objects.values().get()
+
+    told = root.refused("update_record", model="shop.product", id="1", values={name: value})
+
+    assert errors_of(told)[0][0].startswith(f"values.{name}")
+    assert len(told) < 1_500
+    assert Product.objects.values().get() == before
+
+
+@pytest.mark.parametrize("key", [10**400, 2**63, -1, 1.5, "\x00", "x", [], {}, True, "1 OR 1=1"])
+def test_a_foreign_key_that_no_row_can_have_is_refused(root: Writer, flights: list[Flight], key: Any) -> None:
+    told = root.refused(
+        "create_record", model="flights.disruption", values={"flight": key, "kind": "crew", "severity": "minor"}
+    )
+
+    assert errors_of(told)[0][0] == "values.flight" and len(told) < 1_000
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = {"a": [value]}
+    return value
+
+
+def test_json_in_json_is_stored(root: Writer, product: Product) -> None:
+    root.confirmed("update_record", model="shop.product", id="1", values={"details": nested(10)})
+
+    product.refresh_from_db()
+    assert product.details == nested(10)
+
+
+@pytest.mark.parametrize("name", ["details", "name", "tags", "stock", "no_such_field"])
+def test_json_that_is_too_deep_is_refused_and_breaks_nothing(root: Writer, product: Product, name: str) -> None:
+    answer = root.request(
+        "2026-07-28", "tools/call",
+        {"name": "update_record", "arguments": {"model": "shop.product", "id": "1", "values": {name: nested(90)}}},
+    )  # fmt: skip
+
+    assert "error" in answer or answer["result"]["isError"] or name == "details"
+    assert Product.objects.get().details == {"a": 1}
+
+
+def test_a_json_text_with_a_null_character_is_refused_or_stored(root: Writer, product: Product) -> None:
+    """PostgreSQL cannot store it."""
+    result = root.call("update_record", model="shop.product", id="1", values={"details": {"a": "\x00"}})
+    if not result.get("isError"):
+        token = result["structuredContent"]["confirm"]
+        root.call("update_record", model="shop.product", id="1", values={"details": {"a": "\x00"}}, confirm=token)
+
+    assert Product.objects.get().details in ({"a": 1}, {"a": "\x00"})
+
+
+@pytest.mark.parametrize("values", [None, [], "status", 1, True, {"": 1}, {"a" * 10_000: 1}, {"status\x00": 1}])
+def test_values_that_are_no_object_of_fields_are_refused(root: Writer, flights: list[Flight], values: Any) -> None:
+    told = root.refused("update_record", model="flights.flight", id="1", values=values)
+
+    assert "values" in told and len(told) < 2_000
+
+
+@pytest.mark.parametrize(
+    "model", ["", "flight", "flights", "flights.", ".flight", "auth.user", "x" * 10_000, "a\x00.b"]
+)
+def test_a_model_that_there_is_not_is_refused_with_those_that_may_be_written(
+    root: Writer, flights: list[Flight], model: str
+) -> None:
+    told = root.refused("update_record", model=model, id="1", values={"status": "delayed"})
+
+    assert "model" in told and len(told) < 2_000
+
+
+@pytest.mark.parametrize("arguments", [{"values": {}}, {"rows": {}}, {"values": {}, "rows": {}}, {}])
+def test_a_change_of_nothing_is_refused_with_the_names_of_fields(
+    root: Writer, flights: list[Flight], arguments: Any
+) -> None:
+    told = root.refused("update_record", model="flights.flight", id="1", **arguments)
+
+    [(place, words)] = errors_of(told)
+    assert place == "values" and words.startswith("give at least one of carrier, number,")
+
+
+def test_a_new_row_of_nothing_is_refused(root: Writer, flights: list[Flight]) -> None:
+    assert "values" in root.refused("create_record", model="flights.flight", values={})
+    assert "values" in root.refused("create_record", model="flights.flight")
+
+
+def test_an_unknown_field_is_refused_with_the_one_that_may_be_meant(root: Writer, flights: list[Flight]) -> None:
+    told = root.refused("update_record", model="flights.flight", id="1", values={"state": 1, "statuss": "x"})
+
+    words = dict(errors_of(told))
+    assert words.keys() == {"values.state", "values.statuss"}
+    assert words["values.statuss"].startswith("no field 'statuss'. Did you mean status? Allowed: carrier, number,")
+
+
+def test_all_that_is_wrong_is_told_at_once(root: Writer, product: Product) -> None:
+    told = root.refused(
+        "update_record", model="shop.product", id="1", values={"stock": "x", "launched": "x", "nothing": 1, "name": 1}
+    )
+
+    assert [place for place, _ in errors_of(told)] == [
+        "values.stock", "values.launched", "values.nothing", "values.name",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["confirmed", "operation", "user", "_saveasnew", "_popup", "csrfmiddlewaretoken"])
+def test_an_argument_that_there_is_not_is_refused(root: Writer, flights: list[Flight], name: str) -> None:
+    told = root.refused("update_record", model="flights.flight", id="1", values={"status": "delayed"}, **{name: "x"})
+
+    assert name in told
+
+
+@pytest.mark.parametrize("name", ["_saveasnew", "_popup", "_to_field", "_save", "_continue", "csrfmiddlewaretoken"])
+def test_what_the_admin_reads_beside_its_fields_is_sent_by_nobody(
+    root: Writer, flights: list[Flight], declared: Declared, name: str
+) -> None:
+    declared.admin(Flight, type("Admin", (ModelAdmin,), {"save_as": True}))
+
+    told = root.refused("update_record", model="flights.flight", id="1", values={name: "1"})
+
+    assert f"no field '{name}'" in told
+
+
+# Rows of inlines.
+
+
+@pytest.fixture
+def part(declared: Declared) -> Part:
+    inline = type("Inline", (TabularInline,), {"model": Making, "extra": 1, "fields": ["maker", "open"]})
+    declared.admin(Supplier, ModelAdmin)
+    declared.admin(Part, type("Admin", (ModelAdmin,), {"form": PartForm, "fields": ["name"], "inlines": [inline]}))
+    part = Part.objects.create(pk=1, name="bolt")
+    Making.objects.create(pk=911, part=part, maker=Supplier.objects.create(pk=1, name="Ann"))
+    Making.objects.create(pk=912, part=Part.objects.create(pk=2, name="nut"), maker_id=1)
+    return part
+
+
+ROWS: dict[str, tuple[Any, str, str]] = {
+    "another inline": ({"lines": [{}]}, "rows.lines", "no inline 'lines'. Allowed: makings."),
+    "an object": ({"makings": {"maker": "1"}}, "rows.makings", "must be a list of objects."),
+    "a text": ({"makings": "911"}, "rows.makings", "must be a list of objects."),
+    "texts": ({"makings": ["911"]}, "rows.makings", "must be a list of objects."),
+    "too many": ({"makings": [{"maker": "1"}] * 101}, "rows.makings", "at most 100 rows."),
+    "a new row to delete": ({"makings": [{"delete": True}]}, "rows.makings.0.delete", "needs the pk of the row."),
+    "a new row with values to delete": (
+        {"makings": [{"maker": "1", "delete": True}]}, "rows.makings.0.delete", "needs the pk of the row.",
+    ),
+    "a word for delete": (
+        {"makings": [{"pk": "911", "delete": "no"}]}, "rows.makings.0.delete", "must be true or false.",
+    ),
+    "a row of another part": (
+        {"makings": [{"pk": "912", "delete": True}]},
+        "rows.makings.0.pk", "no shop.making of this row with the primary key 912.",
+    ),
+    "a row that there is not": (
+        {"makings": [{"pk": "99"}]}, "rows.makings.0.pk", "no shop.making of this row with the primary key 99.",
+    ),
+    "a row twice": (
+        {"makings": [{"pk": "911", "open": False}, {"pk": 911, "delete": True}]},
+        "rows.makings.1.pk", "names a row that is named before.",
+    ),
+    "a new row that is empty": (
+        {"makings": [{}]},
+        "rows.makings.0", "equals an empty row of the form, which is not saved. Give at least one value.",
+    ),
+    "a new row of defaults": (
+        {"makings": [{"open": True}]},
+        "rows.makings.0", "equals an empty row of the form, which is not saved. Give at least one value.",
+    ),
+    "a field that there is not": (
+        {"makings": [{"pk": "911", "oben": True}]},
+        "rows.makings.0.oben", "no field 'oben'. Did you mean open? Allowed: maker, open.",
+    ),
+    "another parent": (
+        {"makings": [{"pk": "911", "part": "2"}]}, "rows.makings.0.part", "no field 'part'. Allowed: maker, open.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "place", "words"), ROWS.values(), ids=ROWS)
+def test_rows_that_cannot_be_are_refused(root: Writer, part: Part, rows: Any, place: str, words: str) -> None:
+    told = root.refused("update_record", model="shop.part", id="1", values={"name": "x"}, rows=rows)
+
+    assert errors_of(told) == [(place, words)]
+    assert list(Making.objects.values_list("pk", "part", "open").order_by("pk")) == [(911, 1, True), (912, 2, True)]
+
+
+@pytest.mark.parametrize("rows", ["makings", 1, True, [{"makings": []}]])
+def test_rows_that_are_no_object_are_refused(root: Writer, part: Part, rows: Any) -> None:
+    told = root.refused("update_record", model="shop.part", id="1", rows=rows)
+
+    assert "rows" in told
+
+
+@pytest.mark.parametrize("key", [10**400, -1, True, "\x00", [], {"a": 1}, "x" * 100_000, ""])
+def test_a_key_of_a_row_that_cannot_be_is_refused(root: Writer, part: Part, key: Any) -> None:
+    told = root.refused("update_record", model="shop.part", id="1", rows={"makings": [{"pk": key, "open": False}]})
+
+    assert errors_of(told)[0][0] == "rows.makings.0.pk" and len(told) < 1_000
+
+
+def test_no_rows_of_an_inline_are_a_change_of_nothing(root: Writer, part: Part) -> None:
+    told = root.refused("update_record", model="shop.part", id="1", rows={"makings": []})
+
+    assert errors_of(told) == [("values", "give at least one of name.")]
+
+
+def test_a_hundred_rows_are_added(root: Writer, part: Part) -> None:
+    rows = {"makings": [{"maker": "1"}] * 100}
+
+    root.confirmed("update_record", model="shop.part", id="1", rows=rows)
+
+    assert Making.objects.filter(part=1).count() == 101
+
+
+# What the project's own code refuses, and where it fails.
+
+
+def admin_with(declared: Declared, model: Any, **hooks: Any) -> None:
+    declared.admin(model, type("Admin", (ModelAdmin,), hooks))
+
+
+def form_that(clean: Any) -> type[forms.BaseModelForm[Any]]:
+    return type("Form", (forms.ModelForm,), {"clean": clean})
+
+
+LATE: dict[str, Any] = {"model": "flights.airline", "id": "UA", "values": {"name": "Delta"}}
+
+
+def nothing_happened() -> bool:
+    return (
+        Airline.objects.get(pk="UA").name == "United" and not LogEntry.objects.exists() and not Change.objects.exists()
+    )
+
+
+def test_what_the_form_of_the_project_says_is_told(root: Writer, flights: list[Flight], declared: Declared) -> None:
+    def clean(self: Any) -> Any:
+        raise forms.ValidationError("Not on Mondays.")
+
+    admin_with(declared, Airline, form=form_that(clean))
+
+    told = root.refused("update_record", **LATE)
+
+    assert errors_of(told) == [("values", "Not on Mondays.")]
+    assert nothing_happened()
+
+
+def test_a_form_of_the_project_that_fails_says_nothing(root: Writer, flights: list[Flight], declared: Declared) -> None:
+    def clean(self: Any) -> Any:
+        raise RuntimeError(HIDDEN)
+
+    admin_with(declared, Airline, form=form_that(clean))
+
+    told = root.refused("update_record", **LATE)
+
+    assert FAILED in told and HIDDEN not in told
+    assert nothing_happened()
+
+
+def save_and_fail(self: Any, request: Any, obj: Any, *args: Any) -> None:
+    obj.save()
+    raise RuntimeError(HIDDEN)
+
+
+@pytest.mark.parametrize("hook", ["save_model", "response_change", "log_change", "construct_change_message"])
+def test_a_hook_that_fails_writes_nothing_and_the_token_can_be_used_again(
+    root: Writer, flights: list[Flight], declared: Declared, hook: str
+) -> None:
+    admin_with(declared, Airline, **{hook: save_and_fail if hook == "save_model" else fail})
+    token = root.ask("update_record", **LATE)["confirm"]
+
+    told = root.refused("update_record", **LATE, confirm=token)
+    failed = nothing_happened()
+    admin_with(declared, Airline)
+    made = root.ask("update_record", **LATE, confirm=token)
+
+    assert FAILED in told and HIDDEN not in told
+    assert failed
+    assert made["status"] == "applied" and "replayed" not in made
+    assert Airline.objects.get(pk="UA").name == "Delta"
+
+
+def fail(self: Any, *args: Any) -> None:
+    raise RuntimeError(HIDDEN)
+
+
+def test_a_hook_that_fails_while_a_row_is_created_creates_nothing(
+    root: Writer, flights: list[Flight], declared: Declared
+) -> None:
+    admin_with(declared, Airline, save_related=fail)
+    arguments: dict[str, Any] = {"model": "flights.airline", "values": {"carrier": "DL", "name": "Delta"}}
+    token = root.ask("create_record", **arguments)["confirm"]
+
+    told = root.refused("create_record", **arguments, confirm=token)
+
+    assert FAILED in told and HIDDEN not in told
+    assert Airline.objects.count() == 2 and nothing_happened()
+
+
+def test_a_hook_that_refuses_in_words_for_the_agent_writes_nothing(
+    root: Writer, flights: list[Flight], declared: Declared
+) -> None:
+    def save_model(self: Any, request: Any, obj: Any, *args: Any) -> None:
+        obj.save()
+        raise ToolError("Too late.")
+
+    admin_with(declared, Airline, save_model=save_model)
+    token = root.ask("update_record", **LATE)["confirm"]
+
+    told = root.refused("update_record", **LATE, confirm=token)
+
+    assert "Too late." in told
+    assert nothing_happened()
+
+
+def test_a_stored_value_that_is_no_choice_any_more_is_named_as_what_is_stored(
+    root: Writer, flights: list[Flight]
+) -> None:
+    Disruption.objects.create(pk=1, flight_id=1, kind="aliens")
+
+    told = root.refused("update_record", model="flights.disruption", id="1", values={"note": "x"})
+    made = root.confirmed("update_record", model="flights.disruption", id="1", values={"note": "x", "kind": "crew"})
+
+    assert errors_of(told) == [
+        (
+            "values.kind",
+            "what is stored is not accepted any more: "
+            "Select a valid choice. aliens is not one of the available choices.",
+        )
+    ]
+    assert made["diff"][0] == {"field": "kind", "before": "aliens", "after": "crew"}
+
+
+def test_a_row_that_cannot_be_stored_leaves_no_change(
+    root: Writer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database refuses what no form has checked."""
+    declared.admin(Person, ModelAdmin)
+    Person.objects.create(name="Ann", badge="1")
+    arguments: dict[str, Any] = {"model": "shop.person", "values": {"name": "Bob", "badge": "1"}}
+    monkeypatch.setattr(Person, "validate_unique", lambda self, exclude=None: None)
+    token = root.ask("create_record", **arguments)["confirm"]
+
+    told = root.refused("create_record", **arguments, confirm=token)
+
+    assert FAILED in told
+    assert Person.objects.count() == 1 and not Change.objects.exists()
+
+
+def test_a_key_that_is_any_text_is_the_key_of_its_own_row(root: Writer) -> None:
+    for name in ("a/b", "../c", "%2F", "_5F", "a b", "é"):
+        Tag.objects.create(name=name)
+
+    told = [
+        root.ask("describe_form", model="shop.tag", id=name)["id"] for name in ("a/b", "../c", "%2F", "_5F", "a b", "é")
+    ]
+
+    assert told == ["a/b", "../c", "%2F", "_5F", "a b", "é"]

@@ -1,0 +1,160 @@
+"""``mcp-change://NUMBER``: what became of a change, for the agent that proposed it and for nobody else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demo_project.flights.models import Flight
+from mcp_django.models import Tool
+from mcp_django.writes.store import URI
+from mcp_django.writes.tools import WRITE_TOOLS
+from tests.conftest import PUSHING
+from tests.support.data import Users, make_staff, switch_on, token_of
+from tests.support.peers import MODERN, Message, Peer, Peers
+from tests.writes.clicking import Browser
+from tests.writes.conftest import ALL_SCOPES
+
+#: Those in which resources are watched in different ways.
+WATCHING = ("2025-06-18", "2025-11-25", MODERN)
+
+
+@pytest.fixture
+def agent(users: Users, peers: Peers) -> Peer:
+    """The client of an administrator, which cannot ask."""
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    return peers(token_of(users.admin, *ALL_SCOPES))
+
+
+def proposed(peer: Peer, key: str = "3") -> Message:
+    """A delete that waits for its user."""
+    arguments = {"model": "flights.flight", "ids": [key]}
+    confirm = peer.call("delete_record", **arguments)["structuredContent"]["confirm"]
+    waits: Message = peer.call("delete_record", **arguments, confirm=confirm)["structuredContent"]
+    assert waits["status"] == "pending"
+    return waits
+
+
+def templates(peer: Peer) -> list[str]:
+    listed = peer.result(MODERN, "resources/templates/list")["resourceTemplates"]
+    return [template["uriTemplate"] for template in listed]
+
+
+def assert_not_found(peer: Peer, uri: str, revision: str = MODERN) -> None:
+    error = peer.error(revision, "resources/read", {"uri": uri})
+    assert error["data"]["reason"] == "RESOURCE_NOT_FOUND"
+
+
+@pytest.mark.every_transport
+def test_an_agent_reads_what_became_of_its_change(agent: Peer, flights: Any) -> None:
+    waits = proposed(agent)
+
+    assert agent.read(waits["resource"]) == waits
+    assert agent.call("get_change", change=waits["change"])["structuredContent"] == waits
+
+
+@pytest.mark.http_and_duplex
+def test_another_user_finds_no_change(agent: Peer, users: Users, peers: Peers, flights: Any) -> None:
+    other = peers(token_of(make_staff("clerk", "flights.delete_flight", "flights.view_flight"), *ALL_SCOPES))
+
+    waits = proposed(agent)
+
+    assert URI in templates(other)
+    assert_not_found(other, waits["resource"])
+    assert "There is no such change." in other.call("get_change", change=waits["change"])["content"][0]["text"]
+
+
+@pytest.mark.http_and_duplex
+def test_another_token_of_the_same_user_finds_no_change(agent: Peer, users: Users, peers: Peers, flights: Any) -> None:
+    other = peers(token_of(users.admin, *ALL_SCOPES))
+
+    waits = proposed(agent)
+
+    assert_not_found(other, waits["resource"])
+    assert other.call("get_change", change=waits["change"])["isError"] is True
+
+
+def test_a_number_in_another_spelling_names_no_change(agent: Peer, flights: Any) -> None:
+    waits = proposed(agent)
+
+    for key in (waits["change"].upper(), f"{waits['change']} ", waits["change"][:-1]):
+        assert key == waits["change"] or agent.call("get_change", change=key)["isError"] is True
+
+
+def test_a_number_that_nobody_was_given_is_answered_as_that_of_somebody_else(
+    agent: Peer, users: Users, peers: Peers, flights: Any
+) -> None:
+    other = peers(token_of(users.admin, *ALL_SCOPES))
+    waits = proposed(agent)
+
+    told = [
+        other.call("get_change", change=key)["content"][0]["text"].replace(key, "")
+        for key in (waits["change"], "0" * 22)
+    ]
+
+    assert told[0] == told[1]
+
+
+def test_the_template_is_listed_where_tools_that_write_can_be_used(agent: Peer, users: Users, peers: Peers) -> None:
+    reader, viewer = peers(token_of(users.admin, "read", "actions")), peers(token_of(users.viewer, *ALL_SCOPES))
+
+    assert URI in templates(agent)
+    assert URI not in templates(reader)
+    assert URI not in templates(viewer)
+
+
+def test_the_template_goes_with_the_last_tool_that_writes(agent: Peer, flights: Any) -> None:
+    waits = proposed(agent)
+
+    Tool.objects.filter(name__in=["create_record", "update_record"]).update(enabled=False)
+    with_one = URI in templates(agent)
+    Tool.objects.filter(name="delete_record").update(enabled=False)
+
+    assert with_one
+    assert URI not in templates(agent)
+    assert_not_found(agent, waits["resource"])
+
+
+@pytest.mark.every_transport
+@pytest.mark.parametrize("transport", PUSHING)
+@pytest.mark.parametrize("revision", WATCHING)
+def test_a_click_in_the_admin_is_told_to_whoever_watches(
+    agent: Peer, users: Users, flights: Any, revision: str
+) -> None:
+    waits = proposed(agent)
+    watching = agent.watch(revision, [waits["resource"]])
+
+    Browser(users.admin).apply(waits["change"])
+
+    assert watching.uris(1) == [waits["resource"]]
+    assert agent.read(waits["resource"])["status"] == "applied"
+    assert not Flight.objects.filter(pk=3).exists()
+
+
+@pytest.mark.every_transport
+@pytest.mark.parametrize("transport", PUSHING)
+@pytest.mark.parametrize("revision", WATCHING)
+def test_a_rejection_is_told_to_whoever_watches(agent: Peer, users: Users, flights: Any, revision: str) -> None:
+    waits = proposed(agent)
+    watching = agent.watch(revision, [waits["resource"]])
+
+    Browser(users.admin).reject(waits["change"], "It did leave, an hour late.")
+
+    assert watching.uris(1) == [waits["resource"]]
+    read = agent.read(waits["resource"])
+    assert (read["status"], read["notes"]) == ("rejected", ["It did leave, an hour late."])
+    assert Flight.objects.filter(pk=3).exists()
+
+
+@pytest.mark.parametrize("transport", PUSHING)
+@pytest.mark.parametrize("revision", WATCHING)
+def test_a_click_on_another_change_is_not_told(agent: Peer, users: Users, flights: Any, revision: str) -> None:
+    watched, other = proposed(agent, "3"), proposed(agent, "4")
+    watching = agent.watch(revision, [watched["resource"]])
+
+    Browser(users.admin).reject(other["change"])
+    Browser(users.admin).reject(watched["change"])
+
+    assert watching.uris(1) == [watched["resource"]]
+    watching.assert_nothing_waits()
