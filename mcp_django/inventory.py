@@ -44,6 +44,7 @@ from mcp_django.tools import catalog as tools
 from mcp_django.tools.actions import AdminActionTool
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
+from mcp_django.tools.saved_queries import SavedQuery
 from mcp_django.types import JSON
 from mcp_django.writes import exposure
 
@@ -126,24 +127,24 @@ def build(site: MCPSite, user: Any = None, scopes: Iterable[str] = SCOPES) -> JS
     return {**built, "failed": sorted(failed)}
 
 
-def declared_tools(site: MCPSite, descriptions: Mapping[str, str]) -> dict[str, JSON]:
-    """The tools as ``build`` has them without a user, each with the description that is given for its name, if any.
+def described_tools(site: MCPSite, described: Iterable[tuple[BaseTool, str]]) -> dict[str, JSON]:
+    """These tools as ``build`` has them without a user, each with the description that is given for it, if any.
 
-    For those names alone. Without a database, and so without the tools that need one to be described.
+    Without a database, and so without the tools that need one to be described.
     """
     principal = Principal(Superuser(), expand(SCOPES), source=Source.COMMAND)
     exchange = inspection_exchange(site, from_settings().for_principal(principal), "tools/list")
     found: dict[str, JSON] = {}
     with translation.override(settings.LANGUAGE_CODE), no_database():
         Rights.of(site, exchange.request).decided_by(dict.fromkeys(site.tools, overrides.ON))
-        for one in (tools.AvailableTool(site.tools[name], text) for name, text in descriptions.items()):
+        for one in (tools.AvailableTool(tool, text) for tool, text in described):
             try:
-                [(tool, described)] = _tools(exchange, [one])
+                [(tool, entry)] = _tools(exchange, [one])
             except Exception:
                 # A project may need its database for a schema.
                 logger.debug("The tool %s cannot be described", one.tool.name, exc_info=True)
                 continue
-            found[tool.name] = _tool(tool, described)
+            found[tool.name] = _tool(tool, entry)
     return found
 
 
@@ -321,6 +322,8 @@ def _tool(tool: BaseTool, described: JSON) -> JSON:
 def _kind(tool: BaseTool) -> str:
     if isinstance(tool, QueryTool):
         return "query"
+    if isinstance(tool, SavedQuery):
+        return "saved query"
     return f"action of {tool.model_mcp.label}" if isinstance(tool, AdminActionTool) else "function"
 
 

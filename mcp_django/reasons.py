@@ -35,6 +35,7 @@ from mcp_django.sites import MCPSite
 from mcp_django.tools import catalog as tools
 from mcp_django.tools.actions import AdminActionTool
 from mcp_django.tools.base import BaseTool
+from mcp_django.tools.saved_queries import SavedQuery
 from mcp_django.unknown_names import nearest
 
 Kind = Literal["model", "field", "row", "tool", "prompt"]
@@ -188,9 +189,13 @@ class _Asker:
         self.prompt_rows = overrides.prompts.of(self.exchange) if self.by_database else {}
         self.rights.decided_by(self.tool_rows)
 
+    @property
+    def tools(self) -> Mapping[str, BaseTool]:
+        return tools.all_tools(self.site, self.tool_rows)
+
     def _answer(self, name: str) -> Reasons:
         prefix, _colon, rest = name.partition(":")
-        if prefix != "prompt" and (tool := self.site.tools.get(rest if prefix == "tool" else name)) is not None:
+        if prefix != "prompt" and (tool := self.tools.get(rest if prefix == "tool" else name)) is not None:
             return Reasons(tool.name, "tool", self._tool(tool))
         prompt = rest if prefix == "prompt" else name
         if (decision := prompts.decision(self.exchange, prompt, self.prompt_rows)) is not None:
@@ -206,7 +211,7 @@ class _Asker:
             if "model" in known:
                 yield from (*self.site.models, *inventory.unexposed(self.site))
             yield from (one.tool.name for one in tools.available(self.exchange, self.tool_rows))
-            yield from self.site.tools if "tool" in known else ()
+            yield from self.tools if "tool" in known else ()
             yield from (one.prompt.name for one in prompts.available(self.exchange, self.prompt_rows))
             yield from (*self.site.prompts, *self.prompt_rows) if "prompt" in known else ()
             label = name.rpartition(".")[0].lower()
@@ -305,6 +310,8 @@ class _Asker:
     def _why_not_available(self, tool: BaseTool) -> Text:
         if (permission := getattr(tool, "permission", "")) and not _has(self.request.user, permission):
             return _missing_permission(permission)
+        if isinstance(tool, SavedQuery) and (why := tool.why_not(self.request)) is not None:
+            return why
         if not isinstance(tool, AdminActionTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = self._model(tool.model_mcp.label)

@@ -29,6 +29,8 @@ class Override:
     description: str = ""
     #: The template of a prompt that an administrator wrote.
     text: str = ""
+    #: The query of a tool that a person saved: see ``tools.saved_queries``.
+    query: str = ""
     #: Only members of ``groups`` may use it. Nobody may, where all these groups were deleted.
     restricted: bool = False
     groups: frozenset[int] = frozenset()
@@ -117,7 +119,7 @@ def _override(values: dict[str, Any], groups: set[int]) -> Override:
     return Override(**values, groups=frozenset(groups))
 
 
-tools = Overrides("Tool")
+tools = Overrides("Tool", "query")
 prompts = Overrides("Prompt", "title", "text")
 
 

@@ -209,7 +209,8 @@ def _needed_by_tools(site: MCPSite, rows: Mapping[str, Override]) -> set[str]:
     return {
         tool.scope
         for name, tool in site.tools.items()
-        if (rows[name].enabled if name in rows else tool.enabled_by_default)
+        # A row of a saved query decides nothing about a tool that was declared under its name since.
+        if (rows[name].enabled if name in rows and not rows[name].query else tool.enabled_by_default)
         # Those that read what concerns writing are there where one that writes is.
         and (tool.may_change or tool.scope != scopes.WRITE)
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,25 +17,26 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import Promise
+from django.utils.html import format_html
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django import inventory
+from mcp_django.access.trail import acting
 from mcp_django.admin import trying
 from mcp_django.admin.argument_form import ArgumentForm
 from mcp_django.admin.links import shows_activity
 from mcp_django.admin.overrides import OverrideAdmin, site_of
+from mcp_django.admin.saving import SaveForm, viewers_request, why_not
 from mcp_django.compat.admin import key_in_url
 from mcp_django.conf import get_conf
 from mcp_django.connecting import curl
-from mcp_django.exchange.principals import Principal, Source
-from mcp_django.exchange.requests import from_view
-from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.models import Call, Tool
 from mcp_django.override_rows import make_tool_rows
-from mcp_django.sites import all_sites
+from mcp_django.sites import MCPSite, all_sites
 from mcp_django.tools.actions import AdminActionTool
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.query import QueryTool
+from mcp_django.tools.saved_queries import SAVABLE, SavedQuery, saved_query
 from mcp_django.types import JSON
 from mcp_django.writes.tools import WriteTool
 
@@ -49,6 +51,7 @@ KINDS: Mapping[str, Promise] = {
     "write": _("Writing through the forms of the admin"),
     "function": _("Functions of the project"),
     "action": _("Actions of the admin"),
+    "saved": _("Saved queries"),
     "gone": _("No longer there"),
 }
 
@@ -58,13 +61,17 @@ def kind_of(tool: BaseTool | None) -> str:
         return "gone"
     if isinstance(tool, AdminActionTool):
         return "action"
+    if isinstance(tool, SavedQuery):
+        return "saved"
     return "query" if isinstance(tool, QueryTool) else "write" if isinstance(tool, WriteTool) else "function"
 
 
 def tool_of(row: Tool) -> BaseTool | None:
     """The tool that a row is about; None for one that is gone."""
     site = site_of(row.site)
-    return site.tools.get(row.name) if site is not None else None
+    if site is None:
+        return None
+    return saved_query(site, row.name, row) if row.query else site.tools.get(row.name)
 
 
 @dataclass
@@ -113,11 +120,11 @@ class KindFilter(admin.SimpleListFilter):
 
 
 def _keys_of(rows: models.QuerySet[Any], kind: str | None) -> list[Any]:
-    return [row.pk for row in rows.only("site", "name") if kind_of(tool_of(row)) == kind]
+    return [row.pk for row in rows.only("site", "name", "query") if kind_of(tool_of(row)) == kind]
 
 
 class ToolAdmin(OverrideAdmin):
-    """Overrides of tools. We make their rows, so people can neither add nor delete them."""
+    """Overrides of tools. We make their rows, so people can add and delete none but those of saved queries."""
 
     list_display = ["name", "enabled"]
     list_filter = [KindFilter, "enabled", "site"]
@@ -125,22 +132,32 @@ class ToolAdmin(OverrideAdmin):
     show_facets = admin.ShowFacets.NEVER
     search_fields = ["name", "description"]
     fields = ["name", "site", "enabled", "what_it_does", "needs", "declared_description", "description", "groups"]
-    readonly_fields = ["name", "site", "what_it_does", "needs", "declared_description", "activity"]
+    readonly_fields = ["name", "site", "what_it_does", "needs", "declared_description", "saved_call", "activity"]
     make_rows = staticmethod(make_tool_rows)
 
     def get_fields(self, request: HttpRequest, obj: Tool | None = None) -> list[Any]:
-        return [*super().get_fields(request, obj), *self.activity_fields(request)]
+        fields = [*super().get_fields(request, obj), *self.activity_fields(request)]
+        if obj is not None and obj.query:
+            fields.remove("declared_description")
+            # It names fields that its viewer may not read.
+            fields += ["saved_call"] if _may_ask(request, tool_of(obj)) else []
+        return fields
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
     def has_delete_permission(self, request: HttpRequest, obj: Tool | None = None) -> bool:
-        return False
+        # The row of any other tool would be made again.
+        return obj is not None and bool(obj.query) and super().has_delete_permission(request, obj)
 
     # Trying it.
 
     def get_urls(self) -> list[Any]:
-        return [self.page_path("<path:object_id>/try/", self.try_view, "try"), *super().get_urls()]
+        return [
+            self.page_path("<path:object_id>/try/", self.try_view, "try"),
+            self.page_path("<path:object_id>/save/", self.save_view, "save"),
+            *super().get_urls(),
+        ]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
@@ -157,8 +174,9 @@ class ToolAdmin(OverrideAdmin):
             raise Http404
         if not self.has_view_permission(request, row):
             raise PermissionDenied
-        principal = Principal(request.user, expand(SCOPES), source=Source.COMMAND)
-        schema = tool.get_input_schema(from_view(request).for_principal(principal))
+        if isinstance(tool, SavedQuery) and not _may_ask(request, tool):
+            raise PermissionDenied
+        schema = tool.get_input_schema(viewers_request(request))
         may_choose_user = get_conf().TRY_AS and request.user.is_superuser
         posted = request.POST if request.method == "POST" else None
         form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
@@ -169,7 +187,48 @@ class ToolAdmin(OverrideAdmin):
         return self.page(
             request, "tool/try", title=_("Try it"), object=row, form=form, answer=answer, tool_is_off=not row.enabled,
             curl=None if answer is None else curl(endpoint, answer.call),
+            may_save=tool.name in SAVABLE and self._may_save(request),
+            call="" if answer is None else json.dumps(answer.call["params"]["arguments"], ensure_ascii=False),
         )  # fmt: skip
+
+    def save_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Makes a tool of a call that was tried: ``save-call`` has its arguments."""
+        row = self.get_object(request, key_in_url(object_id))
+        site = None if row is None else site_of(row.site)
+        if row is None or site is None or row.name not in SAVABLE or not isinstance(tool_of(row), QueryTool):
+            raise Http404
+        if not (self._may_save(request) and self.has_view_permission(request, row)):
+            raise PermissionDenied
+        posted = request.POST if "save" in request.POST else None
+        form = SaveForm(request, site, row.name, posted, call=request.POST.get("save-call", ""))
+        if not form.is_of_a_call:
+            return HttpResponseRedirect(self.page_url("try", row.pk))
+        if form.is_valid() and (saved := self._save(request, site, form)) is not None:
+            self.message_user(request, _("Agents that may read what it reads have the tool now."))
+            return HttpResponseRedirect(self.page_url("change", saved.pk))
+        main = [form[name] for name in ("name", "description")]
+        return self.page(request, "tool/save", title=_("Save as a tool"), object=row, form=form, main=main)
+
+    def _may_save(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request)
+
+    def _save(self, request: HttpRequest, site: MCPSite, form: SaveForm) -> Tool | None:
+        """The new row; None where somebody else was faster with its name."""
+        given = form.cleaned_data
+        values = {"enabled": True, "description": given["description"], "query": form.query}
+        with acting(request):
+            row, is_new = Tool.objects.get_or_create(site=site.name, name=given["name"], defaults=values)
+        if not is_new:
+            form.add_error("name", _("There is already a tool with this name."))
+            return None
+        self.log_addition(request, row, [{"added": {}}])
+        return row
+
+    @admin.display(description=_("query"))
+    def saved_call(self, row: Tool) -> str:
+        return format_html(
+            "<pre>{}</pre>", row.query and json.dumps(json.loads(row.query), indent=2, ensure_ascii=False)
+        )
 
     # Its own page.
 
@@ -228,9 +287,16 @@ class ToolAdmin(OverrideAdmin):
         return tool.get_description(None) if tool is not None else ""
 
 
+def _may_ask(request: HttpRequest, tool: BaseTool | None) -> bool:
+    """Whether an agent of the viewer could call a saved query."""
+    return isinstance(tool, SavedQuery) and why_not(request, tool) is None
+
+
 def _entries(site: Any, rows: Iterable[Tool]) -> Mapping[str, JSON]:
-    texts = {row.name: row.description for row in rows if row.site == site.name and row.name in site.tools}
-    return inventory.declared_tools(site, texts)
+    own = [row for row in rows if row.site == site.name]
+    return inventory.described_tools(
+        site, [(tool, row.description) for row in own if (tool := tool_of(row)) is not None]
+    )
 
 
 def _recent_calls(rows: Iterable[Tool]) -> Counter[tuple[str, str]]:

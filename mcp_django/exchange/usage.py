@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ class Usage:
     changed: list[Any] = field(default_factory=list)
     #: The name of the tool or prompt, once the caller was found to be allowed to use it.
     found: str = ""
+    #: The names of the arguments that it declares, where the project does not declare the tool itself.
+    declared: Collection[str] = ()
     #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
     refusal: str = ""
     #: Bytes of the answer.

@@ -45,6 +45,8 @@ class Tool(AdminOverride):
         help_text=_("What agents read about the tool. If empty, they read the declared description. Agents may follow "
                     "this text as an instruction, so write nothing here that you would not tell them yourself."),
     )  # fmt: skip
+    #: The text of a query that a person saved as a tool; empty for tools that the project has.
+    query = models.TextField(_("query"), blank=True, editable=False)
 
     class Meta(AdminOverride.Meta):
         verbose_name = _("tool")

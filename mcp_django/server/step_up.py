@@ -8,7 +8,7 @@ from django.apps import apps
 from django.db import router
 from django.utils import timezone
 
-from mcp_django.access import challenges
+from mcp_django.access import challenges, overrides
 from mcp_django.access.authentication import CHALLENGE
 from mcp_django.access.permissions import has_declined
 from mcp_django.conf import OAUTH_APP
@@ -81,10 +81,11 @@ def wants_schemes(principal: Principal) -> bool:
     return principal.grant_id is not None and str(principal.auth.client).startswith(_OPENAI)
 
 
-def add_schemes(site: MCPSite, listed: list[JSON]) -> None:
+def add_schemes(exchange: Exchange, listed: list[JSON]) -> None:
     """Say of each tool of a list which scope it needs."""
+    tools = catalog.all_tools(exchange.site, overrides.tools.of(exchange))
     for one in listed:
-        schemes = [{"type": "oauth2", "scopes": [site.tools[one["name"]].scope]}]
+        schemes = [{"type": "oauth2", "scopes": [tools[one["name"]].scope]}]
         one["securitySchemes"] = schemes
         one["_meta"] = {**one.get("_meta", {}), "securitySchemes": schemes}
 

@@ -33,7 +33,7 @@ def list_tools(exchange: Exchange) -> JSON:
     renew_principal(exchange)
     listed = catalog.listed(exchange, fresh=True)
     if step_up.wants_schemes(exchange.principal):
-        step_up.add_schemes(exchange.site, listed)
+        step_up.add_schemes(exchange, listed)
     return page(exchange, "tools", listed, lambda tool: str(tool["name"]))
 
 
@@ -47,6 +47,7 @@ def call_tool(exchange: Exchange) -> JSON:
         step_up.check_login(exchange)
         raise ToolNotFound(exchange.params["name"])
     exchange.usage.found = tool.name
+    exchange.usage.declared = tool.argument_names
     exchange.tool_overrides = None
     told = partial(_told, exchange)
     try:

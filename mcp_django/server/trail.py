@@ -41,6 +41,7 @@ from mcp_django.protocol.trace_context import trace_id
 from mcp_django.resources import uris
 from mcp_django.resources.kept_uris import LEFT_OUT, kept_uri
 from mcp_django.server.methods import METHODS
+from mcp_django.tools import catalog
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def begin(exchange: Exchange) -> None:
     """
     if get_conf().AUDIT != "strict" or exchange.method != "tools/call" or exchange.principal.user.pk is None:
         return
-    tool = exchange.site.tools.get(exchange.params.get("name", ""))
+    tool = catalog.known(exchange, exchange.params.get("name", ""))
     if tool is not None and not tool.may_change:
         return
     exchange.usage.outcome = Call.Outcome.UNKNOWN.value
@@ -235,10 +236,7 @@ def _target(method: str, params: JSON) -> tuple[str, Sequence[str]]:
 def _describe(noted: Noted) -> Line:
     site, method, target, usage = noted.site, noted.method, noted.target, noted.usage
     is_named = method in ("tools/call", "prompts/get")
-    if method == "subscriptions/listen":
-        arguments = _uris(site, noted.names)
-    else:
-        arguments = _argument_names(site, method, target, noted.names)
+    arguments = _uris(site, noted.names) if method == "subscriptions/listen" else _argument_names(noted)
     return line(
         noted.at,
         site=site.name,
@@ -270,14 +268,14 @@ def _describe_refusal(at: float, values: dict[str, str], principal: Principal, a
     return line(at, **values, **caller(principal), address=address_in(address))
 
 
-def _argument_names(site: MCPSite, method: str, target: str, names: Iterable[str]) -> list[str]:
+def _argument_names(noted: Noted) -> list[str]:
     """The names that the tool or prompt declares. A client may write anything into another name."""
-    known: Iterable[str] = ()
-    if method == "tools/call" and (tool := site.tools.get(target)) is not None:
+    known: Iterable[str] = noted.usage.declared
+    if noted.method == "tools/call" and (tool := noted.site.tools.get(noted.target)) is not None:
         known = tool.argument_names
-    elif method == "prompts/get" and (prompt := site.prompts.get(target)) is not None:
+    elif noted.method == "prompts/get" and (prompt := noted.site.prompts.get(noted.target)) is not None:
         known = [argument.name for argument in prompt.arguments]
-    return list(dict.fromkeys(name if name in known else LEFT_OUT for name in names))[:_MAX_NAMES]
+    return list(dict.fromkeys(name if name in known else LEFT_OUT for name in noted.names))[:_MAX_NAMES]
 
 
 def _uris(site: MCPSite, wanted: Iterable[str]) -> list[str]:

@@ -89,9 +89,9 @@ class AggregateRecords(QueryTool):
             extra["notes"] = notes
         return table_result(table.columns, table.rows, extra, arguments.get("format", "json"))
 
-    def check(self, model: ModelRights, arguments: JSON) -> None:
+    def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         query = self._query(arguments)
-        with settled([], asks=query.cursor is None) as doubts:
+        with settled([], asks=by_database and query.cursor is None) as doubts:
             aggregates.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> aggregates.AggregateQuery:

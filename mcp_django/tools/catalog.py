@@ -34,6 +34,7 @@ from mcp_django.resources.policy import Rights
 from mcp_django.tasks.framework import can_run
 from mcp_django.tools.base import BaseTool
 from mcp_django.tools.results import error_result
+from mcp_django.tools.saved_queries import SavedQuery, saved_query
 from mcp_django.types import JSON
 
 if TYPE_CHECKING:
@@ -70,12 +71,24 @@ class AvailableTool:
         return described
 
 
+def all_tools(site: MCPSite, rows: Mapping[str, Override]) -> Mapping[str, BaseTool]:
+    """Every tool of a site by name: those that exist without a database, and the queries that people saved."""
+    saved = {name: tool for name, row in rows.items() if (tool := saved_query(site, name, row)) is not None}
+    return {**site.tools, **saved} if saved else site.tools
+
+
+def known(exchange: Exchange, name: str) -> BaseTool | None:
+    """The tool of that name, whoever may call it."""
+    declared = exchange.site.tools.get(name)
+    return declared or saved_query(exchange.site, name, overrides.tools.of(exchange).get(name))
+
+
 def available(exchange: Exchange, decided: Mapping[str, Override] | None = None) -> list[AvailableTool]:
     """The tools that the principal may call now, or could call if administrators had ``decided`` so."""
     rows = overrides.tools.of(exchange) if decided is None else decided
     Rights.of(exchange.site, exchange.request).decided_by(rows)
     _find_actions(exchange)
-    found = (_available(tool, rows, exchange) for tool in exchange.site.tools.values())
+    found = (_available(tool, rows, exchange) for tool in all_tools(exchange.site, rows).values())
     return [one for one in found if one is not None]
 
 
@@ -94,7 +107,7 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     """
     if name not in exchange.site.tools:
         _find_actions(exchange)
-    tool = exchange.site.tools.get(name)
+    tool = known(exchange, name)
     if tool is None:
         return None
     fresh = tool.scope != READ
@@ -243,4 +256,8 @@ def can_run_here(tool: BaseTool, exchange: Exchange) -> bool:
 
 
 def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
-    return rows.get(tool.name) or (overrides.ON if tool.enabled_by_default else overrides.OFF)
+    row = rows.get(tool.name)
+    if row is not None and (not row.query or isinstance(tool, SavedQuery)):
+        return row
+    # A row of a saved query decides nothing about a tool that the project has declared under its name since.
+    return overrides.ON if tool.enabled_by_default else overrides.OFF

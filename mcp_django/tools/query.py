@@ -170,8 +170,8 @@ class QueryTool(BaseTool):
             rest = {name: value for name, value in arguments.items() if name in known}
             self.check(self._model(rights, arguments["model"]), rest)
 
-    def check(self, model: ModelRights, arguments: JSON) -> None:
-        """Raises InvalidQuery for arguments that are wrong for the model."""
+    def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
+        """Raises InvalidQuery for arguments that are wrong for the model, ``by_database`` also for unknown values."""
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         """The CallToolResult. Raises InvalidQuery, TooSlow and ToolError."""
@@ -238,9 +238,9 @@ class FindRecords(QueryTool):
             extra["notes"] = notes
         return table_result(page.columns, page.rows, extra, arguments.get("format", "json"))
 
-    def check(self, model: ModelRights, arguments: JSON) -> None:
+    def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         query = self._query(arguments)
-        with settled([], asks=query.cursor is None) as doubts:
+        with settled([], asks=by_database and query.cursor is None) as doubts:
             rows.check(model, query, doubts)
 
     def _query(self, arguments: JSON) -> rows.RecordQuery:
@@ -268,7 +268,7 @@ class GetRecord(QueryTool):
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}
 
-    def check(self, model: ModelRights, arguments: JSON) -> None:
+    def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         rows.check_fields(model, arguments.get("fields", ()))
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:

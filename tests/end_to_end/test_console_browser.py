@@ -22,6 +22,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "overview": ("/admin/mcp_django/", ""),
     "tools": ("/admin/mcp_django/tool/", ""),
     "tool": ("/admin/mcp_django/tool/", "find_records"),
+    "answer": ("/admin/mcp_django/tool/", "Try it find_records"),
+    "saving": ("/admin/mcp_django/tool/", "Try it find_records"),
     "prompts": ("/admin/mcp_django/prompt/", ""),
     "tokens": ("/admin/mcp_django/accesstoken/", ""),
     "new token": ("/admin/mcp_django/accesstoken/add/", ""),
@@ -71,6 +73,20 @@ def show(page: Page, name: str) -> None:
     if link:
         page.get_by_role("link", name=link, exact=True).click()
         page.wait_for_load_state()
+    if name in ("answer", "saving"):
+        ask(page)
+    if name == "saving":
+        page.get_by_role("button", name="Save as a tool").click()
+        page.get_by_role("heading", name="Values").wait_for()
+
+
+def ask(page: Page) -> None:
+    """Call find_records on its page."""
+    page.get_by_label("model:").select_option("flights.airport")
+    page.get_by_label("filter:").fill('{"name__icontains": "island"}')
+    page.get_by_label("limit:").fill("2")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("heading", name="Answer").wait_for()
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS)
@@ -128,17 +144,31 @@ def test_what_stands_on_our_pages_is_for_everybody(
     assert found == {}
 
 
+def test_a_call_becomes_a_tool(browser: Browser, served: Served, cookies: Any) -> None:
+    context = opened(browser, served, cookies, "light", 1280)
+    page = context.new_page()
+    show(page, "saving")
+    page.get_by_label("Name:").fill("airports_called")
+    page.get_by_label("Description:").first.fill("Airports by a part of their name.")
+    page.get_by_label("Argument:").first.fill("part")
+    page.get_by_role("button", name="Save as a tool").click()
+    page.get_by_role("link", name="Try it").click()
+    page.get_by_label("part:").fill("Intl")
+    page.get_by_role("button", name="Run").click()
+    page.get_by_role("heading", name="Answer done").wait_for()
+    rows = page.locator(".mcp table tbody tr").all_inner_texts()
+    context.close()
+
+    assert rows and all("Intl" in row for row in rows)
+
+
 def test_a_tool_is_tried_and_its_command_copied(browser: Browser, served: Served, cookies: Any) -> None:
     context = opened(browser, served, cookies, "light", 1280)
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = context.new_page()
     show(page, "tools")
     page.get_by_role("link", name="Try it find_records").click()
-    page.get_by_label("model:").select_option("flights.airport")
-    page.get_by_label("limit:").fill("2")
-    page.get_by_role("button", name="Run").click()
-
-    page.get_by_role("heading", name="Answer").wait_for()
+    ask(page)
     rows = page.locator(".mcp table tbody tr").count()
     page.get_by_text("As a command").click()
     page.get_by_role("button", name="Copy").click()

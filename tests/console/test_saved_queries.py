@@ -1,0 +1,311 @@
+"""A call that was tried becomes a tool, which reads as whoever calls it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import reverse
+
+from demo_project.flights.models import Flight
+from mcp_django import ModelMCP, inventory, reasons, site
+from mcp_django.models import Tool
+from mcp_django.test import MCPClient
+from mcp_django.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
+from tests.console.visiting import client_of, content_of, lines
+from tests.support.data import Users, make_staff
+from tests.support.declared import Declared
+
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db", "trail")]
+
+URL = "/admin/mcp_django/tool/"
+CALL = {
+    "model": "flights.flight", "filter": {"origin": "JFK", "any": [{"number__gt": 0}, {"tailnum__in": ["N1", "N2"]}]},
+    "fields": ["number", "origin"], "limit": 3,
+}  # fmt: skip
+
+
+ORIGIN = Parameter("origin", ("filter", "origin"))
+
+
+def saved(client: Client, call: Any = CALL, *, tool: str = "find_records", **fields: Any) -> Any:
+    """The answer to a call that is saved, its values by the number of their place."""
+    client.get(URL)
+    row = Tool.objects.get(site="mcp", name=tool)
+    given = {"name": "departures", "description": "Flights that leave an airport.", "name-0": "origin", **fields}
+    posted = {f"save-{name}": value for name, value in {"call": json.dumps(call), **given}.items()}
+    return client.post(reverse("admin:mcp_django_tool_save", args=[row.pk]), {**posted, "save": "1"})
+
+
+def stored(name: str, call: Any = CALL, *parameters: Parameter, tool: str = "find_records") -> Tool:
+    text = write(tool, call, parameters)
+    return Tool.objects.create(site="mcp", name=name, enabled=True, description="Flights.", query=text)
+
+
+def names(user: User) -> set[str]:
+    with MCPClient(user) as client:
+        return {tool["name"] for tool in client.list_tools()}
+
+
+# Saving.
+
+
+def test_an_administrator_saves_a_call_and_an_agent_asks_it(users: Users, flights: list[Flight]) -> None:
+    client = client_of(users.admin)
+    tried = client.post(
+        reverse("admin:mcp_django_tool_try", args=[(client.get(URL), Tool.objects.get(name="find_records").pk)[1]]),
+        {"try-arg-model": "flights.flight", "try-arg-filter": '{"origin": "JFK"}'},
+    )  # fmt: skip
+    [call] = re.findall(r'name="save-call" value="([^"]*)"', tried.content.decode())
+
+    response = saved(client, json.loads(call.replace("&quot;", '"')), **{"about-0": "Code of the airport"})
+
+    row = Tool.objects.get(name="departures")
+    assert response.status_code == 302 and response.url == f"{URL}{row.pk}/change/"
+    with MCPClient(users.admin) as agent:
+        [tool] = [tool for tool in agent.list_tools() if tool["name"] == "departures"]
+        assert tool["description"] == "Flights that leave an airport."
+        assert tool["inputSchema"]["properties"]["origin"] == {
+            "title": "Origin", "type": "string", "description": "Code of the airport"
+        }  # fmt: skip
+        assert tool["inputSchema"]["required"] == ["origin"] and tool["annotations"]["readOnlyHint"]
+        rows = agent.call("departures", origin="LGA").structured["rows"]
+    assert len(rows) == len([flight for flight in flights if flight.origin_id == "LGA"])
+
+
+def test_the_page_offers_each_value_and_no_name(users: Users) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    row = Tool.objects.get(name="find_records")
+
+    page = client.post(reverse("admin:mcp_django_tool_save", args=[row.pk]), {"save-call": json.dumps(CALL)})
+
+    said = content_of(page)
+    assert "no-store" in page["Cache-Control"]
+    for line in ('filter.origin = "JFK"', "filter.any.0.number__gt = 0", 'filter.any.1.tailnum__in = ["N1", "N2"]'):
+        assert line in said
+    assert "limit = 3" in said and "fields" not in said.partition("Names of models")[0] and "model =" not in said
+
+
+@pytest.mark.parametrize(("fields", "why"), [
+    ({"name": "find_records"}, "There is already a tool with this name."),
+    ({"name": "flights_flight_mark_cancelled"}, "There is already a tool with this name."),
+    ({"name": "not a name"}, "Use 1 to 64 letters"),
+    ({"name-0": "cursor"}, "cannot be the name of an argument"),
+    ({"name-0": "a b"}, "cannot be the name of an argument"),
+    ({"name-0": "same", "name-1": "same"}, "Two arguments are called same"),
+    ({"description": ""}, "This field is required."),
+    ({"call": {"model": "flights.flight", "filter": {"no_such_field": 1}}}, "no_such_field"),
+    ({"call": {"model": "auth.user", "filter": {"password": "x"}}}, "password"),
+    ({"call": {"model": "mcp_django.accesstoken"}}, "cannot be read"),
+])  # fmt: skip
+def test_what_cannot_be_a_tool_is_refused_with_the_reason(users: Users, fields: Any, why: str) -> None:
+    response = saved(client_of(users.admin), **fields)
+
+    assert why in content_of(response)
+    assert not Tool.objects.exclude(query="").exists()
+
+
+def test_a_site_has_no_more_than_fifty(users: Users) -> None:
+    for number in range(MAX_SAVED):
+        stored(f"query_{number}")
+
+    assert f"There are already {MAX_SAVED} saved queries." in content_of(saved(client_of(users.admin)))
+
+
+@pytest.mark.parametrize("permissions", [
+    ["mcp_django.view_tool", "mcp_django.change_tool", "flights.view_flight"], ["mcp_django.add_tool"], [],
+])  # fmt: skip
+def test_makers_need_the_permission(users: Users, permissions: list[str]) -> None:
+    client_of(users.admin).get(URL)
+    clerk = make_staff("clerk", *permissions)
+
+    assert saved(client_of(clerk)).status_code in (302, 403)
+    assert not Tool.objects.exclude(query="").exists()
+
+
+def test_makers_save_what_their_own_agents_could_ask_and_no_more(users: Users) -> None:
+    client_of(users.admin).get(URL)
+    clerk = make_staff("clerk", "mcp_django.view_tool", "mcp_django.add_tool", "flights.view_airline")
+
+    refused = saved(client_of(clerk))
+    saved(client_of(clerk), {"model": "flights.airline", "filter": {"carrier": "UA"}}, name="airlines")
+
+    assert "The model flights.flight cannot be read." in content_of(refused)
+    assert [row.name for row in Tool.objects.exclude(query="")] == ["airlines"]
+
+
+def test_saving_needs_a_token_of_the_form_and_is_in_the_history(users: Users) -> None:
+    strict = client_of(users.admin, enforce_csrf_checks=True)
+    refused = saved(strict)
+    saved(client_of(users.admin))
+
+    assert refused.status_code == 403
+    row = Tool.objects.get(name="departures")
+    assert "Added" in client_of(users.admin).get(f"{URL}{row.pk}/history/").content.decode()
+    assert lines("departures").filter(kind="switch").get().user_name == "admin"
+
+
+# Asking.
+
+
+def test_it_reads_as_its_caller(users: Users, flights: list[Flight]) -> None:
+    stored("departures", CALL, ORIGIN)
+
+    with MCPClient(users.ops) as agent:
+        assert agent.call("departures", origin="JFK").structured["rows"]
+        assert agent.call("departures", origin="EWR", raise_on_error=False).structured.get("rows", []) == []
+    assert lines("departures").first().arguments == '["origin"]'
+
+
+@pytest.mark.parametrize("call", [
+    {"model": "flights.flight", "filter": {"origin": "JFK"}}, {"model": "flights.flight", "fields": ["number"]},
+])  # fmt: skip
+def test_it_does_not_exist_for_whoever_may_not_read_its_model(users: Users, call: Any) -> None:
+    row = stored("departures", call, *([ORIGIN] if "filter" in call else []))
+    clerk = make_staff("clerk", "flights.view_airline", "mcp_django.view_tool")
+
+    with MCPClient(clerk) as agent:
+        assert "departures" not in {tool["name"] for tool in agent.list_tools()}
+        with pytest.raises(Exception, match="Unknown tool"):
+            agent.call("departures", origin="JFK")
+    page = client_of(clerk).get(f"{URL}{row.pk}/change/").content.decode()
+    assert "JFK" not in page and "flights.flight" not in page
+    assert client_of(clerk).get(f"{URL}{row.pk}/try/").status_code == 403
+
+
+def test_it_does_not_exist_for_whoever_may_not_read_one_of_its_fields(
+    users: Users, declared: Declared, flights: list[Flight]
+) -> None:
+    class Hiding(ModelMCP):
+        def get_exclude(self, request: Any) -> list[str]:
+            return [] if request.user.is_superuser else ["tailnum"]
+
+    stored(
+        "by_tail", {"model": "flights.flight", "filter": {"tailnum": "N1"}}, Parameter("tail", ("filter", "tailnum"))
+    )
+    stored("sorted", {"model": "flights.flight", "order_by": ["tailnum"], "search": "a"}, Parameter("for", ("search",)))
+    declared.model(Flight, Hiding)
+
+    assert {"by_tail", "sorted"} <= names(users.admin)
+    assert names(users.ops).isdisjoint({"by_tail", "sorted"})
+
+
+def test_values_are_typed_and_mistakes_are_told_in_the_words_of_the_tool(users: Users, flights: list[Flight]) -> None:
+    stored(
+        "numbers", CALL, Parameter("above", ("filter", "any", 0, "number__gt")),
+        Parameter("tails", ("filter", "any", 1, "tailnum__in"), optional=True), Parameter("most", ("limit",)),
+        ORIGIN,
+    )  # fmt: skip
+
+    with MCPClient(users.admin) as agent:
+        good = agent.call("numbers", above=0, most=2, origin="JFK")
+        bad = [
+            agent.call("numbers", raise_on_error=False, **{"above": 0, "most": 2, "origin": "JFK", **wrong}).text
+            for wrong in ({"above": {"field": "id"}}, {"tails": "N1"}, {"origin": "XXX"}, {"fields": ["id"]})
+        ]
+        more = agent.call("numbers", above=0, most=2, origin="JFK", cursor=good.structured["next_cursor"])
+
+    assert len(good.structured["rows"]) == 2 and more.structured["rows"] != good.structured["rows"]
+    assert "above" in bad[0] and "tails" in bad[1] and "fields" in bad[3]
+    assert "origin" in bad[2] and "filter.origin" not in bad[2] and "find_records" not in bad[2]
+
+
+def test_an_aggregate_is_saved_too(users: Users, flights: list[Flight]) -> None:
+    call = {"model": "flights.flight", "group_by": ["origin"], "having": {"count__gt": 100}}
+    stored("busy", call, Parameter("above", ("having", "count__gt")), tool="aggregate_records")
+
+    with MCPClient(users.admin) as agent:
+        assert agent.call("busy", above=0).structured["rows"]
+        assert agent.call("busy", above=1_000).structured["rows"] == []
+
+
+def test_it_is_switched_limited_to_groups_and_deleted_as_any_other(users: Users) -> None:
+    row = stored("departures", CALL, ORIGIN)
+    client = client_of(users.admin)
+
+    assert "Saved queries" in client.get(URL).content.decode()
+    Tool.objects.filter(pk=row.pk).update(enabled=False)
+    assert "departures" not in names(users.admin)
+    row.enabled = True
+    row.save()
+    row.groups.add(Group.objects.create(name="few"))
+    assert "departures" not in names(users.admin)
+    client.post(f"{URL}{row.pk}/delete/", {"post": "yes"})
+    assert not Tool.objects.filter(name="departures").exists()
+    declared_row = Tool.objects.get(name="find_records")
+    assert client.post(f"{URL}{declared_row.pk}/delete/", {"post": "yes"}).status_code == 403
+
+
+def test_agents_are_told_of_a_new_one(users: Users) -> None:
+    with MCPClient(users.admin) as agent:
+        agent.watch_lists()
+        stored("departures", CALL, ORIGIN)
+
+        assert agent.wait_for("notifications/tools/list_changed")
+
+
+def test_a_token_for_it_alone_reads_by_it_alone(users: Users, flights: list[Flight]) -> None:
+    stored("departures", CALL, ORIGIN)
+
+    with MCPClient(users.admin, scopes=["tool:departures"]) as agent:
+        assert {tool["name"] for tool in agent.list_tools()} == {"departures"}
+        assert agent.call("departures", origin="JFK").structured["rows"]
+
+
+def test_its_row_decides_nothing_about_a_tool_that_is_declared_under_its_name_later(
+    users: Users, declared: Declared
+) -> None:
+    row = stored("flights_flight_mark_cancelled2")
+    Tool.objects.filter(name="flights_flight_mark_cancelled").delete()
+    Tool.objects.filter(pk=row.pk).update(name="flights_flight_mark_cancelled")
+
+    # Actions start switched off, and this one stays so.
+    assert "flights_flight_mark_cancelled" not in names(users.admin)
+    assert "No longer there" in client_of(users.admin).get(URL).content.decode()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"tool": "delete_record"}', '{"tool": "find_records"}', "null"])
+def test_a_text_that_cannot_be_read_is_no_tool(users: Users, text: str) -> None:
+    Tool.objects.create(site="mcp", name="broken", enabled=True, query=text)
+
+    assert "broken" not in names(users.admin) and "find_records" in names(users.admin)
+    assert client_of(users.admin).get(URL).status_code == 200
+
+
+def test_why_not_and_the_inventory_know_them(users: Users) -> None:
+    stored("departures", CALL, ORIGIN)
+    clerk = make_staff("clerk", "flights.view_airline")
+
+    assert reasons.explain(site, users.admin, ["read"], "departures").allowed
+    assert reasons.explain(site, clerk, ["read"], "departures").no is not None
+    assert inventory.build(site, users.admin)["tools"]["departures"]["kind"] == "saved query"
+    assert "departures" not in inventory.build(site)["tools"]
+
+
+# Places.
+
+
+def test_places_are_those_of_values() -> None:
+    found = places({
+        "model": "a.b", "fields": ["x"], "order_by": ["y"], "group_by": ["z"], "search": "text", "limit": 5,
+        "filter": {"a": 1, "not": {"b": None}, "all": [{"c__in": [1, 2]}, {"d": {"e": True}}], "f": [], "g": [1, "x"]},
+        "conditions": {"late": {"delay__gt": 1.5}}, "having": {"count__gt": 2}, "cursor": "x", "format": "csv",
+    })  # fmt: skip
+
+    assert found == {
+        ("filter", "a"): 1, ("filter", "all", 0, "c__in"): [1, 2], ("filter", "all", 1, "d", "e"): True,
+        ("conditions", "late", "delay__gt"): 1.5, ("having", "count__gt"): 2, ("search",): "text", ("limit",): 5,
+    }  # fmt: skip
+
+
+def test_the_saved_call_itself_is_never_changed() -> None:
+    query = SavedQuery(site, "q", write("find_records", CALL, [ORIGIN]))
+
+    query.filled({"origin": "LGA"})["fields"].append("id")
+
+    assert query.arguments == CALL
