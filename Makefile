@@ -5,7 +5,7 @@
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
 # make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
-# make screenshots         the pictures of these pages, in the folder screenshots
+# make screenshots         the pictures of these pages and of the demo's boards, in the folder screenshots
 # make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
@@ -63,7 +63,7 @@ browser: $(VENV)/test.stamp
 
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots
-	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py -k policy
+	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_board.py -k "policy or board"
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents

@@ -199,9 +199,13 @@ def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
         return True
     if not scope.startswith("tool:"):
         return scopes.grant(offered, scope) and scopes.is_of_some_model(scope)
-    tool = site.tools.get(scope.removeprefix("tool:"))
+    name = scope.removeprefix("tool:")
+    tool = site.tools.get(name)
     # While the tool is used, whatever it needs is granted: one that reads models, whichever, reads them all.
-    return tool is not None and tool.scope in offered
+    if tool is not None:
+        return tool.scope in offered
+    saved = overrides.tools.of_site(site, fresh=False).get(name)
+    return saved is not None and bool(saved.query) and scopes.READ in offered
 
 
 def _needed_by_tools(site: MCPSite, rows: Mapping[str, Override]) -> set[str]:

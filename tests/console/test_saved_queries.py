@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, inventory, reasons, site
+from mcp_django.access.permissions import can_be_granted
 from mcp_django.models import Tool
 from mcp_django.test import MCPClient
 from mcp_django.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
@@ -241,6 +242,32 @@ def test_it_is_switched_limited_to_groups_and_deleted_as_any_other(users: Users)
     assert client.post(f"{URL}{declared_row.pk}/delete/", {"post": "yes"}).status_code == 403
 
 
+def test_it_is_asked_where_the_tool_that_was_saved_is_switched_off(users: Users, flights: list[Flight]) -> None:
+    stored("departures", CALL, ORIGIN)
+    Tool.objects.update_or_create(site="mcp", name="find_records", defaults={"enabled": False})
+
+    with MCPClient(users.admin) as agent:
+        assert "find_records" not in {tool["name"] for tool in agent.list_tools()}
+        assert agent.call("departures", origin="JFK").structured["rows"]
+
+
+def test_a_call_that_is_too_long_is_refused(users: Users) -> None:
+    long = {"model": "flights.flight", "filter": {"tailnum__in": ["N12345"] * 3_000}}
+
+    assert "20000 characters" in content_of(saved(client_of(users.admin), long))
+
+
+@pytest.mark.parametrize("call", ["", "[", "[]", "7", '"text"', "[" * 15_000, '{"filter": {"not": ' * 5_000])
+def test_a_call_that_is_none_leads_back_to_trying_it(users: Users, call: str) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    row = Tool.objects.get(name="find_records")
+
+    response = client.post(reverse("admin:mcp_django_tool_save", args=[row.pk]), {"save-call": call})
+
+    assert (response.status_code, response["Location"]) == (302, f"{URL}{row.pk}/try/")
+
+
 def test_agents_are_told_of_a_new_one(users: Users) -> None:
     with MCPClient(users.admin) as agent:
         agent.watch_lists()
@@ -255,6 +282,13 @@ def test_a_token_for_it_alone_reads_by_it_alone(users: Users, flights: list[Flig
     with MCPClient(users.admin, scopes=["tool:departures"]) as agent:
         assert {tool["name"] for tool in agent.list_tools()} == {"departures"}
         assert agent.call("departures", origin="JFK").structured["rows"]
+
+
+def test_a_client_that_logs_in_may_be_given_it_alone(users: Users) -> None:
+    stored("departures", CALL, ORIGIN)
+
+    assert can_be_granted(site, "tool:departures")
+    assert not can_be_granted(site, "tool:no_such_tool")
 
 
 def test_its_row_decides_nothing_about_a_tool_that_is_declared_under_its_name_later(

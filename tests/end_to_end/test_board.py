@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.end_to_end.pictures import keep
 from tests.end_to_end.servers import Served
 
 UPDATED = "notifications/resources/updated"
@@ -69,3 +70,4 @@ def test_a_flight_from_newark_reaches_only_the_board_of_admin(page: Page) -> Non
 
     expect(rows_from(of_ops, "JFK")).to_have_count(before - 1)
     assert told(of_admin).count() == 2
+    keep(page, "boards")

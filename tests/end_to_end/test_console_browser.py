@@ -1,19 +1,15 @@
-"""Each page of the console in Chromium: light and dark, on a desk and on a phone, under a strict policy, for everybody.
-
-SCREENSHOTS names a folder that keeps the pictures, as ``make screenshots`` does.
-"""
+"""Each page of the console in Chromium: light and dark, on a desk and on a phone, under a strict policy, accessible."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
+from tests.end_to_end.pictures import keep
 from tests.end_to_end.servers import Served
 
 #: Each page by its name: where it is, and the link on that page that leads to it, if any.
@@ -105,7 +101,7 @@ def test_no_page_breaks_a_strict_policy_or_is_wider_than_the_screen(
         part = page.locator(".mcp").first
         if part.count() and part.evaluate("one => one.scrollWidth > one.clientWidth + 1"):
             wide.append(name)
-        keep(page, name, theme, width)
+        keep(page, f"{name.replace(' ', '-')}-{theme}-{width}")
     context.close()
 
     assert complaints == []
@@ -115,11 +111,6 @@ def test_no_page_breaks_a_strict_policy_or_is_wider_than_the_screen(
 def _complaint(message: Any) -> Iterator[str]:
     if message.type == "error" and not message.location["url"].endswith("/favicon.ico"):
         yield f"{message.text} {message.location['url']}"
-
-
-def keep(page: Page, name: str, theme: str, width: int) -> None:
-    if folder := os.environ.get("SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name.replace(' ', '-')}-{theme}-{width}.png", full_page=True)
 
 
 @pytest.mark.parametrize(("theme", "width"), LOOKS[:2])
