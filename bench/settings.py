@@ -8,7 +8,6 @@ puts there: `BENCH_DATABASE` (sqlite, postgresql or mariadb), `BENCH_ROWS` (whic
 
 import os
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("DEMO_DIR", str(Path(__file__).resolve().parent.parent / ".demo" / "bench"))
 
@@ -38,7 +37,7 @@ match os.environ.get("BENCH_DATABASE", "sqlite"), os.environ.get("BENCH_ROWS", "
     case _, rows:
         DATABASES["default"]["NAME"] = Path(os.environ["DEMO_DIR"], f"flights-{rows}.sqlite3")  # noqa: F405
 
-MCP: dict[str, Any] = {
+MCP = {
     "READ_ONLY_TRANSACTIONS": "BENCH_READ_ONLY" in os.environ,
     # Thousands of sockets listen with one token.
     "MAX_LISTENS": 100_000,

@@ -6,6 +6,7 @@ and `REDIS_URL` (a channel layer, so that several processes share push notices).
 
 import os
 from pathlib import Path
+from typing import Any
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DEMO_DIR = Path(os.environ.get("DEMO_DIR", BASE_DIR / ".demo"))
@@ -87,3 +88,6 @@ USE_I18N = True
 USE_TZ = True
 
 STATIC_URL = "static/"
+
+#: Staff may make tokens that read, without a permission for it, at /mcp/connected.
+MCP: dict[str, Any] = {"SELF_SERVICE": ["read"]}

@@ -90,10 +90,11 @@ def _make_tool_rows(**kwargs: Any) -> None:
 def _url_patterns(site: MCPSite) -> list[URLPattern]:
     """The URLs of a site, with those of logging in where that app is installed."""
     from mcp_django.landing import landing_page
+    from mcp_django.self_service.views import url_patterns as self_service_patterns
     from mcp_django.transports.http.undiscovered import url_patterns as undiscovered
     from mcp_django.transports.http.views import url_patterns
 
-    own = url_patterns(site, landing_page)
+    own = [*url_patterns(site, landing_page), *self_service_patterns(site)]
     if apps.is_installed(OAUTH_APP):
         from mcp_django.oauth.urls import url_patterns as oauth_patterns
 

@@ -160,7 +160,7 @@ def _check_scopes() -> Iterator[CheckMessage]:
             hint='Write it as {"sales": ["model:shop.order:read", "tool:refund_order"]}. As it is it grants nothing.',
             id="mcp_django.E016",
         )
-    for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES"):
+    for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES", "SELF_SERVICE"):
         try:
             parse(getattr(get_conf(), name))
         except ValueError as error:

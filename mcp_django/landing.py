@@ -14,6 +14,8 @@ from mcp_django.connecting import client_setups, server_name
 from mcp_django.exchange.audience import resource_of
 from mcp_django.models import AccessToken
 from mcp_django.protocol.revisions import REVISIONS
+from mcp_django.self_service.own_tokens import may_make_tokens
+from mcp_django.self_service.views import url_of_page
 from mcp_django.web_pages import login, page
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
         "clients": client_setups(endpoint, server_name(implementation["name"]), logs_in=logs_in),
         "logs_in": logs_in,
         "is_known": is_known,
-        "connected_url": reverse("mcp_django:oauth-connected", current_app=site.name) if logs_in and is_known else None,
-        "add_token_url": _add_token_url(request) if is_known else None,
+        "connected_url": url_of_page(site) if is_known else None,
+        "add_token_url": _add_token_url(request, site) if is_known else None,
     }
     response = page(request, "landing", context, has_script=True)
     if request.method == "HEAD":
@@ -47,8 +49,12 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
     return _varied(response)
 
 
-def _add_token_url(request: HttpRequest) -> str | None:
-    """Where the viewer makes a token in the admin. None where that is not served, or not allowed."""
+def _add_token_url(request: HttpRequest, site: MCPSite) -> str | None:
+    """Where the viewer makes a token: in the admin, or on the page of connected apps. None where neither is allowed."""
+    return _admin_url(request) or (url_of_page(site) if may_make_tokens(request.user) else None)
+
+
+def _admin_url(request: HttpRequest) -> str | None:
     if not apps.is_installed("django.contrib.admin"):
         return None
     from django.contrib.admin import site as admin_site

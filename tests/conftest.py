@@ -333,6 +333,17 @@ def flights(made_flights: Any) -> Any:
 
 
 @pytest.fixture
+def trail(settings: Any) -> Iterator[None]:
+    """Calls are written down."""
+    from mcp_django.audit.recorder import recorder
+
+    recorder._reset()
+    settings.MCP = {**settings.MCP, "AUDIT": "on"}
+    yield
+    recorder._reset()
+
+
+@pytest.fixture
 def declared() -> Iterator[Declared]:
     """Declares models, admins and tools for the length of the test."""
     declarations = Declared()

@@ -12,32 +12,19 @@ from django.core.exceptions import ValidationError
 from django.utils import timezone
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
-from django.utils.translation import ngettext
 
-from mcp_django.admin.once import OnceForm
 from mcp_django.conf import get_conf
+from mcp_django.credentials.lifetimes import LifetimeForm, after
+from mcp_django.credentials.once import OnceForm
 from mcp_django.exchange import scopes
 from mcp_django.exchange.addresses import parse_networks
 from mcp_django.models import AccessToken
 from mcp_django.models.tokens import NEVER, Expiry, check_expiry, default_expiry
 from mcp_django.sites import names_nothing
 
-#: The lives that are offered, in days, beside a date of one's own and none.
-_DAYS = (7, 30, 90)
 _DATE, _NEVER = "date", "never"
 #: Nobody means a later moment, and in UTC the last ones of the calendar do not exist.
 _FARTHEST = timedelta(days=36_525)
-
-
-def _offered_days() -> list[int]:
-    most = get_conf().TOKEN_MAX_DAYS
-    return [days for days in _DAYS if most is None or days <= most]
-
-
-def _default_lifetime() -> str:
-    """The choice that is nearest to TOKEN_DAYS; a date where TOKEN_MAX_DAYS forbids all that are offered."""
-    wanted = get_conf().TOKEN_DAYS
-    return str(min(_offered_days(), key=lambda days: abs(days - wanted), default=_DATE))
 
 
 class _MomentWidget(AdminSplitDateTime):
@@ -49,33 +36,20 @@ class _MomentWidget(AdminSplitDateTime):
             part.attrs["aria-label"] = label
 
 
-class ExpiryForm(forms.Form):
+class ExpiryForm(LifetimeForm):
     """When a token ends: after some days, at a moment, or never, which must be chosen."""
 
-    lifetime = forms.ChoiceField(
-        label=_("Ends"),
-        help_text=_("Prefer a token that ends, and roll it before. One without an end must be revoked."),
-    )
     expires_at = forms.SplitDateTimeField(
         label=_("Date"), required=False, widget=_MomentWidget, help_text=_("Only where “on a date” is chosen.")
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        # A page without the permission to change the token shows neither.
-        if "lifetime" in self.fields:
-            cast("forms.ChoiceField", self.fields["lifetime"]).choices = list(self._lifetimes())
-        # A link that fills in the form chooses no life.
-        self.initial["lifetime"] = self._first_lifetime()
         if self.initial["lifetime"] == _DATE:
             self.initial.setdefault("expires_at", default_expiry(timezone.now()))
 
-    def _first_lifetime(self) -> str:
-        return _default_lifetime()
-
     def _lifetimes(self) -> Iterator[tuple[str, str | Promise]]:
-        for days in _offered_days():
-            yield str(days), ngettext("in %(days)d day", "in %(days)d days", days) % {"days": days}
+        yield from super()._lifetimes()
         yield _DATE, _("on a date")
         if get_conf().TOKEN_MAX_DAYS is None or self._first_lifetime() == _NEVER:
             yield _NEVER, _("never")
@@ -104,8 +78,7 @@ class ExpiryForm(forms.Form):
                 self.add_error("expires_at", _("Name a date and a time."))
             return
         self.errors.pop("expires_at", None)
-        days = None if lifetime in (None, _NEVER) else timedelta(days=int(lifetime))
-        data["expires_at"] = None if days is None else timezone.now() + days
+        data["expires_at"] = None if lifetime is None or lifetime == _NEVER else after(lifetime)
 
     def _sets_expiry(self) -> bool:
         return True

@@ -23,15 +23,16 @@ from django.views.decorators.debug import sensitive_post_parameters
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
 from mcp_django.admin.links import activity_link, shows_activity
-from mcp_django.admin.once import SentBefore
 from mcp_django.admin.sees import SeesAdmin
 from mcp_django.admin.token_forms import AccessTokenForm, RollForm
-from mcp_django.admin.token_reach import reach_of
 from mcp_django.admin.token_status import cell, status_of
 from mcp_django.compat.admin import key_in_url
 from mcp_django.conf import OAUTH_APP
 from mcp_django.connecting import client_setups, server_name
+from mcp_django.credentials.once import SentBefore
+from mcp_django.credentials.reach import reach_of
 from mcp_django.models import AccessToken
+from mcp_django.sites import site
 
 
 class AccessTokenAdmin(SeesAdmin):
@@ -199,7 +200,7 @@ class AccessTokenAdmin(SeesAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        reach = reach_of(request, request.POST.get("token", ""))
+        reach = reach_of(request, site, request.POST.get("token", ""))
         # Tokens that the viewer could not see in the list are as unknown ones.
         if reach is not None and not self.get_queryset(request).filter(pk=reach.token_id).exists():
             reach = None

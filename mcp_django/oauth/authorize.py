@@ -19,7 +19,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 
 from mcp_django.access import trail
-from mcp_django.oauth import clients, grants, redirects, registration, scopes, throttling
+from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
+from mcp_django.credentials.scopes import describe
+from mcp_django.exchange.scopes import READ, known, parse
+from mcp_django.oauth import clients, grants, redirects, registration, throttling
 from mcp_django.oauth.client_metadata import ClientMetadata
 from mcp_django.oauth.errors import OAuthError, UnusableRequest
 from mcp_django.oauth.paths import issuer_of, resource_at
@@ -87,7 +90,7 @@ class Authorization:
         if self.value("code_challenge_method") != "S256" or not _CHALLENGE.fullmatch(self.challenge):
             raise OAuthError("invalid_request", "Send code_challenge with code_challenge_method=S256 (RFC 7636).")
         check_resource(self.request, self.query)
-        self.scopes = scopes.asked_for(self.site, self.value("scope"))
+        self.scopes = _asked_for(self.site, self.value("scope"))
 
     # Answering.
 
@@ -278,7 +281,7 @@ def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
         "client_host": asked.client.host,
         "redirect_host": redirects.host_of(asked.redirect_uri),
         "is_local": asked.is_local,
-        "offered": scopes.describe(asked.site, asked.request, asked.scopes, asked.granted_scopes()),
+        "offered": describe(asked.site, asked.request, asked.scopes, {READ, *asked.granted_scopes()}),
         "person": _SIGNER.sign(str(asked.request.user.pk)),
         "problem": problem,
     }
@@ -290,6 +293,15 @@ def _not_allowed(request: HttpRequest, site: MCPSite, *, back_url: str = "") -> 
     back = {"back_url": back_url, "redirect_host": redirects.host_of(back_url)} if back_url else {}
     context = {"server_name": _name_of(site, request), **back}
     return page(request, "oauth/not_allowed", context, status=HTTPStatus.FORBIDDEN)
+
+
+def _asked_for(site: MCPSite, text: str) -> list[str]:
+    """The scopes of a request, without those that are unknown or not given to clients; if none is left, the default.
+
+    ``openid``, ``email`` and ``offline_access`` are dropped by that: some clients ask for them wherever they log in.
+    """
+    wanted = [scope for scope in known(text.split()) if can_be_granted(site, scope)]
+    return parse(wanted or scopes_to_ask_for(site))
 
 
 def _name_of(site: MCPSite, request: HttpRequest) -> str:

@@ -15,7 +15,6 @@ TOKEN = "mcp/token"  # noqa: S105 - a path
 REGISTER = "mcp/register"
 REVOKE = "mcp/revoke"
 KEYS = "mcp/keys"
-CONNECTED = "mcp/connected"
 #: What RFC 9728, RFC 8414 and OpenID Connect Discovery put between host and path.
 RESOURCE_METADATA = ".well-known/oauth-protected-resource"
 SERVER_METADATA = ".well-known/oauth-authorization-server"
@@ -24,7 +23,7 @@ OPENID_METADATA = ".well-known/openid-configuration"
 #: All of them, the longest first.
 PATHS = (
     f"{RESOURCE_METADATA}/{ENDPOINT}", RESOURCE_METADATA, SERVER_METADATA, OPENID_METADATA,
-    AUTHORIZE, TOKEN, REGISTER, REVOKE, KEYS, CONNECTED,
+    AUTHORIZE, TOKEN, REGISTER, REVOKE, KEYS,
 )  # fmt: skip
 
 

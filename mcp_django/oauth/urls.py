@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from django.urls import URLPattern, path
 
 from mcp_django.exchange.audience import ENDPOINT
-from mcp_django.oauth import authorize, connected, paths, views
+from mcp_django.oauth import authorize, paths, views
 
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
@@ -25,7 +25,6 @@ def url_patterns(site: MCPSite) -> list[URLPattern]:
         paths.REGISTER: (views.register, "oauth-register"),
         paths.REVOKE: (views.revoke, "oauth-revoke"),
         paths.AUTHORIZE: (authorize.authorize, "oauth-authorize"),
-        paths.CONNECTED: (connected.connected, "oauth-connected"),
     }
     return [
         pattern

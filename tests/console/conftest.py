@@ -1,12 +1,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from mcp_django.admin import overview
-from mcp_django.audit.recorder import recorder
 
 
 @pytest.fixture(autouse=True)
@@ -15,12 +13,3 @@ def _forget_days() -> Iterator[None]:
     overview.forget()
     yield
     overview.forget()
-
-
-@pytest.fixture
-def trail(settings: Any) -> Iterator[None]:
-    """Calls are written down."""
-    recorder._reset()
-    settings.MCP = {**settings.MCP, "AUDIT": "on"}
-    yield
-    recorder._reset()

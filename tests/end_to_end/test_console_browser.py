@@ -30,6 +30,8 @@ PAGES: dict[str, tuple[str, str]] = {
     "activity": ("/admin/mcp_django/call/", ""),
     "connections": ("/admin/mcp_django/call/connections/", ""),
     "changes": ("/admin/mcp_django/change/", ""),
+    "own": ("/mcp/connected", ""),
+    "own token": ("/mcp/connected", ""),
 }
 LOOKS = [("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390)]
 POLICY = "default-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -71,6 +73,10 @@ def show(page: Page, name: str) -> None:
         page.wait_for_load_state()
     if name in ("answer", "saving"):
         ask(page)
+    if name == "own token":
+        page.get_by_label("Name:").fill("laptop")
+        page.get_by_role("button", name="Make the token").click()
+        page.get_by_role("heading", name="The new token").wait_for()
     if name == "saving":
         page.get_by_role("button", name="Save as a tool").click()
         page.get_by_role("heading", name="Values").wait_for()

@@ -1,4 +1,4 @@
-"""Which scopes a client may ask for, and what each means for the person who is asked, in words with numbers."""
+"""What each scope means for the person who gives it, in words with numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from mcp_django.access.permissions import can_be_granted, scopes_to_ask_for
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_view
-from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups, known, parse
+from mcp_django.exchange.scopes import ACTIONS, READ, WRITE, expand, groups
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import catalog
 from mcp_django.writes.access import writable_models
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfferedScope:
-    """A scope as the consent page shows it."""
+    """A scope as a page offers it."""
 
     name: str
     #: Such as "Read 6 models".
@@ -42,18 +41,11 @@ class OfferedScope:
     changes_data: bool = False
 
 
-def asked_for(site: MCPSite, text: str) -> list[str]:
-    """The scopes of a request, without those that are unknown or not given to clients; if none is left, the default.
-
-    ``openid``, ``email`` and ``offline_access`` are dropped by that: some clients ask for them wherever they log in.
-    """
-    wanted = [scope for scope in known(text.split()) if can_be_granted(site, scope)]
-    return parse(wanted or scopes_to_ask_for(site))
-
-
-def describe(site: MCPSite, request: HttpRequest, names: Iterable[str], held: Iterable[str]) -> list[OfferedScope]:
-    """The scopes for the person of the request. Those that a grant has already start ticked, and ``read``."""
-    ticked = {READ, *held}
+def describe(
+    site: MCPSite, request: HttpRequest, names: Iterable[str], ticked: Iterable[str] = ()
+) -> list[OfferedScope]:
+    """The scopes for the person of the request, some of which start ticked."""
+    ticked = frozenset(ticked)
     return [_describe(site, request, name, is_ticked=name in ticked) for name in names]
 
 

@@ -1,26 +1,17 @@
-"""Connected apps: where each person sees the clients that they have let in, and disconnects them."""
+"""The OAuth clients that a person has let in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from django.contrib import messages
-from django.contrib.auth.decorators import login_not_required
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.utils.translation import gettext as _
-from django.views.decorators.cache import never_cache
-from django.views.decorators.csrf import csrf_protect
+from django.http import HttpRequest
 
-from mcp_django.access.trail import acting
+from mcp_django.credentials.scopes import describe
+from mcp_django.exchange.audience import resource_of
 from mcp_django.models import Grant
-from mcp_django.oauth import scopes
-from mcp_django.oauth.paths import issuer_of, resource_at
-from mcp_django.web_pages import login, page
 
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
@@ -41,31 +32,18 @@ class ConnectedClient:
     labels: Sequence[str] = ()
 
 
-@login_not_required
-@never_cache
-@csrf_protect
-def connected(request: HttpRequest, site: MCPSite) -> HttpResponse:
-    """The page, and what its buttons do."""
-    if request.method not in ("GET", "HEAD", "POST"):
-        return HttpResponse(status=HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET, POST"})
-    if not request.user.is_authenticated:
-        return login(request)
-    if request.method == "POST":
-        with acting(request):
-            disconnect(request.user, str(request.POST.get("client") or ""), str(request.POST.get("resource") or ""))
-        messages.success(request, _("The app is disconnected."), fail_silently=True)
-        return redirect(request.path)
-    found, ours = clients_of(request.user), resource_at(issuer_of(request))
+def clients_of_viewer(request: HttpRequest, site: MCPSite) -> list[ConnectedClient]:
+    """The clients that the person of the request has let in, the latest first, once for each resource."""
+    found, ours = _clients_of(request.user), resource_of(request)
     for one in found:
         # Only the site of a resource knows what its scopes mean.
         is_ours = one.resource == ours
-        described = scopes.describe(site, request, sorted(one.granted), ()) if is_ours else ()
+        described = describe(site, request, sorted(one.granted)) if is_ours else ()
         one.labels = [scope.label for scope in described] or sorted(one.granted)
-    return page(request, "oauth/connected", {"connected": found})
+    return found
 
 
-def clients_of(user: Any) -> list[ConnectedClient]:
-    """The clients that the user has let in, the latest first, once for each resource."""
+def _clients_of(user: Any) -> list[ConnectedClient]:
     found: dict[tuple[str, str], ConnectedClient] = {}
     for grant in Grant.objects.current().filter(user=user).order_by("-created_at", "-pk"):
         named = grant.client, grant.resource

@@ -14,7 +14,7 @@ from mcp_django.access import nonces
 
 #: How long a form may be open before it is sent.
 _SECONDS = 24 * 3_600
-_SALT = "mcp_django.admin.once"
+_SALT = "mcp_django.once"
 
 
 class SentBefore(Exception):

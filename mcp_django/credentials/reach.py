@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.http import HttpRequest
 
@@ -16,8 +16,10 @@ from mcp_django.exchange.requests import MCPRequest, from_view
 from mcp_django.exchange.scopes import parse
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.resources.policy import Rights
-from mcp_django.sites import site
 from mcp_django.tools import catalog
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class Reach:
     models: int
 
 
-def reach_of(request: HttpRequest, token: str) -> Reach | None:
-    """What the token reaches from where the request comes from; None if it lets nobody in, or is none of ours."""
+def reach_of(request: HttpRequest, site: MCPSite, token: str) -> Reach | None:
+    """What the token reaches at the site from where the request comes from; None if it lets nobody in, or is none of
+    ours.
+    """
     if not is_well_formed(token):
         return None
     asked = from_view(request)
@@ -39,10 +43,10 @@ def reach_of(request: HttpRequest, token: str) -> Reach | None:
         principal = authenticate(asked, fresh=True)
     except MCPError:
         return None
-    return None if principal.token_id is None else _count(asked.for_principal(principal, site), principal)
+    return None if principal.token_id is None else _count(asked.for_principal(principal, site), site, principal)
 
 
-def _count(request: MCPRequest, principal: Principal) -> Reach:
+def _count(request: MCPRequest, site: MCPSite, principal: Principal) -> Reach:
     exchange = inspection_exchange(site, request, "tools/list")
     with site.call_context(request):
         tools, models = len(catalog.available(exchange)), len(Rights.of(site, request).models())

@@ -1,0 +1,80 @@
+"""The tokens of a person: those that act as that person now, and new ones within SELF_SERVICE."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.db import models, transaction
+from django.http import HttpRequest, QueryDict
+from django.utils.translation import gettext_lazy as _
+
+from mcp_django.access import nonces
+from mcp_django.conf import get_conf
+from mcp_django.credentials.lifetimes import LifetimeForm
+from mcp_django.credentials.once import OnceForm
+from mcp_django.credentials.scopes import OfferedScope, describe
+from mcp_django.exchange.scopes import READ, parse
+from mcp_django.models import AccessToken
+
+if TYPE_CHECKING:
+    from mcp_django.sites import MCPSite
+
+#: A person who has so many tokens makes another one only after revoking one.
+MOST = 20
+
+
+def may_make_tokens(user: Any) -> bool:
+    """Whether the user may make tokens of their own outside of the admin."""
+    return bool(get_conf().SELF_SERVICE) and bool(user.is_active and getattr(user, "is_staff", False))
+
+
+def tokens_of(user: Any) -> models.QuerySet[AccessToken]:
+    """The tokens that act as the user now, whoever made them, without those of OAuth clients. The latest first."""
+    return AccessToken.objects.current().filter(user=user, grant__isnull=True)
+
+
+class OwnTokenForm(OnceForm, LifetimeForm):
+    """A new token of the person of the request."""
+
+    name = forms.CharField(
+        label=_("Name"), max_length=100, help_text=_("What the token is for, such as “Claude on my laptop”.")
+    )
+    scopes = forms.MultipleChoiceField(label=_("It may"), error_messages={"required": _("Choose what it may do.")})
+    field_order = ["name", "scopes", "lifetime"]
+
+    def __init__(self, request: HttpRequest, site: MCPSite, data: QueryDict | None = None) -> None:
+        super().__init__(data)
+        self._user: Any = request.user
+        ticked = [READ] if data is None else data.getlist("scopes")
+        #: What may be chosen, in words.
+        self.offered: Sequence[OfferedScope] = describe(site, request, parse(get_conf().SELF_SERVICE), ticked)
+        self.fields["scopes"].choices = [(one.name, one.label) for one in self.offered]  # type: ignore[attr-defined]
+
+    def clean(self) -> dict[str, Any] | None:
+        data = super().clean()
+        if tokens_of(self._user).count() >= MOST:
+            raise ValidationError(_("You have %(count)d tokens. Revoke one that is not used.") % {"count": MOST})
+        return data
+
+    def make(self) -> tuple[AccessToken, str]:
+        """The new token and its plain text. Raises SentBefore."""
+        with transaction.atomic(using=nonces.database()):
+            self.use_up()
+            return AccessToken.objects.create_token(
+                user=self._user,
+                name=self.cleaned_data["name"],
+                scopes=self.cleaned_data["scopes"],
+                expires_at=self.expiry,
+            )
+
+
+def revoke(user: Any, key: str) -> AccessToken | None:
+    """End the token of the user that has this key, and give it. None: the user has no such token, or none any more."""
+    # Compared here, since no database has to read what a form may hold.
+    token = next((one for one in tokens_of(user) if str(one.pk) == key), None)
+    if token is not None:
+        token.revoke()
+    return token

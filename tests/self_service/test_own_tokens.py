@@ -1,0 +1,329 @@
+"""Staff make tokens of their own within SELF_SERVICE, and everybody ends their own, on the page of connected apps."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client, modify_settings
+
+from mcp_django.audit.recorder import recorder
+from mcp_django.credentials.once import new_nonce
+from mcp_django.models import AccessToken, Call, UsedNonce
+from mcp_django.models.tokens import NEVER
+from mcp_django.self_service import own_tokens
+from tests.checks.conftest import of
+from tests.console.visiting import client_of, text_of
+from tests.oauth.test_flow import call
+from tests.support.data import Users, make_staff
+from tests.support.forms import Form
+
+pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+
+URL = "/mcp/connected"
+
+
+@pytest.fixture(autouse=True)
+def _scopes(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["read", "model:flights.flight:read"]}
+
+
+def new(**posted: Any) -> dict[str, Any]:
+    return {"do": "make", "name": "laptop", "scopes": ["read"], "lifetime": "7", "nonce": new_nonce(), **posted}
+
+
+def made_by(user: User, /, **posted: Any) -> str:
+    """The token that the page shows to a user who fills in the form."""
+    page = client_of(user).post(URL, new(**posted)).content.decode()
+    return re.findall(r"mcpdj_[0-9A-Za-z]{49}", page)[0]
+
+
+def token_of(user: User, **changes: Any) -> AccessToken:
+    token, _ = AccessToken.objects.create_token(user=user, name="laptop", expires_at=NEVER)
+    AccessToken.objects.filter(pk=token.pk).update(**changes)
+    return token
+
+
+# Making.
+
+
+def test_staff_without_any_permission_make_a_token_that_acts_as_them() -> None:
+    clerk = make_staff("clerk")
+
+    plain = made_by(clerk)
+
+    token = AccessToken.objects.get()
+    assert (token.user, token.name, token.scopes) == (clerk, "laptop", ["read"])
+    assert token.expires_at is not None
+    assert round((token.expires_at - token.created_at) / timedelta(days=1)) == 7
+    assert call(plain).status_code == 200
+    assert client_of(clerk).get("/admin/mcp_django/accesstoken/").status_code == 403
+
+
+def test_the_answer_shows_the_token_once_with_the_clients_and_no_cache_keeps_it(users: Users) -> None:
+    answer = client_of(users.viewer).post(URL, new())
+
+    page = answer.content.decode()
+    assert "no-store" in answer["Cache-Control"] and "claude mcp add" in page and "data-copy" in page
+    assert re.search(r"mcpdj_\w{49}", page)
+    assert not re.search(r"mcpdj_\w{49}", client_of(users.viewer).get(URL).content.decode())
+
+
+def test_the_form_offers_what_the_setting_names_in_words(users: Users, flights: Any) -> None:
+    page = client_of(users.viewer).get(URL).content.decode()
+
+    assert Form(page).boxes == {"read": True, "model:flights.flight:read": False}
+    assert "Read one model: Flights" in text_of(page)
+
+
+@pytest.mark.parametrize("posted", [
+    {"scopes": ["read", "actions"]}, {"scopes": ["write"]}, {"scopes": ["model:flights.airport:read"]},
+    {"scopes": ["tool:find_records"]}, {"scopes": []}, {"scopes": [""]}, {"scopes": ["*"]},
+    {"lifetime": "never"}, {"lifetime": "date"}, {"lifetime": "3650"}, {"lifetime": "-1"}, {"lifetime": ""},
+    {"name": ""}, {"name": "x" * 101}, {"name": "\0"}, {"nonce": ""}, {"nonce": "forged:1:x"},
+])  # fmt: skip
+def test_asking_for_more_than_is_offered(users: Users, posted: dict[str, Any]) -> None:
+    page = client_of(users.ops).post(URL, new(**posted))
+
+    assert 'class="errorlist' in page.content.decode()
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.parametrize("more", [{"user": 1}, {"user": "admin", "expires_at": "", "limits": "{}", "addresses": ""}])
+def test_naming_another_user(users: Users, more: dict[str, Any]) -> None:
+    made_by(users.viewer, **more)
+
+    assert AccessToken.objects.get().user == users.viewer
+
+
+def test_a_life_beyond_the_longest_is_refused(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_MAX_DAYS": 30}
+
+    page = client_of(users.ops).post(URL, new(lifetime="90"))
+
+    assert 'class="errorlist' in page.content.decode()
+    assert not AccessToken.objects.exists()
+
+
+def test_sending_the_form_again_makes_no_second_token(users: Users) -> None:
+    client, posted = client_of(users.ops), new()
+    client.post(URL, posted)
+
+    again = client.post(URL, posted)
+
+    assert "No second one was made" in again.content.decode()
+    assert AccessToken.objects.count() == 1
+
+
+def test_nonces_that_have_expired_are_forgotten(users: Users) -> None:
+    UsedNonce.objects.create(nonce="old", expires_at="2001-01-31T00:00:00Z")
+
+    client_of(users.ops).post(URL, new())
+
+    assert not UsedNonce.objects.filter(nonce="old").exists()
+
+
+def test_nobody_makes_any_number_of_tokens(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_tokens, "MOST", 2)
+    for _ in range(2):
+        made_by(users.ops)
+
+    page = client_of(users.ops).post(URL, new())
+
+    assert "You have 2 tokens" in page.content.decode()
+    assert AccessToken.objects.count() == 2
+
+
+def test_the_trail_says_who_made_it(
+    users: Users, trail: None, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        made_by(users.ops)
+
+    recorder.flush()
+    line = Call.objects.get(kind=Call.Kind.TOKEN)
+    assert (line.reason, line.user_id, line.token_id) == ("created", str(users.ops.pk), AccessToken.objects.get().pk)
+
+
+# Who may.
+
+
+def test_a_user_who_is_no_staff_makes_none(users: Users) -> None:
+    guest = User.objects.create_user("guest")
+    client = client_of(guest)
+
+    page = client.get(URL).content.decode()
+    answer = client.post(URL, new())
+
+    assert 'value="make"' not in page
+    assert answer.status_code == 404
+    assert not AccessToken.objects.exists()
+
+
+def test_without_the_setting_nobody_makes_any(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": []}
+    client = client_of(users.admin)
+
+    assert 'value="make"' not in client.get(URL).content.decode()
+    assert client.post(URL, new()).status_code == 404
+    assert not AccessToken.objects.exists()
+
+
+@pytest.mark.parametrize("posted", [new(), {"do": "revoke", "key": "1"}, {"do": "test", "token": "x"}])
+def test_a_form_of_another_page(users: Users, posted: dict[str, Any]) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(users.admin)
+
+    assert client.post(URL, posted).status_code == 403
+
+
+def test_a_stranger_is_sent_to_the_login(users: Users) -> None:
+    for answer in (Client().get(URL), Client().post(URL, new())):
+        assert (answer.status_code, answer["Location"]) == (302, "/admin/login/?next=%2Fmcp%2Fconnected")
+    assert not AccessToken.objects.exists()
+
+
+def test_a_bearer_of_a_token_makes_no_other_one(users: Users) -> None:
+    plain = made_by(users.admin)
+
+    answer = Client().post(URL, new(), headers={"authorization": f"Bearer {plain}"})
+
+    assert answer.status_code == 302
+    assert AccessToken.objects.count() == 1
+
+
+@pytest.mark.parametrize(("method", "posted", "status"), [
+    ("put", None, 405), ("delete", None, 405), ("post", {}, 400), ("post", {"do": "roll"}, 400),
+])  # fmt: skip
+def test_what_the_page_does_not_know_is_refused(users: Users, method: str, posted: Any, status: int) -> None:
+    client = client_of(users.admin)
+
+    answer = client.post(URL, posted) if method == "post" else getattr(client, method)(URL)
+
+    assert answer.status_code == status
+
+
+# The list.
+
+
+def test_people_see_their_own_tokens_that_are_valid(users: Users) -> None:
+    token_of(users.ops, name="mine")
+    token_of(users.ops, name="gone", revoked_at="2026-01-31T00:00:00Z")
+    token_of(users.ops, name="over", expires_at="2026-01-31T00:00:00Z")
+    token_of(users.admin, name="theirs")
+
+    page = text_of(client_of(users.ops).get(URL).content.decode())
+
+    assert "mine" in page and "It never ends." in page
+    assert not {"gone", "over", "theirs"} & set(page.split())
+
+
+def test_a_name_is_escaped(users: Users) -> None:
+    token_of(users.ops, name="<script>x</script>")
+
+    assert "<script>x" not in client_of(users.ops).get(URL).content.decode()
+
+
+# Revoking.
+
+
+def test_people_revoke_their_own_tokens_whoever_made_them(
+    users: Users, trail: None, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    token = token_of(users.viewer)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        page = client_of(users.viewer).post(URL, {"do": "revoke", "key": token.pk}, follow=True)
+
+    assert "“laptop” was revoked" in page.content.decode()
+    token.refresh_from_db()
+    assert token.revoked_at is not None
+    recorder.flush()
+    line = Call.objects.get(kind=Call.Kind.TOKEN, reason="revoked")
+    assert line.user_id == str(users.viewer.pk)
+
+
+@pytest.mark.parametrize("key", ["{}", "0{}", " {}", "{}.0", "", "-1", "9" * 30, "\0", "None"])
+def test_revoking_what_is_somebody_elses(users: Users, key: str) -> None:
+    theirs = token_of(users.admin)
+
+    answer = client_of(users.ops).post(URL, {"do": "revoke", "key": key.format(theirs.pk)}, follow=True)
+
+    theirs.refresh_from_db()
+    assert theirs.revoked_at is None
+    assert "was revoked" not in answer.content.decode()
+
+
+# Testing.
+
+
+def test_a_new_token_is_tested(users: Users, flights: Any) -> None:
+    plain = made_by(users.ops)
+
+    page = text_of(client_of(users.ops).post(URL, {"do": "test", "token": plain}).content.decode())
+
+    assert "valid" in page and "acts as ops" in page and "Models: 6" in page
+
+
+@pytest.mark.parametrize("theirs", [True, False])
+def test_testing_a_token_that_acts_as_somebody_else(users: Users, theirs: bool) -> None:
+    plain = made_by(users.admin) if theirs else "mcpdj_00000000000000000000000000000000000000000002CZclj"
+
+    page = client_of(users.ops).post(URL, {"do": "test", "token": plain}).content.decode()
+
+    assert "would refuse this token" in page and "acts as" not in page
+
+
+# The setting.
+
+
+def test_the_check_names_a_scope_that_there_is_not(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["reed"]}
+
+    [found] = of("E016")
+
+    assert "MCP['SELF_SERVICE']" in found.msg
+
+
+# Without the app by which clients log in.
+
+
+@pytest.fixture
+def _without_logins() -> Iterator[None]:
+    with modify_settings(INSTALLED_APPS={"remove": "mcp_django.oauth"}):
+        yield
+
+
+@pytest.mark.usefixtures("_without_logins")
+def test_the_page_is_there_for_tokens_alone() -> None:
+    clerk = make_staff("clerk")
+
+    page = client_of(clerk).get(URL).content.decode()
+
+    assert "Connected apps" not in page and 'value="make"' in page
+    assert call(made_by(clerk)).status_code == 200
+
+
+@pytest.mark.usefixtures("_without_logins")
+def test_with_neither_there_is_no_page(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": []}
+
+    for browser in (client_of(users.admin), Client()):
+        assert browser.get(URL).status_code == browser.post(URL, new()).status_code == 404
+
+
+# The way to it.
+
+
+@pytest.mark.parametrize("scopes", [["read"], []])
+def test_the_page_at_the_endpoint_leads_to_it(users: Users, settings: Any, scopes: list[str]) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": scopes}
+
+    page = client_of(users.viewer).get("/mcp", headers={"accept": "text/html"}).content.decode()
+
+    assert page.count(f'href="{URL}"') == 1
+    assert f'href="{URL}"' not in Client().get("/mcp", headers={"accept": "text/html"}).content.decode()
