@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,14 @@ def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
             if value.casefold().startswith(start) or labels.get(value, value).casefold().startswith(start)
         ]
     )
+
+
+def of_last(complete: Callable[[str], Completion], typed: str) -> Completion:
+    """Suggestions for the last of several values that are typed with commas between them."""
+    before, comma, last = typed.rpartition(",")
+    start = f"{before}{comma}{last[: len(last) - len(last.lstrip())]}"
+    found = complete(last.lstrip())
+    return replace(found, values=[f"{start}{value}" for value in found.values])
 
 
 def suggested_by(

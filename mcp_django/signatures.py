@@ -15,12 +15,14 @@ from django.utils.functional import cached_property
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+from mcp_django.completion import NOTHING, Completion
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.functions import call_function
 from mcp_django.json_schema.plain import is_plain
 from mcp_django.on_loop.suspension import finishing
 from mcp_django.protocol.names import NAME
 from mcp_django.resources import rows
+from mcp_django.resources.completers import complete_key
 from mcp_django.resources.keys import no_record
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
@@ -133,6 +135,12 @@ class Signature:
         if errors:
             raise InvalidArguments(errors)
         return values
+
+    def complete(self, exchange: Exchange, name: str, typed: str) -> Completion:
+        """Keys of rows, for an argument that is annotated with their model."""
+        model = self.models.get(name)
+        rights = None if model is None else Rights.of(exchange.site, exchange.request).of_model(model)
+        return NOTHING if rights is None else complete_key(rights, typed, search=True)
 
     def call(self, request: MCPRequest, values: JSON) -> Any:
         """The function's return value. Raises ToolError if it refuses, with an exception of Django's or of ours."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from django import forms
@@ -14,6 +15,7 @@ from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django.admin import trying
+from mcp_django.admin.argument_form import SuggestingForm, suggestions
 from mcp_django.admin.overrides import OverrideAdmin, site_of
 from mcp_django.compat.admin import key_in_url
 from mcp_django.models import Prompt
@@ -63,15 +65,14 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
         return super().clean()
 
 
-class PreviewForm(forms.Form):
+class PreviewForm(SuggestingForm):
     """The arguments of a prompt."""
 
     def __init__(self, arguments: Sequence[Argument], data: Any) -> None:
         super().__init__(data)
-        for argument in arguments:
-            self.fields[argument.name] = forms.CharField(
-                label=argument.name, required=argument.required, strip=False, help_text=argument.description
-            )
+        for one in arguments:
+            kept: dict[str, Any] = {"label": one.name, "required": one.required, "help_text": one.description}
+            self.add_argument(one.name, forms.CharField(strip=False, **kept))
 
 
 class PromptAdmin(OverrideAdmin):
@@ -118,10 +119,12 @@ class PromptAdmin(OverrideAdmin):
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         form = PreviewForm(_arguments_of(row), request.POST if request.method == "POST" else None)
+        if "suggest" in request.POST:
+            return suggestions(form, partial(trying.suggest_for_prompt, request, site, row.name))
         answer = None
         if form.is_valid():
-            values = {name: value for name, value in form.cleaned_data.items() if value}
-            answer = trying.send(request, site, request.user, "prompts/get", {"name": row.name, "arguments": values})
+            params = {"name": row.name, "arguments": {name: text for name, text in form.typed.items() if text}}
+            answer = trying.send(request, site, request.user, "prompts/get", params)
         return self.page(request, "prompt/preview", title=_("Preview"), object=row, form=form, answer=answer)
 
     @admin.display(description=_("from"))

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from django.contrib import admin
@@ -23,7 +23,7 @@ from django.utils.translation import gettext_lazy as _
 from mcp_django import inventory
 from mcp_django.access.trail import acting
 from mcp_django.admin import trying
-from mcp_django.admin.argument_form import ArgumentForm
+from mcp_django.admin.argument_form import ArgumentForm, suggestions
 from mcp_django.admin.links import shows_activity
 from mcp_django.admin.overrides import OverrideAdmin, site_of
 from mcp_django.admin.saving import SaveForm, viewers_request, why_not
@@ -180,6 +180,8 @@ class ToolAdmin(OverrideAdmin):
         may_choose_user = get_conf().TRY_AS and request.user.is_superuser
         posted = request.POST if request.method == "POST" else None
         form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
+        if "suggest" in request.POST:
+            return suggestions(form, partial(trying.suggest_for_tool, request, site, tool))
         answer = None
         if form.is_valid():
             answer = trying.call(request, site, tool, form.cleaned_data.get("user") or request.user, form.given)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
+from django.conf import settings
 from django.http import HttpRequest
+from django.utils import translation
 from pydantic_core import from_json
 
 from mcp_django.conf import get_conf
 from mcp_django.deadlines import deadlines
-from mcp_django.exceptions import MissingCapability
+from mcp_django.exceptions import MCPError, MissingCapability
 from mcp_django.exchange.connection import NoConnection
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.exchange.principals import Principal, Source
@@ -27,6 +29,8 @@ from mcp_django.sites import MCPSite
 from mcp_django.tools.base import BaseTool
 from mcp_django.types import JSON
 from mcp_django.writes.own_thread import in_own_thread
+
+T = TypeVar("T")
 
 #: Rows and cells of the table that an answer is shown as.
 _MAX_ROWS, _MAX_CELL = 100, 200
@@ -126,25 +130,74 @@ def send(
     It is answered in a thread of its own, so in no transaction of the request. The trail has a line of the user's,
     whose client is named after the person.
     """
+    exchange = _exchange(request, site, user, method, params, scopes=scopes)
+
+    def run() -> Answer:
+        began = time.perf_counter()
+        body = respond(exchange).body
+        ms = (time.perf_counter() - began) * 1_000
+        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return Answer(asked, body, ms, exchange.cancellation.queries.count)
+
+    return _in_time(exchange, run)
+
+
+def suggest_for_tool(
+    request: HttpRequest, site: MCPSite, tool: BaseTool, name: str, typed: Mapping[str, str]
+) -> Sequence[str]:
+    """Values for an argument of the tool, as an agent of the person may see them. ``typed``: each argument so far.
+
+    The protocol has no completion of the arguments of tools, so that no agent can ask for these.
+    """
+    exchange = _exchange(request, site, request.user, "completion/complete", {})
+
+    def run() -> Sequence[str]:
+        with site.call_context(exchange.request), translation.override(settings.LANGUAGE_CODE):
+            try:
+                return tool.complete(exchange, name, typed[name], typed).values
+            except MCPError:
+                return ()
+
+    return _in_time(exchange, run)
+
+
+def suggest_for_prompt(
+    request: HttpRequest, site: MCPSite, prompt: str, name: str, typed: Mapping[str, str]
+) -> Sequence[str]:
+    """Values for an argument of the prompt, as an agent of the person is suggested them."""
+    params = {
+        "ref": {"type": "ref/prompt", "name": prompt},
+        "argument": {"name": name, "value": typed[name]},
+        "context": {"arguments": {other: text for other, text in typed.items() if other != name and text}},
+    }
+    found: Sequence[str] = (
+        send(request, site, request.user, "completion/complete", params).result.get("completion", {}).get("values", ())
+    )
+    return found
+
+
+def _exchange(
+    request: HttpRequest, site: MCPSite, user: Any, method: str, params: JSON, *, scopes: Iterable[str] = SCOPES
+) -> Exchange:
     envelope = {PROTOCOL_VERSION_META_KEY: NEWEST, CLIENT_CAPABILITIES_META_KEY: {}}
     principal = Principal(user, expand(scopes), source=Source.COMMAND)
-    exchange = Exchange(
+    return Exchange(
         site=site, principal=principal, revision=NEWEST, method=method, request_id=1,
         params={**params, "_meta": envelope},
         client=Client({"name": f"console of {request.user.get_username()}", "version": "1"}),
         connection=_Console(), request=from_view(request).for_principal(principal),
     )  # fmt: skip
 
+
+def _in_time(exchange: Exchange, run: Callable[[], T]) -> T:
+    """What the function returns, in a thread of its own. Its queries are stopped when the time of a request is over."""
+
     def expire() -> None:
         exchange.cancellation.expire()
         exchange.cancellation.queries.interrupt()
 
-    def run() -> Answer:
-        began = time.perf_counter()
+    def within() -> T:
         with deadlines.within(get_conf().REQUEST_SECONDS or 3_600, expire):
-            body = respond(exchange).body
-        ms = (time.perf_counter() - began) * 1_000
-        asked = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return Answer(asked, body, ms, exchange.cancellation.queries.count)
+            return run()
 
-    return in_own_thread(run)
+    return in_own_thread(within)

@@ -1,4 +1,4 @@
 """The prompts that people pick from a menu: a project declares some, and administrators write others.
 
-It imports signatures, resources, completion, access and the rooms below them.
+It imports signatures, completion, access and the rooms below them.
 """

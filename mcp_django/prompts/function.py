@@ -13,13 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined, to_json
 
 from mcp_django.access.permissions import has_permission
-from mcp_django.completion import NOTHING, Completion, CompletionFunction, among, suggested_by
+from mcp_django.completion import Completion, CompletionFunction, among, suggested_by
 from mcp_django.on_loop.suspension import finishing
 from mcp_django.prompt_templates import Argument
 from mcp_django.prompts.base import BasePrompt
 from mcp_django.prompts.messages import messages_of
-from mcp_django.resources.completers import complete_key
-from mcp_django.resources.policy import Rights
 from mcp_django.signatures import InvalidArguments, Signature, name_and_description
 from mcp_django.types import JSON
 
@@ -107,10 +105,8 @@ class FunctionPrompt(BasePrompt):
         if name in self._completers:
             what = f"{name} of the prompt {self.name}"
             return suggested_by(self._completers[name], exchange.request, typed, arguments, what)
-        model = self._signature.models.get(name)
-        if model is not None:
-            rights = Rights.of(exchange.site, exchange.request).of_model(model)
-            return NOTHING if rights is None else complete_key(rights, typed, search=True)
+        if name in self._signature.models:
+            return self._signature.complete(exchange, name, typed)
         return among(self._known[name], typed)
 
 

@@ -14,7 +14,16 @@ from django.db import connections, models
 from django.db.models import Q
 
 from mcp_django.compat.connections import has_uuid_type, integer_range
-from mcp_django.completion import MAX_VALUES, NOTHING, Completer, Completion, among, suggest_nothing, suggested_by
+from mcp_django.completion import (
+    MAX_VALUES,
+    NOTHING,
+    Completer,
+    Completion,
+    among,
+    of_last,
+    suggest_nothing,
+    suggested_by,
+)
 from mcp_django.db.bounds import fetch
 from mcp_django.resources import catalog, groups, measures, rows, templates, uris, values, ways
 from mcp_django.resources.columns import Column
@@ -104,6 +113,10 @@ def _orders(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Com
     return _last_of_names((sign + name for name in model.orderable for sign in ("", "-")), typed)
 
 
+def _fields(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
+    return _last_of_names([*model.columns], typed)
+
+
 def _groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
     return _last_of_names(groups.group_names(model), typed)
 
@@ -124,8 +137,31 @@ _AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_o
 
 def _last_of_names(names: Iterable[str], typed: str) -> Completion:
     """The names, as the last of those that were typed."""
-    before, comma, _ = typed.rpartition(",")
-    return among((f"{before}{comma}{name}" for name in names), typed)
+    return of_last(partial(among, names), typed)
+
+
+#: Arguments of the tools that read rows, in which several names may stand.
+_OF_ROWS = {"fields": _fields, "order_by": _orders}
+
+
+def complete_argument(
+    rights: Rights, name: str, typed: str, arguments: Mapping[str, str], *, in_groups: bool = False
+) -> Completion:
+    """Suggestions for an argument of a tool over every model: its name, keys, and names of its fields.
+
+    ``arguments`` are the others, as they were typed. ``in_groups``: the tool computes over groups of rows.
+    """
+    if name == "model":
+        return among((model.label for model in rights.models()), typed)
+    model = rights.of_label(arguments.get("model", "").lower())
+    if model is None:
+        return NOTHING
+    if name == "id":
+        return complete_key(model, typed, search=True)
+    if name == "ids":
+        return of_last(lambda last: complete_key(model, last, search=True), typed)
+    complete = (_AGGREGATED if in_groups else _OF_ROWS).get(name)
+    return NOTHING if complete is None else complete(model, typed, arguments)
 
 
 def complete_value(model: ModelRights, column: Column, typed: str) -> Completion:

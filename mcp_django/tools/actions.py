@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import lru_cache, partial
 from inspect import signature
@@ -21,11 +21,13 @@ from django.utils.functional import cached_property
 
 from mcp_django.access import nonces
 from mcp_django.compat.requests import close_resources, freeze
+from mcp_django.completion import NOTHING, Completion
 from mcp_django.db.written_rows import WrittenRows
 from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.hooks import call_hook, hook_of
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import splitting
+from mcp_django.resources.completers import complete_argument
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import confirmations
 from mcp_django.tools.action_responses import read_messages, read_response
@@ -200,6 +202,10 @@ class AdminActionTool(BaseTool):
     def argument_names(self) -> Collection[str]:
         names: Collection[str] = self._schema.schema.get("properties", {})
         return names
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        rights = Rights.of(self.model_mcp.site, exchange.request)
+        return complete_argument(rights, name, typed, {"model": self.model_mcp.label}) if name == "ids" else NOTHING
 
     def is_available(self, request: MCPRequest) -> bool:
         """As the changelist offers it. An action that names no permission needs the change permission of the model."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from django.utils.functional import cached_property
 from django.utils.text import capfirst
 
+from mcp_django.completion import NOTHING, Completion
 from mcp_django.exchange.scopes import ACTIONS, READ
 from mcp_django.types import JSON
 
@@ -105,6 +106,13 @@ class BaseTool(ABC):
     @abstractmethod
     def is_available(self, request: MCPRequest) -> bool:
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        """Suggestions for one of the arguments, for a person who fills them in. ``arguments`` are the others as texts.
+
+        Of an argument that takes several values, ``typed`` has them with commas between them. Raises MCPError.
+        """
+        return NOTHING
 
     @abstractmethod
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from pydantic import PydanticUserError
 
 from mcp_django.access.permissions import has_permission
+from mcp_django.completion import NOTHING, Completion
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
@@ -110,6 +111,9 @@ class FunctionTool(BaseTool):
 
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        return NOTHING if self._signature is None else self._signature.complete(exchange, name, typed)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._input.without_nulls(arguments)

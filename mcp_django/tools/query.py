@@ -11,12 +11,14 @@ from django.utils import translation
 from django.utils.text import capfirst
 
 from mcp_django.access.permissions import check_scopes
+from mcp_django.completion import Completion
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting, ways
 from mcp_django.resources.audited import note_filter
+from mcp_django.resources.completers import complete_argument
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery, Mistakes
 from mcp_django.resources.keys import no_record
 from mcp_django.resources.known_values import settled
@@ -139,6 +141,10 @@ class QueryTool(BaseTool):
 
     def _rights(self, request: MCPRequest) -> Rights:
         return Rights.of(self.site, request)
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        in_groups = self.way == "aggregate"
+        return complete_argument(self._rights(exchange.request), name, typed, arguments, in_groups=in_groups)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._checked.without_blanks(arguments)

@@ -11,14 +11,16 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, cast
 
 from django.utils.translation import gettext as _
 
+from mcp_django.completion import NOTHING, Completion, of_last
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.resources import ways
+from mcp_django.resources.completers import complete_value
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.parsing import MAX_LIST_VALUES
 from mcp_django.resources.policy import Rights
@@ -49,6 +51,8 @@ Place = tuple[str | int, ...]
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
 #: The arguments with conditions, and those that are a value themselves.
 _OF_CONDITIONS, _OF_ONE_VALUE = ("filter", "conditions", "having"), ("search", "limit")
+#: Of these, the arguments whose conditions are on fields.
+_OF_FIELDS = ("filter", "conditions")
 _TYPES: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -182,6 +186,17 @@ class SavedQuery(BaseTool):
         except InvalidQuery as error:
             return "; ".join(f"{one['field']}: {one['message']}" for one in error.errors)
         return None
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        place = next((one.place for one in self.parameters if one.name == name), ())
+        model = Rights.of(self.site, exchange.request).of_label(str(self.arguments.get("model", "")).lower())
+        if model is None or not place or place[0] not in _OF_FIELDS:
+            return NOTHING
+        column, lookup = model.column_and_lookup(str(place[-1]))
+        if column is None or lookup not in ("", "exact", "in"):
+            return NOTHING
+        complete = partial(complete_value, model, column)
+        return of_last(complete, typed) if lookup == "in" else complete(typed)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._input.without_blanks(arguments)

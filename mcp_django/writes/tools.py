@@ -10,10 +10,12 @@ from django.conf import settings
 from django.utils import translation
 
 from mcp_django.access import throttles
+from mcp_django.completion import Completion
 from mcp_django.exceptions import ToolError, field_error
 from mcp_django.exchange.scopes import ANY_WRITABLE, WRITE
 from mcp_django.json_schema.schema import Schema
 from mcp_django.options import OPERATIONS
+from mcp_django.resources.completers import complete_argument
 from mcp_django.resources.errors import MAX_MISTAKES, InvalidQuery
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import catalog, confirmations
@@ -73,6 +75,9 @@ class WriteTool(BaseTool):
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}
+
+    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+        return complete_argument(Rights.of(self.site, exchange.request), name, typed, arguments)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._schema.without_blanks(arguments)

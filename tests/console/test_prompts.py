@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional
 
 
 def previewed(user: User, prompt: Prompt, **values: str) -> Any:
-    return client_of(user).post(reverse("admin:mcp_django_prompt_preview", args=[prompt.pk]), values)
+    return client_of(user).post(
+        reverse("admin:mcp_django_prompt_preview", args=[prompt.pk]),
+        {f"try-arg-{name}": text for name, text in values.items()},
+    )
 
 
 @pytest.fixture

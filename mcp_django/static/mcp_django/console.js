@@ -1,4 +1,4 @@
-/* What the pages of mcp_django can only do by a script: copy a text. */
+/* What the pages of mcp_django can only do by a script: copy a text, and suggest values while somebody types. */
 (() => {
     "use strict";
 
@@ -25,4 +25,32 @@
             copy(button);
         }
     });
+
+    // A form with data-suggest is asked for values of the field that has the focus.
+    let waiting, asking;
+
+    const suggest = async (input) => {
+        asking?.abort();
+        asking = new AbortController();
+        const body = new FormData(input.form);
+        body.append("suggest", input.name);
+        try {
+            const response = await fetch(input.form.action, {method: "POST", body, signal: asking.signal});
+            const {values} = response.ok ? await response.json() : {values: []};
+            input.list.replaceChildren(...values.map((value) => new Option(value, value)));
+        } catch {
+            // The next key asks again.
+        }
+    };
+
+    for (const kind of ["focusin", "input"]) {
+        document.addEventListener(kind, (event) => {
+            const input = event.target.closest("form[data-suggest] input[list]");
+            // What was chosen from the list needs no other suggestion.
+            if (input !== null && event.inputType !== "insertReplacementText") {
+                window.clearTimeout(waiting);
+                waiting = window.setTimeout(suggest, 200, input);
+            }
+        });
+    }
 })();
