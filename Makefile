@@ -59,11 +59,11 @@ projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects
 
 browser: $(VENV)/test.stamp
-	$(BIN)/pytest tests/end_to_end/test_console_browser.py
+	$(BIN)/pytest tests/end_to_end/test_console_browser.py tests/end_to_end/test_unfold.py
 
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots
-	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_board.py -k "policy or board"
+	SCREENSHOTS=screenshots $(BIN)/pytest --quiet tests/end_to_end/test_console_browser.py tests/end_to_end/test_board.py tests/end_to_end/test_unfold.py -k "policy or board or readable"
 
 agents: $(VENV)/test.stamp
 	$(BIN)/python -m tests.agents

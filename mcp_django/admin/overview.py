@@ -20,7 +20,7 @@ from django.utils import timezone
 from mcp_django.admin.activity import CallAdmin
 from mcp_django.admin.token_status import SOON
 from mcp_django.admin.tools import tool_of
-from mcp_django.models import AccessToken, Call, Change, Tool
+from mcp_django.models import AccessToken, Call, Change, Task, Tool
 from mcp_django.resources.days import Days, moment_comparison
 
 #: The days of the chart, today included.
@@ -83,6 +83,11 @@ class Overview:
         """Empty where the project shows calls in a page of its own, which has none of connections."""
         has_page = isinstance(self._site.get_model_admin(Call), CallAdmin)
         return self._url(Call, "connections") if has_page else ""
+
+    @cached_property
+    def asking(self) -> int:
+        """The tasks that wait for answers of their users."""
+        return Task.objects.filter(state=Task.State.ASKING, expires_at__gt=timezone.now()).count()
 
     @cached_property
     def waiting(self) -> int:

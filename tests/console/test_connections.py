@@ -24,7 +24,7 @@ from mcp_django.events.payloads import MAX_BYTES, write
 from mcp_django.models import Call, Session, Task
 from mcp_django.push import presence, roll_call
 from mcp_django.push.hub import _hubs
-from tests.console.visiting import client_of, content_of
+from tests.console.visiting import client_of, content_of, make_task
 from tests.push.processes import PUBSUB, ServedPeer, bus, new_prefix, served
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import LEGACY, MODERN, Peers
@@ -54,16 +54,6 @@ def make_session(user: User, key: str = "secret-session", **more: Any) -> Sessio
     end = timezone.now() + datetime.timedelta(hours=1)
     values = {"site": "mcp", "principal_key": f"user:{user.pk}", "line": f"user:{user.pk}", "revision": LEGACY[-1]}
     return Session.objects.create(key=key, expires_at=end, **{"client_info": {"name": "old-client"}, **values, **more})
-
-
-def make_task(user: User, **more: Any) -> Task:
-    now = timezone.now()
-    values = {"key": "secret-task", "state": Task.State.ASKING, **more}
-    return Task.objects.create(
-        site="mcp", principal_key=f"user:{user.pk}", user=user, line=f"user:{user.pk}", tool="recount",
-        revision=MODERN, params="{}", origin="{}", answers="{}", queued_at=now, created_at=now, updated_at=now,
-        expires_at=now + datetime.timedelta(hours=1), **values,
-    )  # fmt: skip
 
 
 def named(page: str) -> list[str]:

@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.admin import overview
-from mcp_django.models import AccessToken, Call, Change, Tool
+from mcp_django.models import AccessToken, Call, Change, Task, Tool
 from mcp_django.resources.days import Days
-from tests.console.visiting import client_of, text_of
+from tests.console.visiting import client_of, make_task, text_of
 from tests.support.data import Users, make_staff
 
 pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
@@ -121,6 +121,15 @@ def test_a_change_that_waits_is_named_to_its_own_user(users: Users) -> None:
         )  # fmt: skip
 
     assert "1 change by your agents waits for you." in shown(clerk)
+
+
+def test_tasks_that_wait_for_answers_are_counted_for_whoever_may_see_the_connections(users: Users) -> None:
+    make_task(users.ops)
+    make_task(users.ops, key="another", state=Task.State.RUNNING)
+    make_task(users.ops, key="over", expires_at=timezone.now())
+
+    assert "1 task waits for answers of its user" in shown(users.admin)
+    assert "waits for answers" not in shown(make_staff("clerk", "mcp_django.view_tool"))
 
 
 def test_tokens_in_use_that_end_soon_are_named_to_whoever_may_see_them(users: Users) -> None:

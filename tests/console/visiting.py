@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import html
 import re
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.test import Client
+from django.utils import timezone
 
 from mcp_django.audit.recorder import recorder
-from mcp_django.models import Call
+from mcp_django.models import Call, Task
+from tests.support.peers import MODERN
 
 
 def client_of(user: User, **options: Any) -> Client:
@@ -37,3 +40,15 @@ def lines(name: str) -> QuerySet[Call]:
     """The lines of the trail about a tool."""
     recorder.flush()
     return Call.objects.filter(name=name)
+
+
+def make_task(user: User, **more: Any) -> Task:
+    now = timezone.now()
+    values = {
+        "key": "secret-task", "state": Task.State.ASKING, "expires_at": now + datetime.timedelta(hours=1), **more,
+    }  # fmt: skip
+    return Task.objects.create(
+        site="mcp", principal_key=f"user:{user.pk}", user=user, line=f"user:{user.pk}", tool="recount",
+        revision=MODERN, params="{}", origin="{}", answers="{}", queued_at=now, created_at=now, updated_at=now,
+        **values,
+    )  # fmt: skip
