@@ -1,4 +1,4 @@
-"""The pages of the console where there are many calls and tokens: how long each takes, and what it asks the database.
+"""The pages of the console where there are many calls, tokens and saved queries: what each takes and asks the database.
 
 .venv/bin/python -m bench.console [--calls N] [--tokens N] [--rounds N] [--check]
 """
@@ -29,8 +29,13 @@ _PAGES: Mapping[str, str] = {
     "tools": f"{_ROOT}/tool/",
     "prompts": f"{_ROOT}/prompt/",
     "tokens": f"{_ROOT}/accesstoken/",
+    "a new token": f"{_ROOT}/accesstoken/add/",
+    "a token": f"{_ROOT}/accesstoken/1/change/",
     "activity": f"{_ROOT}/call/",
+    "a call": f"{_ROOT}/call/1/change/",
+    "connections": f"{_ROOT}/call/connections/",
     "changes": f"{_ROOT}/change/",
+    "one's own apps and tokens": "/mcp/connected",
 }
 
 
@@ -87,9 +92,13 @@ def _measure(calls: int, tokens: int, rounds: int) -> Mapping[str, tuple[float, 
 def _fill(user: Any, calls: int, tokens: int) -> None:
     from django.utils import timezone
 
-    from mcp_django.models import AccessToken, Call
+    from mcp_django.models import AccessToken, Call, Tool
+    from mcp_django.tools.saved_queries import MAX_SAVED, write
 
     choose = random.Random(1)
+    for number in range(MAX_SAVED):
+        query = write("find_records", {"model": "flights.flight", "filter": {"origin": f"A{number}"}}, [])
+        Tool.objects.create(site="mcp", name=f"saved_{number}", query=query, enabled=True)
     now, step = timezone.now(), timedelta(days=_DAYS) / max(calls, 1)
     for number in range(tokens):
         AccessToken.objects.create_token(user=user, name=f"agent {number}")

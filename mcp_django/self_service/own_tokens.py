@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A person who has so many tokens makes another one only after revoking one.
 MOST = 20
+#: The page lists the newest tokens.
+LISTED = 100
 
 
 def may_make_tokens(user: Any) -> bool:

@@ -25,7 +25,7 @@ from mcp_django.credentials.once import SentBefore
 from mcp_django.credentials.reach import reach_of
 from mcp_django.exchange.audience import resource_of
 from mcp_django.self_service.connected_apps import clients_of_viewer, disconnect
-from mcp_django.self_service.own_tokens import OwnTokenForm, may_make_tokens, revoke, tokens_of
+from mcp_django.self_service.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of
 from mcp_django.web_pages import login, page
 
 if TYPE_CHECKING:
@@ -71,11 +71,12 @@ def connected(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> HttpResponse:
-    logs_in = apps.is_installed(OAUTH_APP)
+    logs_in, tokens = apps.is_installed(OAUTH_APP), tokens_of(request.user)
     context = {
         "logs_in": logs_in,
         "connected": clients_of_viewer(request, site) if logs_in else (),
-        "tokens": tokens_of(request.user),
+        "tokens": tokens[:LISTED],
+        "unlisted": max(0, tokens.count() - LISTED),
         "form": form,
     }
     return page(request, "self_service/connected", context, has_script=True)

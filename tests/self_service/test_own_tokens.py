@@ -15,7 +15,7 @@ from mcp_django.audit.recorder import recorder
 from mcp_django.credentials.once import new_nonce
 from mcp_django.models import AccessToken, Call, UsedNonce
 from mcp_django.models.tokens import NEVER
-from mcp_django.self_service import own_tokens
+from mcp_django.self_service import own_tokens, views
 from tests.checks.conftest import of
 from tests.console.visiting import client_of, text_of
 from tests.oauth.test_flow import call
@@ -220,6 +220,17 @@ def test_people_see_their_own_tokens_that_are_valid(users: Users) -> None:
 
     assert "mine" in page and "It never ends." in page
     assert not {"gone", "over", "theirs"} & set(page.split())
+
+
+def test_no_page_lists_any_number_of_tokens(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "LISTED", 2)
+    for name in ("first", "second", "third"):
+        token_of(users.ops, name=name)
+
+    page = text_of(client_of(users.ops).get(URL).content.decode())
+
+    assert "third" in page and "second" in page and "first" not in page
+    assert "1 older token is not listed" in page
 
 
 def test_a_name_is_escaped(users: Users) -> None:
