@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.apps import apps
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, Call, Change, Grant, Prompt, Tool
-from mcp_django.secrets import is_ours
 from mcp_django.tools.saved_queries import Parameter, write
-from tests.console.test_connections import make_session, make_task
-from tests.console.visiting import client_of
+from tests.console.test_connections import make_session
+from tests.console.visiting import client_of, make_task
+from tests.support.console import pages
 from tests.support.data import Users, make_staff
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
@@ -49,26 +47,11 @@ def things(users: Users) -> dict[Any, Any]:
     }  # fmt: skip
 
 
-def pages(things: dict[Any, Any]) -> Iterator[tuple[Any, str]]:
-    """Each page of our models, with the model: the lists, the forms and whatever our ModelAdmins have beside them."""
-    for model, model_admin in admin.site._registry.items():
-        if is_ours(model):
-            for pattern in filter(lambda one: one.name, model_admin.get_urls()):
-                for args in ([], [things[model].pk] if model in things else []):
-                    try:
-                        yield model, reverse(f"admin:{pattern.name}", args=args)
-                    except NoReverseMatch:
-                        continue
-    for label in ("mcp_django", "mcp_django_oauth"):
-        if apps.is_installed(label.replace("_oauth", ".oauth")):
-            yield None, reverse("admin:app_list", args=[label])
-
-
 def seen(user: User, things: dict[Any, Any]) -> dict[str, tuple[Any, str]]:
     """The pages that the user is shown, each with its model and its text."""
     client = client_of(user)
     found = {}
-    for model, url in pages(things):
+    for model, url in pages(admin.site, {model: row.pk for model, row in things.items()}):
         response = client.get(url)
         assert response.status_code in (200, 302, 403, 404, 405), url
         if response.status_code == 200:

@@ -54,7 +54,7 @@ def _run(name: str, *, write: bool) -> int:
     shown = list(_differences(name, sites, factory))
     wrong = [f"LEAK: {one}" for one in shown if is_leak(one)]
     wrong += _unknown(f"{name}.differences.txt", [one for one in shown if not is_leak(one)], write=write)
-    wrong += [*_failed_checks(), *_unexplained(sites)]
+    wrong += [*_failed_checks(), *_unexplained(sites), *_failed_pages(sites)]
     # Last, since it holds the defaults of all models.
     forms, admins = _forms(name, sites, factory)
     wrong += _unknown(f"{name}.forms.txt", forms, write=write)
@@ -181,6 +181,23 @@ def _unexplained(sites: list[MCPSite]) -> Iterator[str]:
             call_command("mcp_inventory", "--site", site.name, "--compare-admin", stdout=StringIO())
         except CommandError as error:
             yield f"mcp_inventory --site {site.name} --compare-admin: {error}"
+
+
+def _failed_pages(sites: list[MCPSite]) -> Iterator[str]:
+    """The pages of the console that a superuser cannot open, in the order of the sites."""
+    from django.test import Client
+
+    from tests.support.console import pages
+
+    for site in sites:
+        [admin_site], client = site.admin_sites, Client(raise_request_exception=False)
+        client.force_login(_people(site)["root"])
+        ours = {model: row.pk for model, _ in pages(admin_site, {}) if model and (row := model.objects.first())}
+        for _, url in pages(admin_site, ours):
+            answer = client.get(url)
+            # Some answer to a POST alone, or to a row that is not there.
+            if answer.status_code not in (200, 302, 403, 404, 405):
+                yield f"console: {url}: {answer.status_code}"
 
 
 if __name__ == "__main__":
