@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from django import forms
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.utils.text import format_lazy
 from django.utils.translation import gettext_lazy as _
 
 from mcp_django import inventory, reasons
@@ -35,6 +36,8 @@ _SAMPLE = 5
 _MOST_COUNTED, _COUNT_SECONDS = 10_000, 0.5
 #: Bytes of text that make a token of a language model, as a rule of thumb.
 _BYTES_PER_TOKEN = 4
+#: What a tool is, as an inventory says it → as it is shown.
+_KINDS: Mapping[str, Any] = {"query": _("query"), "saved query": _("saved query"), "function": _("function")}
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,12 @@ class SeesForm(forms.Form):
         return next((site for site in all_sites() if site.name == name), all_sites()[0])
 
 
+def _kind(tool: JSON) -> Any:
+    """What a tool of an inventory is, which itself is in English."""
+    kind, _of, label = tool["kind"].partition(" of ")
+    return format_lazy(_("action of {label}"), label=label) if label else _KINDS[kind]
+
+
 class SeesAdmin(ActingAdmin):
     """Shows what tokens see. Users who are not superusers see it of their own tokens and of themselves."""
 
@@ -149,7 +158,7 @@ class SeesAdmin(ActingAdmin):
         return self._page(
             request, form, subject, site=site, built=built, sample=sample, checklist=checklist,
             models=[{"label": name, **model} for name, model in built["models"].items()],
-            tools=[{"name": name, **tool} for name, tool in built["tools"].items()],
+            tools=[{**tool, "name": name, "kind": _kind(tool)} for name, tool in built["tools"].items()],
             estimate=built["tool_list"]["bytes"] // _BYTES_PER_TOKEN,
             steps=None if checklist is None else list(self._linked(request, site, subject, checklist.steps)),
             may_sample=_may_sample(request, subject),

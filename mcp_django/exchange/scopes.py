@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from django.apps import apps
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf, kept_with_settings
 
@@ -20,10 +22,10 @@ ACTIONS = "actions"
 WRITE = "write"
 
 #: Scope → what it allows an agent to do, as the admin shows it.
-SCOPES: dict[str, str] = {
-    READ: "Read what the user may view",
-    ACTIONS: "Run tools and admin actions that may change data",
-    WRITE: "Create, change and delete rows as the user may in the admin",
+SCOPES: Mapping[str, Promise] = {
+    READ: _("Read what the user may view"),
+    ACTIONS: _("Run tools and admin actions that may change data"),
+    WRITE: _("Create, change and delete rows as the user may in the admin"),
 }
 #: How the scopes are written that allow a single thing, each with what it allows.
 SINGLE_SCOPES: dict[str, str] = {

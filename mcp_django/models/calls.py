@@ -98,7 +98,8 @@ class Call(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.subject} by {self.user_name or self.address or 'the server'}"
+        who = self.user_name or self.address or _("the server")
+        return str(_("%(subject)s by %(who)s") % {"subject": self.subject, "who": who})
 
     @property
     def local_at(self) -> datetime:
