@@ -270,14 +270,13 @@ class TooSlow(LimitExceeded):
     """The database did not answer a query in time. The errors, if there are any, say how to split the query."""
 
     reason = "TOO_SLOW"
+    _ADVICE = (
+        "Narrow it: filter by the key or by another indexed field, over a smaller range, and through fewer relations."
+    )
 
-    def __init__(self, errors: Sequence[FieldError] = (), seconds: float = 0.0) -> None:
+    def __init__(self, errors: Sequence[FieldError] = (), seconds: float = 0.0, *, advice: str = _ADVICE) -> None:
         self.errors = list(errors)
         limit = f"{seconds:g} s" if seconds else "the server allows"
-        advice = (
-            "Narrow it: filter by the key or by another indexed field, over a smaller range, and through fewer "
-            "relations."
-        )
         # Some clients show the message alone.
         advice = self.errors[0]["message"] if self.errors else advice
         message = f"The query was stopped: it took longer than {limit} (STATEMENT_SECONDS). {advice}"

@@ -16,7 +16,7 @@ from mcp_django.conf import get_conf
 from mcp_django.credentials.lifetimes import LifetimeForm
 from mcp_django.credentials.once import OnceForm
 from mcp_django.credentials.scopes import OfferedScope, describe
-from mcp_django.exchange.scopes import READ, parse
+from mcp_django.exchange.scopes import READ, known, parse
 from mcp_django.models import AccessToken
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class OwnTokenForm(OnceForm, LifetimeForm):
         self._user: Any = request.user
         ticked = [READ] if data is None else data.getlist("scopes")
         #: What may be chosen, in words.
-        self.offered: Sequence[OfferedScope] = describe(site, request, parse(get_conf().SELF_SERVICE), ticked)
+        self.offered: Sequence[OfferedScope] = describe(site, request, parse(known(get_conf().SELF_SERVICE)), ticked)
         self.fields["scopes"].choices = [(one.name, one.label) for one in self.offered]  # type: ignore[attr-defined]
 
     def clean(self) -> dict[str, Any] | None:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 from django.utils.translation import gettext as _
 
 from mcp_django.completion import NOTHING, Completion, of_last
+from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import ANY_MODEL
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.resources import ways
 from mcp_django.resources.completers import complete_value
 from mcp_django.resources.errors import InvalidQuery
@@ -47,6 +49,9 @@ MAX_CHARS = 20_000
 
 #: Where a value stands in the arguments of a call: ``("filter", "any", 0, "origin")``.
 Place = tuple[str | int, ...]
+
+#: To the agent whose query took too long.
+_ADVICE = "Give other values, or ask an administrator to narrow the saved query."
 
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}", re.ASCII)
 #: The arguments with conditions, and those that are a value themselves.
@@ -206,6 +211,9 @@ class SavedQuery(BaseTool):
             return self.tool.run(exchange, self.filled(arguments))
         except ToolError as error:
             raise self._in_own_words(error) from None
+        except TooSlow as error:
+            # What the tool advises is about arguments that this one does not have.
+            raise TooSlow(advice=_ADVICE, seconds=get_conf().STATEMENT_SECONDS) from error
 
     def filled(self, arguments: JSON) -> JSON:
         """The arguments of the saved call, with the values that were given."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.auth.models import Group, User
@@ -14,7 +15,9 @@ from django.urls import reverse
 from demo_project.flights.models import Flight
 from mcp_django import ModelMCP, inventory, reasons, site
 from mcp_django.access.permissions import can_be_granted
+from mcp_django.exceptions import ToolError
 from mcp_django.models import Tool
+from mcp_django.protocol.errors import TooSlow
 from mcp_django.test import MCPClient
 from mcp_django.tools.saved_queries import MAX_SAVED, Parameter, SavedQuery, places, write
 from tests.console.visiting import client_of, content_of, lines
@@ -282,6 +285,18 @@ def test_a_token_for_it_alone_reads_by_it_alone(users: Users, flights: list[Flig
     with MCPClient(users.admin, scopes=["tool:departures"]) as agent:
         assert {tool["name"] for tool in agent.list_tools()} == {"departures"}
         assert agent.call("departures", origin="JFK").structured["rows"]
+
+
+def test_an_agent_whose_query_takes_too_long_is_told_nothing_of_arguments_that_there_are_not(
+    users: Users, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_django.resources.rows.find", Mock(side_effect=TooSlow))
+    stored("departures", CALL, ORIGIN)
+
+    with MCPClient(users.admin) as agent, pytest.raises(ToolError) as raised:
+        agent.call("departures", origin="JFK")
+
+    assert "Give other values" in str(raised.value) and "filter" not in str(raised.value)
 
 
 def test_a_client_that_logs_in_may_be_given_it_alone(users: Users) -> None:

@@ -292,6 +292,21 @@ def test_testing_a_token_that_acts_as_somebody_else(users: Users, theirs: bool) 
 # The setting.
 
 
+def test_what_is_no_scope_is_not_offered(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["reed", "actions"]}
+
+    assert [*Form(client_of(users.ops).get(URL).content.decode()).boxes] == ["actions"]
+
+
+def test_a_group_of_scopes_is_offered_by_its_name(users: Users, settings: Any) -> None:
+    groups = {"sales": ["model:flights.flight:read", "model:flights.airline:read"]}
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": ["sales"], "SCOPE_GROUPS": groups}
+
+    made_by(users.ops, scopes=["sales"])
+
+    assert AccessToken.objects.get().scopes == ["sales"]
+
+
 def test_the_check_names_a_scope_that_there_is_not(settings: Any) -> None:
     settings.MCP = {**settings.MCP, "SELF_SERVICE": ["reed"]}
 
