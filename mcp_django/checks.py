@@ -26,7 +26,7 @@ from mcp_django.access.authentication import authenticators
 from mcp_django.access.counters import has_chosen_cache
 from mcp_django.admin_form import is_record_field
 from mcp_django.compat.admin import model_admins, served_admin_sites
-from mcp_django.conf import AUDITS, LANDING_PAGES, Conf, get_conf, unknown_keys
+from mcp_django.conf import AUDITS, LANDING_PAGES, OAUTH_APP, Conf, get_conf, unknown_keys
 from mcp_django.content import write_annotations
 from mcp_django.db.bounds import BOUNDS
 from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
@@ -102,7 +102,29 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    return [*found, *_check_landing_page(), *_check_audit(), *_check_throttles(), *_check_bounds()]
+    found += [*_check_logins(), *_check_token_days(), *_check_landing_page(), *_check_audit(), *_check_throttles()]
+    return [*found, *_check_bounds()]
+
+
+def _check_logins() -> Iterator[CheckMessage]:
+    if not (apps.is_installed(OAUTH_APP) or get_conf().SELF_SERVICE):
+        return
+    for middleware in ("SessionMiddleware", "AuthenticationMiddleware"):
+        # A project may have one of its own, by another name.
+        if not any(middleware.removesuffix("Middleware") in entry for entry in settings.MIDDLEWARE):
+            yield Error(
+                f"Nobody can log in: MIDDLEWARE has no {middleware}.",
+                hint="Add it, or do without the app mcp_django.oauth and MCP['SELF_SERVICE'].",
+                id="mcp_django.E023",
+            )
+
+
+def _check_token_days() -> Iterator[CheckMessage]:
+    for name in ("TOKEN_DAYS", "TOKEN_MAX_DAYS"):
+        days = getattr(get_conf(), name)
+        if days is not None and days < 1:
+            hint = "A token lives for a day at least."
+            yield Error(f"MCP[{name!r}] is {days}.", hint=hint, id="mcp_django.E028")
 
 
 def _check_landing_page() -> Iterator[CheckMessage]:

@@ -26,6 +26,9 @@ MAX_VALUES = 100
 #: A project's function for one argument: ``f(request, typed, arguments)`` returns texts.
 CompletionFunction = Callable[..., Iterable[str]]
 
+#: To longer texts nothing is added: each suggestion repeats what was typed.
+MAX_TYPED = 2_000
+
 logger = logging.getLogger("mcp_django")
 
 
@@ -75,7 +78,9 @@ def among(values: Iterable[str] | Mapping[str, str], typed: str) -> Completion:
 
 
 def of_last(complete: Callable[[str], Completion], typed: str) -> Completion:
-    """Suggestions for the last of several values that are typed with commas between them."""
+    """Suggestions for the last of several values that are typed with commas between them, each after the others."""
+    if len(typed) > MAX_TYPED:
+        return NOTHING
     before, comma, last = typed.rpartition(",")
     start = f"{before}{comma}{last[: len(last) - len(last.lstrip())]}"
     found = complete(last.lstrip())

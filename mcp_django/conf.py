@@ -48,7 +48,7 @@ class Conf:
     #: The days after which a token ends that is made without a date, and the most that one may have. None: any number.
     TOKEN_DAYS: int = 90
     TOKEN_MAX_DAYS: int | None = None
-    #: Scopes within which staff may make tokens of their own, on the page of connected apps. Empty: none may.
+    #: Scopes within which staff may make tokens of their own, on the page *Your apps and tokens*. Empty: none may.
     SELF_SERVICE: tuple[str, ...] = ()
     #: A new password revokes the tokens of its user.
     PASSWORD_CHANGE_REVOKES: bool = True

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 
 from django.utils.translation import gettext_lazy as _
 
+from mcp_django.conf import Conf
 from mcp_django.types import JSON
 
 #: In the place of a token that is not to be shown: a shell's variable.
@@ -41,9 +42,13 @@ class ClientSetup:
     install_url: str = ""
 
 
-def server_name(title: str) -> str:
-    """A name for a server that every client accepts: of letters, digits and hyphens."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", title).strip("-").lower() or "django"
+def server_name(name: str, host: str) -> str:
+    """A name for a server that every client accepts: of letters, digits and hyphens.
+
+    ``name`` is that of its site. Where that is the default, the host tells it from other servers of its user.
+    """
+    chosen = host if name == Conf.SERVER_NAME else name
+    return re.sub(r"[^A-Za-z0-9]+", "-", chosen).strip("-").lower() or Conf.SERVER_NAME
 
 
 def client_setups(

@@ -31,12 +31,13 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
     logs_in = apps.is_installed(OAUTH_APP)
     implementation, endpoint = site.implementation(), resource_of(request)
     title = str(implementation.get("title") or implementation["name"])
+    name = server_name(implementation["name"], request.get_host())
     context = {
         "title": title,
         "endpoint": endpoint,
         "oldest": REVISIONS[0],
         "newest": REVISIONS[-1],
-        "clients": client_setups(endpoint, server_name(implementation["name"]), logs_in=logs_in),
+        "clients": client_setups(endpoint, name, logs_in=logs_in),
         "logs_in": logs_in,
         "is_known": is_known,
         "connected_url": url_of_page(site) if is_known else None,
@@ -50,7 +51,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _add_token_url(request: HttpRequest, site: MCPSite) -> str | None:
-    """Where the viewer makes a token: in the admin, or on the page of connected apps. None where neither is allowed."""
+    """Where the viewer makes a token: in the admin, or on a page of one's own. None where neither is allowed."""
     return _admin_url(request) or (url_of_page(site) if may_make_tokens(request.user) else None)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render, resolve_url
 from django.urls import NoReverseMatch, Resolver404, get_script_prefix, resolve, reverse
@@ -50,6 +52,13 @@ def _static_origin() -> str:
     """The origin of static files, where it is not that of the site, with a space before it."""
     parts = urlsplit(settings.STATIC_URL or "")
     return f" {parts.scheme}://{parts.netloc}" if parts.netloc else ""
+
+
+def not_atomic(view: Callable[..., Any]) -> Callable[..., Any]:
+    """The view without the transaction of ATOMIC_REQUESTS: it commits before it answers, or works in another thread."""
+    for alias in settings.DATABASES:
+        view = transaction.non_atomic_requests(using=alias)(view)
+    return view
 
 
 def login_url() -> str:

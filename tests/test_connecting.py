@@ -76,10 +76,15 @@ def test_vs_code_asks_for_a_token_that_it_needs() -> None:
 
 @pytest.mark.parametrize(
     ("title", "name"),
-    [("Flights out of New York", "flights-out-of-new-york"), ("127.0.0.1:8000", "127-0-0-1-8000"), ("航班", "django")],
+    [
+        ("Flights out of New York", "flights-out-of-new-york"),
+        ("127.0.0.1:8000", "127-0-0-1-8000"),
+        ("航班", "django"),
+        ("django", "shop-example-com-8000"),
+    ],
 )
 def test_a_name_is_one_that_every_client_accepts(title: str, name: str) -> None:
-    assert server_name(title) == name
+    assert server_name(title, "shop.example.com:8000") == name
 
 
 def test_a_url_is_no_part_of_the_shell() -> None:

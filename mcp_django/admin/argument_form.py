@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +19,19 @@ from mcp_django.types import JSON
 
 #: The answers to a yes-or-no argument, of which the first one sends nothing.
 _BOOLEANS: Sequence[tuple[str, Any]] = [("", "—"), ("true", _("true")), ("false", _("false"))]
+#: As JSON writes it.
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
 #: What a person types → what it is, by the types of JSON Schema that one line of text can hold.
-_READERS: Mapping[str, Callable[[str], Any]] = {"string": str, "integer": int, "number": float}
+_READERS: Mapping[str, Callable[[str], Any]] = {"string": str, "integer": int, "number": _finite}
 
 
 class _JSONField(forms.CharField):
@@ -29,9 +42,17 @@ class _JSONField(forms.CharField):
     def clean(self, value: Any) -> Any:
         text = super().clean(value)
         try:
-            return from_json(text) if text else None
+            return from_json(text, allow_inf_nan=False) if text else None
         except ValueError as error:
             raise ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+
+
+class _IntegerOrTextField(forms.CharField):
+    """A whole number, or a text, such as the key of a row."""
+
+    def to_python(self, value: Any) -> Any:
+        text = super().to_python(value) or ""
+        return int(text) if _INTEGER.fullmatch(text) else text
 
 
 class _ListField(_JSONField):
@@ -63,7 +84,7 @@ class SuggestingForm(forms.Form):
     def add_argument(self, name: str, field: forms.Field) -> None:
         self.arguments.append(name)
         self.fields[f"arg-{name}"] = field
-        if type(field.widget) is forms.TextInput:
+        if isinstance(field.widget, forms.TextInput | forms.NumberInput):
             # The list of this id is empty until there is something to suggest.
             field.widget.attrs |= {"list": f"mcp-values-{len(self.arguments)}", "autocomplete": "off"}
 
@@ -124,15 +145,14 @@ def _field(name: str, schema: JSON, required: bool) -> forms.Field:
     """The field for an argument by its JSON Schema."""
     kept: dict[str, Any] = {"label": name, "required": required, "help_text": str(schema.get("description", ""))[:500]}
     variants = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
-    if {one.get("type") for one in variants} == {"integer", "string"}:
-        # The key of a row, which may be written as a text.
-        variants = [{"type": "string"}]
     one = variants[0] if len(variants) == 1 else {}
     if "default" in schema and isinstance(schema["default"], str | int | float):
         kept["help_text"] = f"{kept['help_text']} ({schema['default']})".strip()
     if "enum" in one:
         choices = [("", "—"), *((str(value), str(value)) for value in one["enum"])]
         return forms.ChoiceField(choices=choices, **kept)
+    if {one.get("type") for one in variants} == {"integer", "string"}:
+        return _IntegerOrTextField(strip=False, **kept)
     match one.get("type"):
         case "string":
             return forms.CharField(strip=False, **kept)

@@ -12,6 +12,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_django.access.trail import acting
+from mcp_django.web_pages import not_atomic
 
 if TYPE_CHECKING:
     AdminBase = admin.ModelAdmin[Any]
@@ -26,9 +27,15 @@ class PagesAdmin(AdminBase):
         css = {"all": ["mcp_django/console.css"]}
         js = ["mcp_django/console.js"]
 
-    def page_path(self, route: str, view: Callable[..., HttpResponseBase], name: str) -> URLPattern:
-        """The URL of a page, for ``get_urls``: ``page_path("<path:object_id>/roll/", self.roll_view, "roll")``."""
-        return path(route, self.admin_site.admin_view(view), name=self._name_of(name))
+    def page_path(
+        self, route: str, view: Callable[..., HttpResponseBase], name: str, *, atomic: bool = True
+    ) -> URLPattern:
+        """The URL of a page, for ``get_urls``: ``page_path("<path:object_id>/roll/", self.roll_view, "roll")``.
+
+        With ``atomic=False`` it is in no transaction of ATOMIC_REQUESTS.
+        """
+        found = self.admin_site.admin_view(view)
+        return path(route, found if atomic else not_atomic(found), name=self._name_of(name))
 
     def page_url(self, name: str, *args: Any) -> str:
         """The URL of a page of this ModelAdmin: one of its own, or "changelist", "add", "change" and the others."""

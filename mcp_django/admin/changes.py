@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from django.apps import apps
-from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.db.transaction import non_atomic_requests
 from django.http import (
     Http404,
     HttpRequest,
@@ -127,15 +124,12 @@ class ChangeAdmin(PagesAdmin):
     # The page of a change, and the click.
 
     def get_urls(self) -> list[URLPattern]:
-        own = [self._path("decide", self.decide_view), self._path("change", self.change_view)]
-        return [*own, *super().get_urls()]
-
-    def _path(self, page: str, view: Callable[..., HttpResponse]) -> URLPattern:
-        """A page that works in a thread beside the request, which must hold no lock: ATOMIC_REQUESTS is not for it."""
-        found = self.page_path(f"<path:object_id>/{page}/", view, page)
-        for alias in settings.DATABASES:
-            found.callback = non_atomic_requests(using=alias)(found.callback)
-        return found
+        # They work in a thread beside the request, which must hold no lock.
+        return [
+            self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
+            self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
+            *super().get_urls(),
+        ]
 
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None

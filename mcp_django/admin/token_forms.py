@@ -39,6 +39,10 @@ class _MomentWidget(AdminSplitDateTime):
 class ExpiryForm(LifetimeForm):
     """When a token ends: after some days, at a moment, or never, which must be chosen."""
 
+    lifetime = forms.ChoiceField(
+        label=_("Ends"),
+        help_text=_("Prefer a token that ends, and roll it before. One without an end must be revoked."),
+    )
     expires_at = forms.SplitDateTimeField(
         label=_("Date"), required=False, widget=_MomentWidget, help_text=_("Only where “on a date” is chosen.")
     )

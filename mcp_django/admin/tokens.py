@@ -18,7 +18,7 @@ from django.utils.formats import localize
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext
-from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
@@ -138,6 +138,7 @@ class AccessTokenAdmin(SeesAdmin):
 
     # A new token.
 
+    @method_decorator(sensitive_variables())
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
@@ -177,7 +178,8 @@ class AccessTokenAdmin(SeesAdmin):
     def _shown(self, request: HttpRequest, token: AccessToken, plain: str) -> HttpResponse:
         """The only page that shows the token."""
         logs_in = apps.is_installed(OAUTH_APP)
-        clients = client_setups(_endpoint(request), server_name(request.get_host()), token=plain, logs_in=logs_in)
+        name = server_name(site.implementation()["name"], request.get_host())
+        clients = client_setups(_endpoint(request), name, token=plain, logs_in=logs_in)
         title = _("The new token")
         return self.page(
             request,
@@ -193,7 +195,7 @@ class AccessTokenAdmin(SeesAdmin):
         """The page for a form that is sent again."""
         return self.page(request, "token_made", title=_("The token was already made"))
 
-    @method_decorator(sensitive_post_parameters("token"))
+    @method_decorator([sensitive_post_parameters("token"), sensitive_variables()])
     def test_view(self, request: HttpRequest) -> HttpResponse:
         """What a token reaches that the viewer has just been shown. It is neither stored nor shown again."""
         if not self.has_add_permission(request):
@@ -211,8 +213,9 @@ class AccessTokenAdmin(SeesAdmin):
     def get_urls(self) -> list[Any]:
         return [
             self.page_path("test/", self.test_view, "test"),
-            self.page_path("<path:object_id>/roll/", self.roll_view, "roll"),
+            self.page_path("<path:object_id>/roll/", self.roll_view, "roll", atomic=False),
             self.page_path("<path:object_id>/revoke/", self.revoke_view, "revoke"),
+            self.page_path("add/", self.add_view, "add", atomic=False),
             *super().get_urls(),
         ]
 
@@ -246,6 +249,7 @@ class AccessTokenAdmin(SeesAdmin):
         self.message_user(request, _("The token “%(token)s” was revoked.") % {"token": token})
         return HttpResponseRedirect(self.page_url("changelist"))
 
+    @method_decorator(sensitive_variables())
     def roll_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Replace a token by its successor, which is shown once."""
         token = self.get_object(request, key_in_url(object_id))

@@ -24,6 +24,7 @@ from mcp_django.exchange.requests import from_view
 from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.protocol.envelope import CLIENT_CAPABILITIES_META_KEY, PROTOCOL_VERSION_META_KEY, Client
 from mcp_django.protocol.revisions import NEWEST
+from mcp_django.server.completion import complete
 from mcp_django.server.dispatch import respond
 from mcp_django.sites import MCPSite
 from mcp_django.tools.base import BaseTool
@@ -150,15 +151,7 @@ def suggest_for_tool(
     The protocol has no completion of the arguments of tools, so that no agent can ask for these.
     """
     exchange = _exchange(request, site, request.user, "completion/complete", {})
-
-    def run() -> Sequence[str]:
-        with site.call_context(exchange.request), translation.override(settings.LANGUAGE_CODE):
-            try:
-                return tool.complete(exchange, name, typed[name], typed).values
-            except MCPError:
-                return ()
-
-    return _in_time(exchange, run)
+    return _suggested(exchange, lambda: tool.complete(exchange, name, typed).values)
 
 
 def suggest_for_prompt(
@@ -170,10 +163,21 @@ def suggest_for_prompt(
         "argument": {"name": name, "value": typed[name]},
         "context": {"arguments": {other: text for other, text in typed.items() if other != name and text}},
     }
-    found: Sequence[str] = (
-        send(request, site, request.user, "completion/complete", params).result.get("completion", {}).get("values", ())
-    )
-    return found
+    exchange = _exchange(request, site, request.user, "completion/complete", params)
+    return _suggested(exchange, lambda: complete(exchange)["completion"]["values"])
+
+
+def _suggested(exchange: Exchange, ask: Callable[[], Sequence[str]]) -> Sequence[str]:
+    """Typing is no call: it is neither counted against a limit nor written down. What is refused has no suggestions."""
+
+    def run() -> Sequence[str]:
+        with exchange.site.call_context(exchange.request), translation.override(settings.LANGUAGE_CODE):
+            try:
+                return ask()
+            except MCPError:
+                return ()
+
+    return _in_time(exchange, run)
 
 
 def _exchange(

@@ -28,10 +28,7 @@ def offered_days() -> list[int]:
 class LifetimeForm(forms.Form):
     """After how many days a token ends."""
 
-    lifetime = forms.ChoiceField(
-        label=_("Ends"),
-        help_text=_("Prefer a token that ends, and roll it before. One without an end must be revoked."),
-    )
+    lifetime = forms.ChoiceField(label=_("Ends"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

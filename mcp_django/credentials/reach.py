@@ -13,7 +13,7 @@ from mcp_django.exceptions import MCPError
 from mcp_django.exchange.exchange import inspection_exchange
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_view
-from mcp_django.exchange.scopes import parse
+from mcp_django.exchange.scopes import known, parse
 from mcp_django.exchange.token_format import is_well_formed
 from mcp_django.resources.policy import Rights
 from mcp_django.tools import catalog
@@ -50,4 +50,4 @@ def _count(request: MCPRequest, site: MCPSite, principal: Principal) -> Reach:
     exchange = inspection_exchange(site, request, "tools/list")
     with site.call_context(request):
         tools, models = len(catalog.available(exchange)), len(Rights.of(site, request).models())
-    return Reach(principal.token_id or 0, principal.user, parse(principal.scopes), tools, models)
+    return Reach(principal.token_id or 0, principal.user, parse(known(principal.scopes)), tools, models)

@@ -10,8 +10,10 @@ from django.http import HttpRequest
 
 from mcp_django.conf import get_conf
 
+#: The page of each person's own apps and tokens.
+CONNECTED = "mcp/connected"
 #: The paths of our URLs below the prefix at which a project includes them, the longest first.
-PATHS = ("mcp/connected", "mcp/ticket", "sse/messages", "mcp", "sse")
+PATHS = (CONNECTED, "mcp/ticket", "sse/messages", "mcp", "sse")
 #: The one that names the resource, whichever of them is asked for.
 ENDPOINT = "mcp"
 _DEFAULT_PORTS = {"http": 80, "https": 443}

@@ -22,7 +22,6 @@ from mcp_django.oauth import paths
 #: The values of OAUTH_REGISTRATION.
 MODES = ("off", "known", "open")
 LINE = 'path("", include("mcp_django.oauth.well_known"))'
-_SESSIONS = "django.contrib.sessions.middleware.SessionMiddleware"
 
 
 @register("mcp_django")
@@ -80,12 +79,6 @@ def _is_origin(text: str) -> bool:
 
 
 def _pages() -> Iterator[CheckMessage]:
-    if _SESSIONS not in settings.MIDDLEWARE and not any("Session" in entry for entry in settings.MIDDLEWARE):
-        yield Error(
-            "Nobody can log in: MIDDLEWARE has no SessionMiddleware.",
-            hint="Add django.contrib.sessions and its middleware, or take mcp_django.oauth out of INSTALLED_APPS.",
-            id="mcp_django.E023",
-        )
     try:
         get_template("mcp_django/oauth/consent.html")
     except TemplateDoesNotExist:

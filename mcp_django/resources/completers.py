@@ -1,4 +1,4 @@
-"""Suggestions for the variables of resource templates: keys and values that the principal may read, and no others."""
+"""Suggestions for variables of resource templates and arguments of tools: what the principal may read, and no more."""
 
 from __future__ import annotations
 
@@ -127,7 +127,9 @@ def _measures(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> C
 
 def _orders_of_groups(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
     """The columns of the table, as far as they are known."""
-    columns = [name for part in ("group_by", "measures") for name in arguments.get(part, "").split(",") if name]
+    columns = [
+        name.strip() for part in ("group_by", "measures") for name in arguments.get(part, "").split(",") if name.strip()
+    ]
     return _last_of_names((sign + name for name in columns or ["count"] for sign in ("", "-")), typed)
 
 
@@ -145,15 +147,16 @@ _OF_ROWS = {"fields": _fields, "order_by": _orders}
 
 
 def complete_argument(
-    rights: Rights, name: str, typed: str, arguments: Mapping[str, str], *, in_groups: bool = False
+    models: Iterable[ModelRights], name: str, arguments: Mapping[str, str], *, in_groups: bool = False
 ) -> Completion:
-    """Suggestions for an argument of a tool over every model: its name, keys, and names of its fields.
+    """Suggestions for an argument of a tool over several models: their labels, keys of rows, and names of fields.
 
-    ``arguments`` are the others, as they were typed. ``in_groups``: the tool computes over groups of rows.
+    ``arguments`` are all of them, as they were typed. ``in_groups``: the tool computes over groups of rows.
     """
+    by_label, typed = {model.label: model for model in models}, arguments.get(name, "")
     if name == "model":
-        return among((model.label for model in rights.models()), typed)
-    model = rights.of_label(arguments.get("model", "").lower())
+        return among([*by_label], typed)
+    model = by_label.get(arguments.get("model", "").lower())
     if model is None:
         return NOTHING
     if name == "id":

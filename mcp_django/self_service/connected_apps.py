@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from mcp_django.credentials.scopes import describe
 from mcp_django.exchange.audience import resource_of
+from mcp_django.exchange.scopes import known, parse
 from mcp_django.models import Grant
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def clients_of_viewer(request: HttpRequest, site: MCPSite) -> list[ConnectedClie
     for one in found:
         # Only the site of a resource knows what its scopes mean.
         is_ours = one.resource == ours
-        described = describe(site, request, sorted(one.granted)) if is_ours else ()
+        described = describe(site, request, parse(known(one.granted))) if is_ours else ()
         one.labels = [scope.label for scope in described] or sorted(one.granted)
     return found
 

@@ -22,7 +22,8 @@ from mcp_django.models import AccessToken
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
 
-#: A person who has so many tokens makes another one only after revoking one.
+#: A person who has so many tokens makes another one only after revoking one. Forms that are sent at the same time may
+#: pass it by a few.
 MOST = 20
 #: The page lists the newest tokens.
 LISTED = 100
@@ -45,26 +46,26 @@ class OwnTokenForm(OnceForm, LifetimeForm):
         label=_("Name"), max_length=100, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = forms.MultipleChoiceField(label=_("It may"), error_messages={"required": _("Choose what it may do.")})
-    field_order = ["name", "scopes", "lifetime"]
 
     def __init__(self, request: HttpRequest, site: MCPSite, data: QueryDict | None = None) -> None:
         super().__init__(data)
+        self._request, self._site = request, site
         self._user: Any = request.user
-        ticked = [READ] if data is None else data.getlist("scopes")
-        #: What may be chosen, in words.
-        self.offered: Sequence[OfferedScope] = describe(site, request, parse(known(get_conf().SELF_SERVICE)), ticked)
-        self.fields["scopes"].choices = [(one.name, one.label) for one in self.offered]  # type: ignore[attr-defined]
+        self._scopes = parse(known(get_conf().SELF_SERVICE))
+        self.fields["scopes"].choices = [(name, name) for name in self._scopes]  # type: ignore[attr-defined]
 
-    def clean(self) -> dict[str, Any] | None:
-        data = super().clean()
-        if tokens_of(self._user).count() >= MOST:
-            raise ValidationError(_("You have %(count)d tokens. Revoke one that is not used.") % {"count": MOST})
-        return data
+    @property
+    def offered(self) -> Sequence[OfferedScope]:
+        """What may be chosen, in words."""
+        ticked = self.data.getlist("scopes") if isinstance(self.data, QueryDict) else [READ]
+        return describe(self._site, self._request, self._scopes, ticked)
 
     def make(self) -> tuple[AccessToken, str]:
-        """The new token and its plain text. Raises SentBefore."""
+        """The new token and its plain text. Raises SentBefore, and ValidationError where there may be none."""
         with transaction.atomic(using=nonces.database()):
             self.use_up()
+            if tokens_of(self._user).count() >= MOST:
+                raise ValidationError(_("You have %(count)d tokens. Revoke one that is not used.") % {"count": MOST})
             return AccessToken.objects.create_token(
                 user=self._user,
                 name=self.cleaned_data["name"],

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
-from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from mcp_django.access import nonces
 from mcp_django.access.trail import acting
@@ -23,21 +24,22 @@ from mcp_django.conf import OAUTH_APP, get_conf
 from mcp_django.connecting import client_setups, server_name
 from mcp_django.credentials.once import SentBefore
 from mcp_django.credentials.reach import reach_of
-from mcp_django.exchange.audience import resource_of
+from mcp_django.exchange.audience import CONNECTED, resource_of
 from mcp_django.self_service.connected_apps import clients_of_viewer, disconnect
 from mcp_django.self_service.own_tokens import LISTED, OwnTokenForm, may_make_tokens, revoke, tokens_of
-from mcp_django.web_pages import login, page
+from mcp_django.sites import all_sites
+from mcp_django.web_pages import login, not_atomic, page
 
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
 
-PATH = "mcp/connected"
 NAME = "connected"
 
 
 def url_patterns(site: MCPSite) -> list[URLPattern]:
     """Its URL with a slash behind it and without."""
-    return [path(PATH, connected, {"site": site}, name=NAME), path(f"{PATH}/", connected, {"site": site})]
+    view = not_atomic(connected)
+    return [path(CONNECTED, view, {"site": site}, name=NAME), path(f"{CONNECTED}/", view, {"site": site})]
 
 
 def url_of_page(site: MCPSite) -> str | None:
@@ -53,6 +55,7 @@ def _is_served() -> bool:
 @never_cache
 @csrf_protect
 @sensitive_post_parameters("token")
+@sensitive_variables()
 def connected(request: HttpRequest, site: MCPSite) -> HttpResponse:
     """What acts for the person of the request, and a form for a token where that person may make some."""
     if not _is_served():
@@ -78,6 +81,7 @@ def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> Htt
         "tokens": tokens[:LISTED],
         "unlisted": max(0, tokens.count() - LISTED),
         "form": form,
+        "has_other_endpoints": len(all_sites()) > 1,
     }
     return page(request, "self_service/connected", context, has_script=True)
 
@@ -108,17 +112,15 @@ def _make(request: HttpRequest, site: MCPSite) -> HttpResponse:
         return _show(request, site, form)
     try:
         token, plain = form.make()
+    except ValidationError as error:
+        form.add_error(None, error)
+        return _show(request, site, form)
     except SentBefore:
-        return page(request, "self_service/token_made", {})
-    endpoint, logs_in = resource_of(request), apps.is_installed(OAUTH_APP)
-    name = server_name(site.implementation()["name"])
-    context = {
-        "object": token,
-        "token": plain,
-        "clients": client_setups(endpoint, name, token=plain, logs_in=logs_in),
-        "test_url": request.path,
-    }
-    return page(request, "self_service/new_token", context, has_script=True)
+        return _about_token(request, "token_made", _("The token was already made"))
+    name, logs_in = server_name(site.implementation()["name"], request.get_host()), apps.is_installed(OAUTH_APP)
+    clients = client_setups(resource_of(request), name, token=plain, logs_in=logs_in)
+    shown = {"object": token, "token": plain, "clients": clients, "test_url": request.path}
+    return _about_token(request, "new_token", _("The new token"), back=_("I have copied it"), **shown)
 
 
 def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
@@ -127,7 +129,13 @@ def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
     # A token that acts as somebody else is as unknown as any.
     if reach is not None and not tokens_of(request.user).filter(pk=reach.token_id).exists():
         reach = None
-    return page(request, "self_service/token_test", {"reach": reach})
+    return _about_token(request, "token_test", _("What the token reaches"), reach=reach)
+
+
+def _about_token(request: HttpRequest, part: str, title: str, **shown: Any) -> HttpResponse:
+    """A page about one token, with the part that the admin's page has too, and a way back."""
+    context = {"title": title, "part": f"mcp_django/{part}.html", "back": _("Back"), **shown}
+    return page(request, "self_service/token", context, has_script=True)
 
 
 _ANSWERS: Mapping[str, Callable[[HttpRequest, MCPSite], HttpResponse]] = {

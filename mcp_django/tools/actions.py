@@ -203,9 +203,11 @@ class AdminActionTool(BaseTool):
         names: Collection[str] = self._schema.schema.get("properties", {})
         return names
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        rights = Rights.of(self.model_mcp.site, exchange.request)
-        return complete_argument(rights, name, typed, {"model": self.model_mcp.label}) if name == "ids" else NOTHING
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        model = Rights.of(self.model_mcp.site, exchange.request).of_label(self.model_mcp.label)
+        if model is None or name != "ids":
+            return NOTHING
+        return complete_argument([model], name, {**arguments, "model": model.label})
 
     def is_available(self, request: MCPRequest) -> bool:
         """As the changelist offers it. An action that names no permission needs the change permission of the model."""

@@ -107,10 +107,10 @@ class BaseTool(ABC):
     def is_available(self, request: MCPRequest) -> bool:
         """Whether the request's user may use the tool. Scope and override are checked in ``access.permissions``."""
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        """Suggestions for one of the arguments, for a person who fills them in. ``arguments`` are the others as texts.
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        """Suggestions for the argument of this name, for a person who fills in the arguments.
 
-        Of an argument that takes several values, ``typed`` has them with commas between them. Raises MCPError.
+        ``arguments`` are all of them, as they were typed: several values with commas between them. Raises MCPError.
         """
         return NOTHING
 

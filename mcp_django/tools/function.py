@@ -112,8 +112,8 @@ class FunctionTool(BaseTool):
     def is_available(self, request: MCPRequest) -> bool:
         return has_permission(request, self.permission)
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        return NOTHING if self._signature is None else self._signature.complete(exchange, name, typed)
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        return NOTHING if self._signature is None else self._signature.complete(exchange, name, arguments[name])
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._input.without_nulls(arguments)

@@ -142,9 +142,9 @@ class QueryTool(BaseTool):
     def _rights(self, request: MCPRequest) -> Rights:
         return Rights.of(self.site, request)
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        in_groups = self.way == "aggregate"
-        return complete_argument(self._rights(exchange.request), name, typed, arguments, in_groups=in_groups)
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        models = self._models(self._rights(exchange.request))
+        return complete_argument(models, name, arguments, in_groups=self.way == "aggregate")
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._checked.without_blanks(arguments)
@@ -197,8 +197,11 @@ class QueryTool(BaseTool):
         return found
 
     def _labels(self, rights: Rights) -> list[str]:
+        return [model.label for model in self._models(rights)]
+
+    def _models(self, rights: Rights) -> list[ModelRights]:
         """The models that it can be asked for."""
-        return [model.label for model in rights.models() if ways.has(model, self.way)]
+        return [model for model in rights.models() if ways.has(model, self.way)]
 
 
 class FindRecords(QueryTool):

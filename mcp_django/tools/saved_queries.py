@@ -192,7 +192,7 @@ class SavedQuery(BaseTool):
             return "; ".join(f"{one['field']}: {one['message']}" for one in error.errors)
         return None
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
         place = next((one.place for one in self.parameters if one.name == name), ())
         model = Rights.of(self.site, exchange.request).of_label(str(self.arguments.get("model", "")).lower())
         if model is None or not place or place[0] not in _OF_FIELDS:
@@ -201,7 +201,7 @@ class SavedQuery(BaseTool):
         if column is None or lookup not in ("", "exact", "in"):
             return NOTHING
         complete = partial(complete_value, model, column)
-        return of_last(complete, typed) if lookup == "in" else complete(typed)
+        return of_last(complete, arguments[name]) if lookup == "in" else complete(arguments[name])
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._input.without_blanks(arguments)

@@ -76,8 +76,8 @@ class WriteTool(BaseTool):
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return {"type": "object"}
 
-    def complete(self, exchange: Exchange, name: str, typed: str, arguments: Mapping[str, str]) -> Completion:
-        return complete_argument(Rights.of(self.site, exchange.request), name, typed, arguments)
+    def complete(self, exchange: Exchange, name: str, arguments: Mapping[str, str]) -> Completion:
+        return complete_argument(access.writable_models(Rights.of(self.site, exchange.request)), name, arguments)
 
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
         arguments = self._schema.without_blanks(arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from django.urls import reverse
 from demo_project.flights.models import Airport, Flight
 from mcp_django import ModelMCP
 from mcp_django.models import Prompt, Tool
+from mcp_django.test import MCPClient
 from mcp_django.tools.saved_queries import Parameter, write
 from tests.console.visiting import client_of, lines
 from tests.support.data import Users, make_staff
@@ -54,6 +56,7 @@ def suggested(user: User, row: Tool | Prompt, name: str, typed: str = "", **othe
     ("find_records", "search", "J", {"model": "flights.airport"}, []),
     ("aggregate_records", "measures", "count,max:dist", {"model": "flights.flight"}, ["count,max:distance"]),
     ("aggregate_records", "order_by", "-c", {"model": "flights.flight", "measures": "count"}, ["-count"]),
+    ("aggregate_records", "order_by", "-c", {"model": "flights.flight", "group_by": "origin, carrier"}, ["-carrier"]),
     ("update_record", "id", "J", {"model": "flights.airport"}, ["JFK"]),
     ("delete_record", "ids", "JFK,L", {"model": "flights.airport"}, ["JFK,LGA"]),
     ("delete_record", "model", "flights.fl", {}, ["flights.flight"]),
@@ -177,6 +180,64 @@ def test_numbers_of_a_list_are_numbers(users: Users, declared: Declared) -> None
     assert "Give numbers" in client.post(url, {"try-arg-numbers": "1, x"}).content.decode()
 
 
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("5", 5), ("-1", -1), ("all", "all"), ("007", "007"), ("9" * 30, "9" * 30)]
+)
+def test_a_whole_number_or_a_text_is_what_it_looks_like(
+    users: Users, declared: Declared, typed: str, meant: Any
+) -> None:
+    def show(request: Any, rows: int | str) -> str:
+        """Shows rows."""
+        return repr(rows)
+
+    declared.tool(show, read_only=True)
+
+    page = client_of(users.admin).post(url_of(row_of("show")), {"try-arg-rows": typed})
+
+    assert page.context["answer"].text == repr(meant)
+
+
+@pytest.mark.parametrize("typed", ["nan", "1, inf", "-inf", "1e999", "[NaN]", "[Infinity]"])
+def test_a_number_is_finite(users: Users, declared: Declared, typed: str) -> None:
+    def add(request: Any, numbers: list[float]) -> float:
+        """Adds."""
+        return sum(numbers)
+
+    declared.tool(add, read_only=True)
+
+    page = client_of(users.admin).post(url_of(row_of("add")), {"try-arg-numbers": typed})
+
+    assert page.context["form"].errors and page.context["answer"] is None
+
+
+def test_each_field_of_one_line_has_a_list(users: Users, flights: list[Flight]) -> None:
+    call = {"model": "flights.flight", "filter": {"id": 1}}
+    text = write("find_records", call, [Parameter("wanted", ("filter", "id"))])
+    saved = Tool.objects.create(site="mcp", name="departures", query=text)
+
+    for row, name in ((saved, "wanted"), (row_of("get_record"), "id")):
+        page = client_of(users.admin).get(url_of(row)).content.decode()
+        [field] = re.findall(rf'<input[^>]* name="try-arg-{name}"[^>]*>', page)
+        [values] = re.findall(r' list="([^"]+)"', field)
+        assert f'<datalist id="{values}">' in page
+
+
+def test_typing_uses_up_no_budget_of_the_agents(users: Users, settings: Any, declared: Declared) -> None:
+    settings.MCP = {**settings.MCP, "THROTTLES": {"user": {"calls": "1/hour"}}}
+
+    def delays(request: Any, airport: Airport) -> str:
+        """Lists delays."""
+        return ""
+
+    declared.prompt(delays)
+    row = Prompt.objects.get_or_create(site="mcp", name="delays")[0]
+    for _ in range(3):
+        suggested(users.admin, row, "airport", "J")
+
+    with MCPClient(users.admin) as agent:
+        assert agent.call("describe_models")
+
+
 def test_asking_for_suggestions_calls_nothing(users: Users, flights: list[Flight], trail: None) -> None:
     name = "flights_flight_mark_cancelled"
     row = row_of(name)
@@ -189,6 +250,12 @@ def test_asking_for_suggestions_calls_nothing(users: Users, flights: list[Flight
 
 
 # Attacks.
+
+
+def test_being_answered_a_hundred_times_what_was_typed(users: Users, flights: list[Flight]) -> None:
+    typed = f"{'id,' * 50_000}des"
+
+    assert suggested(users.admin, row_of("find_records"), "fields", typed, model="flights.flight") == []
 
 
 def test_being_suggested_rows_of_others(flights: list[Flight], declared: Declared) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.end_to_end.pictures import keep
+from tests.end_to_end.browsing import keep
 from tests.end_to_end.servers import Served
 
 UPDATED = "notifications/resources/updated"

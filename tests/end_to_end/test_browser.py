@@ -13,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.end_to_end.browsing import log_in
 from tests.end_to_end.servers import Served, wait_for
 from tests.support import schemas
 from tests.support.peers import MODERN, meta
@@ -26,9 +27,7 @@ def admin_page(browser: Browser, served: Served) -> Iterator[Page]:
     context = browser.new_context(base_url=served.origin)
     page = context.new_page()
     page.goto("/admin/")
-    page.get_by_label("Username").fill("admin")
-    page.get_by_label("Password").fill("admin")
-    page.get_by_role("button", name="Log in").click()
+    log_in(page)
     page.wait_for_selector("#user-tools")
     yield page
     context.close()

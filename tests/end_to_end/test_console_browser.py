@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Route
 
-from tests.end_to_end.pictures import keep
+from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.servers import Served
 
 #: Each page by its name: where it is, and the link on that page that leads to it, if any.
@@ -50,9 +50,7 @@ def cookies(browser: Browser, served: Served) -> Any:
     context = browser.new_context(base_url=served.origin)
     page = context.new_page()
     page.goto("/admin/")
-    page.get_by_label("Username").fill("admin")
-    page.get_by_label("Password").fill("admin")
-    page.get_by_role("button", name="Log in").click()
+    log_in(page)
     page.wait_for_selector("#user-tools")
     found = context.cookies()
     context.close()

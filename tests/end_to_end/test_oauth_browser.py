@@ -13,6 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.end_to_end.browsing import log_in
 from tests.end_to_end.servers import Served
 from tests.oauth.flow import CLAUDE_CODE, Program
 
@@ -69,12 +70,6 @@ def callback() -> Iterator[Callback]:
     made.close()
 
 
-def log_in(page: Page, name: str = "ops") -> None:
-    page.get_by_label("Username").fill(name)
-    page.get_by_label("Password").fill(name)
-    page.get_by_role("button", name="Log in").click()
-
-
 def url_of(program: Program, served: Served, scope: str = "read actions") -> str:
     return served.origin + program.url(scope=scope, resource=served.url)
 
@@ -83,7 +78,7 @@ def test_a_person_logs_in_sees_who_asks_and_connects_a_program(page: Page, serve
     program = Program(CLAUDE_CODE, callback.url)
 
     page.goto(url_of(program, served))
-    log_in(page)
+    log_in(page, "ops")
 
     page.get_by_role("heading", name="Connect an app").wait_for()
     assert page.locator(".client strong").inner_text() == "claude.ai"
@@ -113,7 +108,7 @@ def test_a_person_logs_in_sees_who_asks_and_connects_a_program(page: Page, serve
 
 def test_a_person_cancels(page: Page, served: Served, callback: Callback) -> None:
     page.goto(url_of(Program(CLAUDE_CODE, callback.url), served))
-    log_in(page)
+    log_in(page, "ops")
 
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_url(f"{callback.url}?**")
@@ -126,7 +121,7 @@ def test_the_page_fits_a_phone(browser: Browser, served: Served, callback: Callb
     context = browser.new_context(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page = context.new_page()
     page.goto(url_of(Program(CLAUDE_CODE, callback.url), served))
-    log_in(page)
+    log_in(page, "ops")
     page.get_by_role("button", name="Connect", exact=True).wait_for()
 
     wide = page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
@@ -144,7 +139,7 @@ def test_a_page_of_another_origin_cannot_frame_the_consent(
     page = context.new_page()
     url = url_of(Program(CLAUDE_CODE, callback.url), served)
     page.goto(url)
-    log_in(page)
+    log_in(page, "ops")
     page.get_by_role("button", name="Connect", exact=True).wait_for()
 
     page.goto("data:text/html,<iframe></iframe>")

@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from tests.end_to_end.pictures import keep
+from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.servers import Served, demo
 from tests.end_to_end.test_console_browser import PAGES, show
 
@@ -30,10 +30,7 @@ def test_every_page_is_readable(browser: Browser, served: Served, theme: Any, wi
     context = browser.new_context(base_url=served.origin, color_scheme=theme, viewport=size)
     page = context.new_page()
     page.goto("/admin/login/?next=/admin/mcp_django/")
-    page.locator("input[name=username]").fill("admin")
-    page.locator("input[name=password]").fill("admin")
-    page.locator("input[name=password]").press("Enter")
-    page.locator("input[name=password]").wait_for(state="detached")
+    log_in(page)
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     found: list[tuple[str, str, str]] = []

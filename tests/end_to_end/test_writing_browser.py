@@ -10,8 +10,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.end_to_end.browsing import log_in
 from tests.end_to_end.servers import Project, Served
-from tests.end_to_end.test_oauth_browser import log_in, page
+from tests.end_to_end.test_oauth_browser import page
 
 __all__ = ["page"]
 
@@ -61,7 +62,7 @@ def test_ops_corrects_a_flight_and_deletes_a_disruption_after_a_click(agent: Age
     assert waiting["status"] == "pending"
 
     page.goto(waiting["url"])
-    log_in(page)
+    log_in(page, "ops")
     expect(page.get_by_role("heading", name="What it would change now")).to_be_visible()
     expect(page.get_by_text("flights.disruption: 1")).to_be_visible()
     page.get_by_role("button", name="Make this change").click()
@@ -84,7 +85,7 @@ def test_a_rejected_change_tells_the_agent_why(agent: Agent, page: Page) -> None
     waiting = agent.confirmed("delete_record", model="flights.disruption", ids=[disruption])
 
     page.goto(waiting["url"])
-    log_in(page)
+    log_in(page, "ops")
     page.get_by_label("Why not").fill("It still snows.")
     page.get_by_role("button", name="Reject").click()
     expect(page.get_by_text("The change was rejected.")).to_be_visible()

@@ -27,7 +27,7 @@ def between(first: str, last: str, found: list[str]) -> list[str]:
     return found[found.index(first) + 1 : found.index(last)]
 
 
-LIMITS = "It never gets more than you may do yourself. You can disconnect it at any time under Connected apps."
+LIMITS = "It never gets more than you may do yourself. You can disconnect it at any time under Your apps and tokens."
 
 
 def test_the_page_names_the_client_the_user_and_where_the_answer_goes(users: Users) -> None:

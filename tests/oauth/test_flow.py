@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,15 @@ def test_connected_apps_are_listed_and_disconnected(users: Users) -> None:
     assert Person().open("/mcp/connected")["Location"] == "/admin/login/?next=%2Fmcp%2Fconnected"
     forged = person.browser.post("/mcp/connected", {"client": CLAUDE_CODE, "resource": RESOURCE})
     assert forged.status_code == 403, "without its token"
+
+
+def test_a_scope_that_is_none_any_more_is_not_described(users: Users) -> None:
+    Program().log_in(users.ops)
+    Grant.objects.update(scopes=["gone", "read"])
+
+    page = Person(users.ops).open("/mcp/connected").content.decode()
+
+    assert "gone" not in page and re.search(r"<li>Read \d models</li>", page)
 
 
 @pytest.mark.parametrize(("asked", "labels"), [

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client, modify_settings
+from django.views.debug import ExceptionReporter
 
 from mcp_django.audit.recorder import recorder
 from mcp_django.credentials.once import new_nonce
@@ -136,6 +137,37 @@ def test_nobody_makes_any_number_of_tokens(users: Users, monkeypatch: pytest.Mon
 
     assert "You have 2 tokens" in page.content.decode()
     assert AccessToken.objects.count() == 2
+
+
+def test_sending_the_form_of_the_last_token_again_says_that_it_was_made(
+    users: Users, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_tokens, "MOST", 1)
+    client, posted = client_of(users.ops), new()
+    client.post(URL, posted)
+
+    assert "No second one was made" in client.post(URL, posted).content.decode()
+
+
+@pytest.mark.parametrize("url", [URL, "/admin/mcp_django/accesstoken/add/"])
+def test_reading_a_new_token_in_the_report_of_an_error(users: Users, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """The token is valid although its page could not be shown."""
+    made: list[str] = []
+
+    def fail(*_: Any, token: str, **__: Any) -> Any:
+        made.append(token)
+        raise LookupError
+
+    for module in ("self_service.views", "admin.tokens"):
+        monkeypatch.setattr(f"mcp_django.{module}.client_setups", fail)
+    posted = new(user=users.admin.pk)
+
+    with pytest.raises(LookupError) as raised:
+        client_of(users.admin).post(url, posted)
+
+    # Without the frame of this test, which has it.
+    report = ExceptionReporter(None, raised.type, raised.value, raised.tb.tb_next).get_traceback_html()
+    assert "client_setups" in report and made[0] not in report
 
 
 def test_the_trail_says_who_made_it(
@@ -280,6 +312,15 @@ def test_a_new_token_is_tested(users: Users, flights: Any) -> None:
     assert "valid" in page and "acts as ops" in page and "Models: 6" in page
 
 
+def test_a_token_whose_group_of_scopes_is_gone_is_tested(users: Users, settings: Any, flights: Any) -> None:
+    plain = made_by(users.ops)
+    AccessToken.objects.update(scopes=["read", "gone"])
+
+    page = text_of(client_of(users.ops).post(URL, {"do": "test", "token": plain}).content.decode())
+
+    assert "Scopes : read" in page or "Scopes: read" in page
+
+
 @pytest.mark.parametrize("theirs", [True, False])
 def test_testing_a_token_that_acts_as_somebody_else(users: Users, theirs: bool) -> None:
     plain = made_by(users.admin) if theirs else "mcpdj_00000000000000000000000000000000000000000002CZclj"
@@ -305,6 +346,38 @@ def test_a_group_of_scopes_is_offered_by_its_name(users: Users, settings: Any) -
     made_by(users.ops, scopes=["sales"])
 
     assert AccessToken.objects.get().scopes == ["sales"]
+
+
+@pytest.mark.parametrize("missing", ["SessionMiddleware", "AuthenticationMiddleware"])
+def test_the_check_names_a_middleware_without_which_nobody_can_log_in(settings: Any, missing: str) -> None:
+    settings.MIDDLEWARE = [one for one in settings.MIDDLEWARE if not one.endswith(missing)]
+
+    def told() -> list[str]:
+        return [found.msg for found in of("E023") if "MIDDLEWARE" in found.msg]
+
+    assert told() == [f"Nobody can log in: MIDDLEWARE has no {missing}."]
+    with modify_settings(INSTALLED_APPS={"remove": "mcp_django.oauth"}):
+        assert told()
+        settings.MCP = {**settings.MCP, "SELF_SERVICE": []}
+        assert not told()
+
+
+@pytest.mark.parametrize("name", ["TOKEN_DAYS", "TOKEN_MAX_DAYS"])
+@pytest.mark.parametrize("days", [0, -1])
+def test_the_check_names_a_life_of_no_day(settings: Any, name: str, days: int) -> None:
+    settings.MCP = {**settings.MCP, name: days}
+
+    [found] = of("E028")
+
+    assert found.msg == f"MCP['{name}'] is {days}."
+
+
+def test_a_life_of_no_day_makes_no_token(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TOKEN_MAX_DAYS": 0}
+
+    page = client_of(users.ops).post(URL, new(lifetime="0"))
+
+    assert "errorlist" in page.content.decode() and not AccessToken.objects.exists()
 
 
 def test_the_check_names_a_scope_that_there_is_not(settings: Any) -> None:
