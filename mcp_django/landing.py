@@ -41,6 +41,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
         "logs_in": logs_in,
         "is_known": is_known,
         "connected_url": url_of_page(site) if is_known else None,
+        "login_url": url_of_page(site) if get_conf().SELF_SERVICE and not is_known else None,
         "add_token_url": _add_token_url(request, site) if is_known else None,
     }
     response = page(request, "landing", context, has_script=True)

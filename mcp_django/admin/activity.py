@@ -12,7 +12,6 @@ from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db import models
 from django.http import (
-    Http404,
     HttpRequest,
     HttpResponse,
     HttpResponseNotAllowed,
@@ -181,8 +180,9 @@ class CallAdmin(PagesAdmin):
         with acting(request):
             ended = connections.end(request, request.POST.get("what", ""), request.POST.get("named", ""))
         if ended is None:
-            raise Http404
-        messages.success(request, ended)
+            messages.warning(request, _("It has already ended, or you may not end it."))
+        else:
+            messages.success(request, ended)
         return HttpResponseRedirect(self.page_url("connections"))
 
     # As a file.

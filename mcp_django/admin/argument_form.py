@@ -115,7 +115,8 @@ class ArgumentForm(SuggestingForm):
             )  # fmt: skip
         if tool.may_change:
             self.fields["agreed"] = forms.BooleanField(
-                label=_("It may change data"), error_messages={"required": _("This tool may change data.")}
+                label=_("It may change data"),
+                error_messages={"required": _("This tool may change data. Tick the box to run it.")},
             )
 
     def clean_user(self) -> Any:
@@ -125,7 +126,7 @@ class ArgumentForm(SuggestingForm):
         users = get_user_model()
         found = users._default_manager.filter(**{users.USERNAME_FIELD: name}, is_active=True).first()
         if found is None:
-            raise ValidationError(_("There is no active user of this name."))
+            raise ValidationError(_("There is no active user with this username."))
         return found
 
     @property

@@ -61,7 +61,7 @@ class PromptForm(forms.ModelForm):  # type: ignore[type-arg]
             return super().clean()
         others = Prompt.objects.filter(site=site, name=name).exclude(pk=self.instance.pk)
         if others.exists() or _declared_prompt(site, name) is not None:
-            self.add_error("name", _("There is already a prompt with this name."))
+            self.add_error("name", _("There is already a prompt with this name. Choose another."))
         return super().clean()
 
 

@@ -79,9 +79,11 @@ class SaveForm(forms.Form):
         name: str = self.cleaned_data["name"]
         rows = Tool.objects.filter(site=self._site.name)
         if name in self._site.tools or rows.filter(name=name).exists():
-            raise ValidationError(_("There is already a tool with this name."))
+            raise ValidationError(_("There is already a tool with this name. Choose another."))
         if rows.exclude(query="").count() >= MAX_SAVED:
-            raise ValidationError(_("There are already %(most)d saved queries.") % {"most": MAX_SAVED})
+            raise ValidationError(
+                _("There are already %(most)d saved queries. Delete one that is not needed.") % {"most": MAX_SAVED}
+            )
         return name
 
     def clean(self) -> dict[str, Any] | None:
@@ -89,7 +91,10 @@ class SaveForm(forms.Form):
             parameters = list(self._parameters())
             self.query = write(self._tool, self._call, parameters)
             if len(self.query) > MAX_CHARS:
-                raise ValidationError(_("It is longer than %(most)d characters.") % {"most": MAX_CHARS})
+                raise ValidationError(
+                    _("The query is longer than %(most)d characters. Save one with fewer values or fields.")
+                    % {"most": MAX_CHARS}
+                )
             try:
                 saved = SavedQuery(self._site, self.cleaned_data["name"], self.query)
             except ValueError as error:

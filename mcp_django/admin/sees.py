@@ -88,7 +88,7 @@ class SeesForm(forms.Form):
         users = get_user_model()
         found = users._default_manager.filter(**{users.USERNAME_FIELD: name}, is_active=True).first() if name else None
         if name and found is None:
-            raise ValidationError(_("There is no active user of this name."))
+            raise ValidationError(_("There is no active user with this username."))
         return found or self._viewer
 
     def clean_scopes(self) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.apps import apps
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import models, transaction
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, HttpResponseRedirect
@@ -239,8 +239,11 @@ class AccessTokenAdmin(SeesAdmin):
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Ask once, and end the token."""
         token = self.get_object(request, key_in_url(object_id))
-        if token is None or not self._may_revoke(request, token):
+        if token is None or not self.has_change_permission(request, token):
             raise PermissionDenied
+        if not token.is_current():
+            self.message_user(request, _("This token has already ended."), messages.WARNING)
+            return HttpResponseRedirect(self.page_url("changelist"))
         if request.method != "POST":
             return self.page(request, "revoke_token", title=_("Revoke the token"), object=token)
         with acting(request):

@@ -206,7 +206,9 @@ class ToolAdmin(OverrideAdmin):
         if not form.is_of_a_call:
             return HttpResponseRedirect(self.page_url("try", row.pk))
         if form.is_valid() and (saved := self._save(request, site, form)) is not None:
-            self.message_user(request, _("Agents that may read what it reads have the tool now."))
+            self.message_user(
+                request, _("The tool is saved and switched on. Agents that may read its model and fields can call it.")
+            )
             return HttpResponseRedirect(self.page_url("change", saved.pk))
         main = [form[name] for name in ("name", "description")]
         return self.page(request, "tool/save", title=_("Save as a tool"), object=row, form=form, main=main)
@@ -221,7 +223,7 @@ class ToolAdmin(OverrideAdmin):
         with acting(request):
             row, is_new = Tool.objects.get_or_create(site=site.name, name=given["name"], defaults=values)
         if not is_new:
-            form.add_error("name", _("There is already a tool with this name."))
+            form.add_error("name", _("There is already a tool with this name. Choose another."))
             return None
         self.log_addition(request, row, [{"added": {}}])
         return row

@@ -92,6 +92,8 @@ def _show(request: HttpRequest, site: MCPSite, form: OwnTokenForm | None) -> Htt
 def _disconnect(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if disconnect(request.user, request.POST.get("client", ""), request.POST.get("resource", "")):
         messages.success(request, _("The app is disconnected."), fail_silently=True)
+    else:
+        messages.warning(request, _("The app was disconnected already."), fail_silently=True)
     return redirect(request.path)
 
 
@@ -100,6 +102,8 @@ def _revoke(request: HttpRequest, site: MCPSite) -> HttpResponse:
     if token is not None:
         said = _("The token “%(token)s” was revoked.") % {"token": token}
         messages.success(request, said, fail_silently=True)
+    else:
+        messages.warning(request, _("This token has already ended."), fail_silently=True)
     return redirect(request.path)
 
 

@@ -41,7 +41,9 @@ logger = logging.getLogger("mcp_django")
 
 T = TypeVar("T")
 
-_GONE = "Its agent may not do this any more: a token, a permission or a tool is gone."
+_GONE = (
+    "Its agent may not do this any more: a token, a permission or a tool is gone. Give it back, or reject the change."
+)
 
 
 class _Admin(NoConnection):

@@ -96,8 +96,8 @@ def test_the_page_offers_each_value_and_no_name(users: Users) -> None:
 
 
 @pytest.mark.parametrize(("fields", "why"), [
-    ({"name": "find_records"}, "There is already a tool with this name."),
-    ({"name": "flights_flight_mark_cancelled"}, "There is already a tool with this name."),
+    ({"name": "find_records"}, "There is already a tool with this name. Choose another."),
+    ({"name": "flights_flight_mark_cancelled"}, "There is already a tool with this name. Choose another."),
     ({"name": "not a name"}, "Use 1 to 64 letters"),
     ({"name-0": "cursor"}, "cannot be the name of an argument"),
     ({"name-0": "a b"}, "cannot be the name of an argument"),

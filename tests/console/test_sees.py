@@ -134,9 +134,9 @@ def test_whoever_may_not_view_tokens_has_no_such_page(users: Users, permissions:
 
 
 def test_staff_read_nothing_of_what_is_left_out(users: Users, clerk: User) -> None:
-    assert "Left out" in sees(users.admin) and "auth.group" in sees(users.admin, user="viewer")
+    assert "Not exposed to agents" in sees(users.admin) and "auth.group" in sees(users.admin, user="viewer")
 
-    assert "Left out" not in sees(clerk) and "flights.plane" not in sees(clerk)
+    assert "Not exposed to agents" not in sees(clerk) and "flights.plane" not in sees(clerk)
 
 
 # Rows.

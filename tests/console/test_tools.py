@@ -199,7 +199,7 @@ def test_a_tool_that_asks_needs_a_client(users: Users, declared: Declared) -> No
 
     page = tried(client_of(users.admin), "greet").content.decode()
 
-    assert "that needs a client" in page
+    assert "call it from an MCP client" in page
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -239,7 +239,7 @@ def test_an_unknown_user_and_an_inactive_one_are_refused_alike(users: Users, set
 
     page = tried(client_of(users.admin), "describe_models", user=name).content.decode()
 
-    assert "There is no active user of this name." in page and not lines("describe_models").exists()
+    assert "There is no active user with this username." in page and not lines("describe_models").exists()
 
 
 @pytest.mark.parametrize("permissions", [[], ["mcp_django.view_call"]])

@@ -109,8 +109,8 @@ def test_a_new_prompt_is_on_and_of_the_site_that_is_served(client: Client) -> No
     ({"name": "say hello"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
     ({"name": "größe"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
     ({"name": "a" * 65}, None),
-    ({"name": NAME}, {"name": ["There is already a prompt with this name."]}),
-    ({"name": "greet"}, {"name": ["There is already a prompt with this name."]}),
+    ({"name": NAME}, {"name": ["There is already a prompt with this name. Choose another."]}),
+    ({"name": "greet"}, {"name": ["There is already a prompt with this name. Choose another."]}),
     ({"site": "elsewhere"}, {"site": ["Select a valid choice. elsewhere is not one of the available choices."]}),
 ])  # fmt: skip
 def test_a_mistake_is_refused_with_what_is_wrong(
@@ -136,7 +136,7 @@ def test_a_written_prompt_takes_no_name_that_is_taken(client: Client, written: P
 
     for name in ("wave", NAME):
         found = errors(client.post(f"{PROMPTS}{written.pk}/change/", form(name=name)))
-        assert found == {"name": ["There is already a prompt with this name."]}
+        assert found == {"name": ["There is already a prompt with this name. Choose another."]}
     assert client.post(f"{PROMPTS}{written.pk}/change/", form(name="greet")).status_code == 302
 
 

@@ -415,6 +415,15 @@ def test_with_neither_there_is_no_page(users: Users, settings: Any) -> None:
         assert browser.get(URL).status_code == browser.post(URL, new()).status_code == 404
 
 
+@pytest.mark.usefixtures("_without_logins")
+def test_a_stranger_at_the_endpoint_is_led_to_the_login(settings: Any) -> None:
+    page = Client().get("/mcp", headers={"accept": "text/html"}).content.decode()
+
+    assert f'<a href="{URL}">Log in</a>' in page
+    settings.MCP = {**settings.MCP, "SELF_SERVICE": []}
+    assert URL not in Client().get("/mcp", headers={"accept": "text/html"}).content.decode()
+
+
 # The way to it.
 
 
