@@ -102,7 +102,14 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
                     id="mcp_django.W001",
                 )
             )
-    found += [*_check_logins(), *_check_token_days(), *_check_landing_page(), *_check_audit(), *_check_throttles()]
+    found += [
+        *_check_logins(),
+        *_check_token_days(),
+        *_check_try_as(),
+        *_check_landing_page(),
+        *_check_audit(),
+        *_check_throttles(),
+    ]
     return [*found, *_check_bounds()]
 
 
@@ -117,6 +124,15 @@ def _check_logins() -> Iterator[CheckMessage]:
                 hint="Add it, or do without the app mcp_django.oauth and MCP['SELF_SERVICE'].",
                 id="mcp_django.E023",
             )
+
+
+def _check_try_as() -> Iterator[CheckMessage]:
+    if get_conf().TRY_AS and get_conf().AUDIT == "off":
+        yield Warning(
+            "MCP['TRY_AS'] does nothing: MCP['AUDIT'] is off, and nobody acts as another user without a trace.",
+            hint='Set AUDIT to "on", or take TRY_AS out.',
+            id="mcp_django.W027",
+        )
 
 
 def _check_token_days() -> Iterator[CheckMessage]:

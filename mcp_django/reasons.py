@@ -310,8 +310,9 @@ class _Asker:
     def _why_not_available(self, tool: BaseTool) -> Text:
         if (permission := getattr(tool, "permission", "")) and not _has(self.request.user, permission):
             return _missing_permission(permission)
-        if isinstance(tool, SavedQuery) and (why := tool.why_not(self.request)) is not None:
-            return why
+        if isinstance(tool, SavedQuery) and not tool.is_available(self.request):
+            # Which one is not said: whoever asks may not read it either.
+            return _("The user may not read its model, or one of its fields.")
         if not isinstance(tool, AdminActionTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")
         no = self._model(tool.model_mcp.label)

@@ -150,8 +150,9 @@ def _field(name: str, schema: JSON, required: bool) -> forms.Field:
     if "default" in schema and isinstance(schema["default"], str | int | float):
         kept["help_text"] = f"{kept['help_text']} ({schema['default']})".strip()
     if "enum" in one:
-        choices = [("", "—"), *((str(value), str(value)) for value in one["enum"])]
-        return forms.ChoiceField(choices=choices, **kept)
+        values = {str(value): value for value in one["enum"]}
+        choices = [("", "—"), *((text, text) for text in values)]
+        return forms.TypedChoiceField(choices=choices, coerce=values.__getitem__, empty_value=None, **kept)
     if {one.get("type") for one in variants} == {"integer", "string"}:
         return _IntegerOrTextField(strip=False, **kept)
     match one.get("type"):

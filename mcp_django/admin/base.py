@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
+from django.core.exceptions import FieldDoesNotExist
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
@@ -64,7 +65,25 @@ class PagesAdmin(AdminBase):
         return f"{self.opts.app_label}_{self.opts.model_name}_{page}"
 
 
-class ActingAdmin(PagesAdmin):
+class FilteredAdmin(PagesAdmin):
+    """The URL of its list filters by what the filters offer alone."""
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Whether the URL may filter by it: by any other column, it would be found out letter by letter."""
+        name = lookup.partition("__")[0]
+        offered = {one if isinstance(one, str) else one[0] for one in self.list_filter if isinstance(one, str | tuple)}
+        return (name in offered or not self._is_field(name)) and super().lookup_allowed(lookup, value, request)
+
+    def _is_field(self, name: str) -> bool:
+        """Whether it is a field, and not the parameter of a filter of our own."""
+        try:
+            self.opts.get_field(name)
+        except FieldDoesNotExist:
+            return False
+        return True
+
+
+class ActingAdmin(FilteredAdmin):
     """Changes that its pages make are the user's."""
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:

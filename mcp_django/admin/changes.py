@@ -22,7 +22,7 @@ from django.utils.translation import gettext, ngettext
 from django.utils.translation import gettext_lazy as _
 from pydantic_core import from_json
 
-from mcp_django.admin.base import PagesAdmin
+from mcp_django.admin.base import FilteredAdmin
 from mcp_django.admin.links import object_link
 from mcp_django.compat.admin import key_in_url
 from mcp_django.models import Change
@@ -39,7 +39,7 @@ _LINKED_KEYS = 10
 _MAX_NOTE = 500
 
 
-class ChangeAdmin(PagesAdmin):
+class ChangeAdmin(FilteredAdmin):
     """Whoever may view changes sees those of all users. Everybody sees those of their own agents, and decides them.
 
     What a change holds is shown to its own user alone: others may not be allowed to read it.
@@ -84,10 +84,6 @@ class ChangeAdmin(PagesAdmin):
         return queryset if super().has_view_permission(request) else queryset.filter(user=request.user.pk)
 
     # The list.
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Whether the URL may filter by it: by any other column, it would be found out letter by letter."""
-        return lookup.partition("__")[0] in self.list_filter and super().lookup_allowed(lookup, value, request)
 
     @admin.display(description=_("what"))
     def what(self, change: Change) -> str:

@@ -20,9 +20,13 @@ from mcp_django.exchange.scopes import SCOPES, expand
 from mcp_django.models import Tool
 from mcp_django.models.validators import validate_name
 from mcp_django.sites import MCPSite
+from mcp_django.tools import catalog
 from mcp_django.tools.saved_queries import MAX_CHARS, MAX_SAVED, Parameter, Place, SavedQuery, dotted, places, write
 from mcp_django.types import JSON
 from mcp_django.writes.own_thread import in_own_thread
+
+#: Values of a call that can be saved: each is three fields of the form.
+MAX_VALUES = 100
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,8 @@ class SaveForm(forms.Form):
     def __init__(self, request: HttpRequest, site: MCPSite, tool: str, data: Any = None, *, call: str = "") -> None:
         super().__init__(data, initial={"call": call}, prefix="save")
         self._request, self._site, self._tool = request, site, tool
-        self._places: dict[Place, Any] = {}
-        try:
-            self._call: JSON = from_json(call)
-            self._places = places(self._call)
-        except (ValueError, AttributeError):
-            self._call = {}
+        self._call: JSON = _read(call)
+        self._places: dict[Place, Any] = places(self._call)
         for index in range(len(self._places)):
             self.fields[f"name-{index}"] = forms.CharField(label=_("Argument"), max_length=40, required=False)
             self.fields[f"about-{index}"] = forms.CharField(label=_("Description"), max_length=300, required=False)
@@ -100,6 +100,11 @@ class SaveForm(forms.Form):
             except ValueError as error:
                 raise ValidationError(str(error)) from None
             # Nobody saves what the person's own agent could not ask.
+            if not _may_call(self._request, self._site, self._tool):
+                text = _("An agent of yours may not call %(tool)s, so you cannot save a call of it.")
+                raise ValidationError(text % {"tool": self._tool})
+            if errors := saved.tool.errors_in(self._call):
+                raise ValidationError([f"{one['field']}: {one['message']}" for one in errors])
             if why := why_not(self._request, saved):
                 raise ValidationError(why)
         return super().clean()
@@ -109,6 +114,26 @@ class SaveForm(forms.Form):
             if name := self.cleaned_data.get(f"name-{index}"):
                 about = self.cleaned_data.get(f"about-{index}", "")
                 yield Parameter(name, place, about, self.cleaned_data.get(f"optional-{index}", False))
+
+
+def _read(call: str) -> JSON:
+    """The arguments of a call that can be saved; empty for anything else."""
+    try:
+        found = from_json(call, allow_inf_nan=False) if len(call) <= MAX_CHARS else None
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and len(places(found)) <= MAX_VALUES else {}
+
+
+def _may_call(request: HttpRequest, site: MCPSite, tool: str) -> bool:
+    """Whether an agent of the viewer may call the tool, which administrators switch and limit to groups."""
+
+    def ask() -> bool:
+        asking = viewers_request(request)
+        with site.call_context(asking):
+            return catalog.may_call_one_of(site, asking, [site.tools[tool]])
+
+    return in_own_thread(ask)
 
 
 def viewers_request(request: HttpRequest) -> MCPRequest:

@@ -18,7 +18,6 @@ from mcp_django.admin import trying
 from mcp_django.admin.base import ActingAdmin
 from mcp_django.admin.links import object_link
 from mcp_django.compat.admin import key_in_url
-from mcp_django.conf import get_conf
 from mcp_django.db.bounds import bounded
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
@@ -224,7 +223,7 @@ def _may_sample(request: HttpRequest, subject: Subject) -> bool:
     """Whether the viewer may see rows with the subject's rights: one's own, or as Try it lets superusers."""
     if subject.token is not None and not subject.token.is_valid():
         return False
-    return subject.user.pk == request.user.pk or (request.user.is_superuser and get_conf().TRY_AS)
+    return subject.user.pk == request.user.pk or trying.may_try_as_others(request.user)
 
 
 def _count(site: MCPSite, subject: Subject, label: str) -> Any:

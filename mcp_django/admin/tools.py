@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -26,9 +26,8 @@ from mcp_django.admin import trying
 from mcp_django.admin.argument_form import ArgumentForm, suggestions
 from mcp_django.admin.links import shows_activity
 from mcp_django.admin.overrides import OverrideAdmin, site_of
-from mcp_django.admin.saving import SaveForm, viewers_request, why_not
+from mcp_django.admin.saving import MAX_VALUES, SaveForm, viewers_request, why_not
 from mcp_django.compat.admin import key_in_url
-from mcp_django.conf import get_conf
 from mcp_django.connecting import curl
 from mcp_django.models import Call, Tool
 from mcp_django.override_rows import make_tool_rows
@@ -177,7 +176,7 @@ class ToolAdmin(OverrideAdmin):
         if isinstance(tool, SavedQuery) and not _may_ask(request, tool):
             raise PermissionDenied
         schema = tool.get_input_schema(viewers_request(request))
-        may_choose_user = get_conf().TRY_AS and request.user.is_superuser
+        may_choose_user = trying.may_try_as_others(request.user)
         posted = request.POST if request.method == "POST" else None
         form = ArgumentForm(tool, schema, posted, may_choose_user=may_choose_user)
         if "suggest" in request.POST:
@@ -204,6 +203,9 @@ class ToolAdmin(OverrideAdmin):
         posted = request.POST if "save" in request.POST else None
         form = SaveForm(request, site, row.name, posted, call=request.POST.get("save-call", ""))
         if not form.is_of_a_call:
+            if request.POST.get("save-call"):
+                said = _("This call cannot be saved: it is too long, or has more than %(most)d values.")
+                self.message_user(request, said % {"most": MAX_VALUES}, messages.ERROR)
             return HttpResponseRedirect(self.page_url("try", row.pk))
         if form.is_valid() and (saved := self._save(request, site, form)) is not None:
             self.message_user(

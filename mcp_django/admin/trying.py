@@ -96,7 +96,7 @@ class Answer:
     def table(self) -> Table | None:
         """The rows of the answer, where it is a list of objects or has one."""
         content = self.result.get("structuredContent")
-        if isinstance(content, Mapping) and {"columns", "rows"} <= content.keys():
+        if isinstance(content, Mapping) and _is_table(content.get("columns"), content.get("rows")):
             return Table(content["columns"], [list(map(_cell, row)) for row in content["rows"][:_MAX_ROWS]])
         values = content.values() if isinstance(content, Mapping) else [content]
         rows = next((value for value in values if _is_rows(value)), None)
@@ -106,6 +106,10 @@ class Answer:
         return Table(headings, [[_cell(row.get(name)) for name in headings] for row in rows[:_MAX_ROWS]])
 
 
+def _is_table(columns: Any, rows: Any) -> bool:
+    return isinstance(columns, list) and isinstance(rows, list) and all(isinstance(row, list) for row in rows)
+
+
 def _is_rows(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
@@ -113,6 +117,12 @@ def _is_rows(value: Any) -> bool:
 def _cell(value: Any) -> str:
     text = "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]}…"
+
+
+def may_try_as_others(user: Any) -> bool:
+    """Whether the user may act as another one: a superuser under TRY_AS, where the trail names both."""
+    conf = get_conf()
+    return bool(conf.TRY_AS) and conf.AUDIT != "off" and bool(getattr(user, "is_superuser", False))
 
 
 def call(
@@ -132,6 +142,9 @@ def send(
     whose client is named after the person.
     """
     exchange = _exchange(request, site, user, method, params, scopes=scopes)
+    if user.pk != request.user.pk:
+        # The client is named by the beginning of the person's name alone, which may change.
+        exchange.usage.values["called_by"] = str(request.user.pk)
 
     def run() -> Answer:
         began = time.perf_counter()

@@ -13,7 +13,7 @@ from django.utils.text import capfirst
 from mcp_django.access.permissions import check_scopes
 from mcp_django.completion import Completion
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import ToolError, field_error
+from mcp_django.exceptions import FieldError, ToolError, field_error
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting, ways
@@ -175,6 +175,10 @@ class QueryTool(BaseTool):
         if "model" in known and "model" in arguments:
             rest = {name: value for name, value in arguments.items() if name in known}
             self.check(self._model(rights, arguments["model"]), rest)
+
+    def errors_in(self, arguments: JSON) -> list[FieldError]:
+        """What is wrong with arguments of whichever model, by their schema."""
+        return self._checked.errors(arguments)
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
         """Raises InvalidQuery for arguments that are wrong for the model, ``by_database`` also for unknown values."""

@@ -256,8 +256,19 @@ def test_it_is_asked_where_the_tool_that_was_saved_is_switched_off(users: Users,
 
 def test_a_call_that_is_too_long_is_refused(users: Users) -> None:
     long = {"model": "flights.flight", "filter": {"tailnum__in": ["N12345"] * 3_000}}
+    client = client_of(users.admin)
 
-    assert "20000 characters" in content_of(saved(client_of(users.admin), long))
+    assert saved(client, long).status_code == 302
+    assert "it is too long" in client.get(URL).content.decode()
+    assert not Tool.objects.filter(name="departures").exists()
+
+
+def test_a_query_that_its_descriptions_make_too_long_is_refused(users: Users) -> None:
+    nearly = {"model": "flights.flight", "filter": {"tailnum__in": ["N12345"] * 1_990}}
+
+    page = saved(client_of(users.admin), nearly, **{"name-0": "planes", "about-0": "x" * 300})
+
+    assert "20000 characters" in content_of(page)
 
 
 @pytest.mark.parametrize("call", ["", "[", "[]", "7", '"text"', "[" * 15_000, '{"filter": {"not": ' * 5_000])
@@ -297,6 +308,58 @@ def test_an_agent_whose_query_takes_too_long_is_told_nothing_of_arguments_that_t
         agent.call("departures", origin="JFK")
 
     assert "Give other values" in str(raised.value) and "filter" not in str(raised.value)
+
+
+def test_finding_out_a_saved_query_letter_by_letter(flights: list[Flight]) -> None:
+    stored("departures", {"model": "flights.flight", "filter": {"tailnum": "N14228"}})
+    clerk = make_staff("clerk", "mcp_django.view_tool")
+
+    for query in ("query__contains=N14228", "query__startswith={", "query__regex=N.*", "id=1", "description=Flights."):
+        assert client_of(clerk).get(f"{URL}?{query}").status_code == 400, query
+    assert client_of(clerk).get(f"{URL}?kind=saved&enabled__exact=1").status_code == 200
+
+
+@pytest.mark.parametrize("closed", ["switch", "groups"])
+def test_saving_a_call_of_a_tool_that_is_closed_to_the_person(flights: list[Flight], closed: str) -> None:
+    maker = make_staff("maker", "mcp_django.view_tool", "mcp_django.add_tool", "flights.view_flight")
+    client = client_of(maker)
+    client.get(URL)
+    row = Tool.objects.get(name="find_records")
+    if closed == "switch":
+        Tool.objects.filter(pk=row.pk).update(enabled=False)
+    else:
+        row.groups.add(Group.objects.create(name="analysts"))
+
+    page = saved(client)
+
+    assert "may not call find_records" in page.content.decode()
+    assert not Tool.objects.filter(name="departures").exists()
+
+
+@pytest.mark.parametrize("call", [
+    {"limit": "a"}, {"fields": 5}, {"fields": [1]}, {"fields": [["number"]]}, {"order_by": 5}, {"order_by": [{}]},
+    {"search": 5}, {"bogus": 1}, {"limit": -1}, {"limit": 10**9}, {"format": "xml"}, {"total": "x"}, {"filter": 5},
+], ids=str)  # fmt: skip
+def test_a_call_that_could_never_be_answered_is_not_saved(users: Users, call: dict[str, Any]) -> None:
+    page = saved(client_of(users.admin), {"model": "flights.flight", **call}, **{"name-0": ""})
+
+    assert page.status_code == 200 and 'class="errorlist' in page.content.decode()
+    assert not Tool.objects.filter(name="departures").exists()
+
+
+@pytest.mark.parametrize("call", [
+    '{"model": "flights.flight", "limit": NaN}', "[]", "5", '"x"', "null", "{", "",
+    json.dumps({"model": "flights.flight", "filter": {"any": [{"number": n} for n in range(101)]}}),
+    json.dumps({"model": "flights.flight", "filter": {"any": [{"number": n} for n in range(20_000)]}}),
+], ids=lambda call: call[:40])  # fmt: skip
+def test_sending_what_is_no_call_that_can_be_saved(users: Users, call: str) -> None:
+    client = client_of(users.admin)
+    client.get(URL)
+    url = reverse("admin:mcp_django_tool_save", args=[Tool.objects.get(name="find_records").pk])
+
+    page = client.post(url, {"save-call": call}, follow=True)
+
+    assert page.redirect_chain and ("cannot be saved" in page.content.decode()) is bool(call)
 
 
 def test_a_client_that_logs_in_may_be_given_it_alone(users: Users) -> None:

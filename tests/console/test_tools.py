@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,6 +17,7 @@ from django.utils import timezone
 
 from demo_project.flights.models import Flight
 from mcp_django.models import Call, Tool
+from tests.checks.conftest import of
 from tests.console.visiting import client_of, lines, text_of
 from tests.support.data import Users, make_staff, switch_on
 from tests.support.declared import Declared
@@ -269,3 +271,53 @@ def test_markup_in_an_answer_is_text(users: Users, flights: list[Flight]) -> Non
     page = tried(client_of(users.admin), "get_record", model="flights.flight", id="1").content.decode()
 
     assert "alert(1)" in page and "<script>alert" not in page
+
+
+def test_two_superusers_whose_names_begin_alike_are_told_apart(
+    users: Users, flights: list[Flight], settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": True}
+    people = [User.objects.create_superuser(f"{'x' * 60}{name}") for name in ("alice", "bob")]
+
+    for person in people:
+        tried(client_of(person), "describe_models", user="ops")
+
+    named = [json.loads(line.values)["called_by"] for line in lines("describe_models").order_by("pk")]
+    assert named == [str(person.pk) for person in people]
+
+
+def test_without_the_trail_nobody_tries_as_another_user(users: Users, flights: list[Flight], settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "TRY_AS": True, "AUDIT": "off"}
+
+    page = tried(client_of(users.admin), "describe_models", user="ops")
+
+    assert "user" not in page.context["form"].fields
+    [found] = of("W027")
+    assert "does nothing" in found.msg
+
+
+@pytest.mark.parametrize("answer", [
+    {"columns": 3, "rows": 7}, {"columns": [], "rows": 5}, {"columns": ["a"], "rows": [1]},
+    {"columns": "ab", "rows": []},
+], ids=str)  # fmt: skip
+def test_an_answer_that_looks_a_little_like_a_table_is_shown(users: Users, declared: Declared, answer: Any) -> None:
+    def count(request: Any) -> dict[str, Any]:
+        """Counts."""
+        found: dict[str, Any] = answer
+        return found
+
+    declared.tool(count, read_only=True)
+    Tool.objects.create(site="mcp", name="count", enabled=True)
+
+    assert tried(client_of(users.admin), "count").status_code == 200
+
+
+def test_a_choice_among_numbers_is_a_number(users: Users, declared: Declared) -> None:
+    def show(request: Any, rows: Literal[1, 2]) -> str:
+        """Shows rows."""
+        return repr(rows)
+
+    declared.tool(show, read_only=True)
+    Tool.objects.create(site="mcp", name="show", enabled=True)
+
+    assert tried(client_of(users.admin), "show", rows="2").context["answer"].text == "2"
