@@ -5,8 +5,10 @@
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
 # make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
+# make docs                the documentation as a site, in the folder site; what it says of settings and commands is written anew
 # make screenshots         the pictures of these pages and of the demo's boards, in the folder screenshots
-# make faults              what a deployment stands on breaks while hundreds listen; PostgreSQL's and Redis' programs needed
+# make wires               the tests of HTTP once more over Protobuf, and those of the WebSocket once more over gRPC
+# make faults              what a deployment stands on breaks while hundreds listen; it needs PostgreSQL, Redis and nats-server
 # make conformance         the conformance suite alone; it needs npm
 # make bench               what serving and pushing cost, beside other servers; needs wrk, PostgreSQL and Redis
 # make conformance-server  the server that the suite is run against, served on PORT
@@ -30,7 +32,7 @@ CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=te
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test matrix projects agents browser screenshots faults bench conformance conformance-server clean
+.PHONY: demo lint check test wires matrix projects agents browser docs screenshots faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -52,6 +54,10 @@ test: lint
 	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) -m "not slow and not every_database" --first-case
 	$(BIN)/python -m tests.conformance
 
+wires: $(VENV)/test.stamp
+	$(BIN)/pytest $(PARALLEL) --wire http-protobuf
+	$(BIN)/pytest $(PARALLEL) --wire grpc
+
 matrix: $(VENV)/test.stamp
 	$(BIN)/python -m tests.matrix $(CHECK_TESTS)
 
@@ -60,6 +66,10 @@ projects: $(VENV)/test.stamp
 
 browser: $(VENV)/test.stamp
 	$(BIN)/pytest tests/end_to_end/test_console_browser.py tests/end_to_end/test_unfold.py
+
+docs: $(VENV)/test.stamp
+	$(BIN)/python -m tests.documentation
+	$(BIN)/zensical build --clean --strict
 
 screenshots: $(VENV)/test.stamp
 	@mkdir -p screenshots
@@ -80,6 +90,7 @@ bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench.console --check
 	$(BIN)/python -m bench.push
 	$(BIN)/python -m bench.sockets
+	$(BIN)/python -m bench.wires
 
 conformance: $(VENV)/test.stamp
 	$(BIN)/python -m tests.conformance
@@ -88,7 +99,7 @@ conformance-server: $(VENV)/test.stamp
 	@$(BIN)/python -m tests.conformance --serve $(PORT)
 
 clean:
-	rm -rf $(VENV) .venv-* .node .demo .conformance .projects .agents build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* .node .demo .conformance .projects .agents .cache site build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say that an environment holds what the files beside them ask for, so that a second run starts at once.

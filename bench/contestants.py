@@ -122,6 +122,7 @@ class _Unconnected:
 
     push = False
     transport = "bench"
+    is_live = False
 
 
 def _request(caller: Caller) -> MCPRequest:

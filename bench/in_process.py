@@ -42,7 +42,7 @@ def ask_wsgi(application: Any, asked: Call, path: str = "/mcp") -> bytes:
     environ = {
         "REQUEST_METHOD": "POST", "SCRIPT_NAME": "", "PATH_INFO": path, "QUERY_STRING": "",
         "SERVER_NAME": "localhost", "SERVER_PORT": "80", "SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1",
-        "CONTENT_TYPE": "application/json", "CONTENT_LENGTH": str(len(asked.body)),
+        "CONTENT_TYPE": asked.headers.get("Content-Type", "application/json"), "CONTENT_LENGTH": str(len(asked.body)),
         "wsgi.version": (1, 0), "wsgi.url_scheme": "http", "wsgi.input": BytesIO(asked.body),
         "wsgi.errors": BytesIO(), "wsgi.multithread": True, "wsgi.multiprocess": False, "wsgi.run_once": False,
         **headers,

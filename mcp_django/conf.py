@@ -33,177 +33,247 @@ MAX_MESSAGE_BYTES = 900_000
 
 @dataclasses.dataclass(frozen=True)
 class Conf:
-    """Every key that ``MCP = {...}`` may hold, with its default. Sizes are bytes, times are seconds."""
+    """Every key that ``MCP = {...}`` may hold, with its default. Sizes are bytes, times are seconds.
+
+    The comments are written in Markdown, because docs/settings.md is generated from them.
+    """
+
+    # = The settings that you need first
 
     # Access.
+    #: [Authentication classes](access.md#other-ways-to-authenticate) of Django REST framework, asked in turn.
     AUTHENTICATION_CLASSES: tuple[str, ...] = ("mcp_django.access.authentication.TokenAuthentication",)
-    #: Scopes of a credential that has none of its own, for example of a project's own DRF authentication class.
+    #: Scopes of a credential that has none of its own.
     DEFAULT_SCOPES: tuple[str, ...] = ("read",)
-    #: Scopes of a caller without credentials. Empty: such a caller gets 401.
+    #: Scopes of a caller without credentials. Empty: such a caller is refused.
     ANONYMOUS_SCOPES: tuple[str, ...] = ()
-    #: Names that stand for several scopes, as {"sales": ["model:shop.order:read", "tool:refund_order"]}.
+    #: Names that stand for several [scopes](access.md#groups-of-scopes), as `{"sales": ["model:shop.order:read",
+    #: "tool:refund_order"]}`.
     SCOPE_GROUPS: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    #: How long a process may use what it read of a token, its user and the overrides of tools and prompts. 0: never.
-    TOKEN_CACHE_SECONDS: float = 1.0
-    #: The days after which a token ends that is made without a date, and the most that one may have. None: any number.
-    TOKEN_DAYS: int = 90
-    TOKEN_MAX_DAYS: int | None = None
-    #: Scopes within which staff may make tokens of their own, on the page *Your apps and tokens*. Empty: none may.
+    #: Scopes within which staff make [tokens of their own](access.md#tokens-that-people-make-for-themselves), without
+    #: a permission for it. Empty: none may.
     SELF_SERVICE: tuple[str, ...] = ()
-    #: A new password revokes the tokens of its user.
-    PASSWORD_CHANGE_REVOKES: bool = True
-    #: Origins beside the server's own that a browser may call from, as ``https://app.example.com``.
+    #: Days until a [token](access.md#tokens) expires that is made without a date.
+    TOKEN_DAYS: int = 90
+    #: Origins beside the server's own that a browser may call from, as `https://app.example.com`.
     ALLOWED_ORIGINS: tuple[str, ...] = ()
-    #: How many proxies stand before the server, each of which adds to X-Forwarded-For the address that it was asked by.
+    #: How many proxies stand before the server, each of which adds the address of its client to `X-Forwarded-For`.
+    #: With 0, that header is not read.
     TRUSTED_PROXIES: int = 0
-    #: How much callers may do in a time, as {"user": {"calls": "600/min"}}. What is not named is as here, and a rate of
-    #: None is no limit.
+
+    # Logging in.
+    #: Scheme and host under which clients know this server, as `https://example.com`. Empty: those of the request,
+    #: whose host `ALLOWED_HOSTS` must have.
+    OAUTH_ORIGIN: str = ""
+    #: The scopes that a client is told to ask for, and may get at most. Empty: `read`, and `actions` and `write` if a
+    #: tool that needs them is switched on.
+    OAUTH_SCOPES: tuple[str, ...] = ()
+    #: Who may connect clients: a permission, as `"app.codename"`, or a function of the user. Empty: everybody who can
+    #: log in.
+    OAUTH_USERS: str | Callable[[Any], bool] = ""
+    #: Which clients may register themselves: `"off"`, none; `"known"`, programs on the user's own machine and clients
+    #: of known hosts; `"open"`, any.
+    OAUTH_REGISTRATION: str = "known"
+
+    # Audit.
+    #: Which calls [are written down](audit.md): `"off"`, `"on"`, or `"strict"`, where a call that may change data is
+    #: written down before it is made, and is not made if that fails.
+    AUDIT: str = "on"
+    #: After so many days [`manage.py mcp_audit --clear`](audit.md#old-lines) deletes a line of the audit trail. `0`
+    #: or `None`: never.
+    AUDIT_DAYS: int | None = 90
+
+    # What is exposed.
+    #: Agents may read what the admin shows. `False`: only what is registered with `mcp_django.register`.
+    EXPOSE_ADMIN: bool = True
+    #: The `AdminSite` whose models are exposed, as `"project.admin.site"`. Empty: [those that are
+    #: served](sites.md#which-admin-site).
+    ADMIN_SITE: str = ""
+    #: Names of fields that say which tenant owns a row, as `tenant`. `manage.py check` warns of exposed models that
+    #: have such a field and show every row.
+    TENANT_FIELDS: tuple[str, ...] = ()
+    #: What the values of [field classes that are not known](models.md#fields-of-other-classes) are, as
+    #: `{"project.fields.SizeField": "text"}`.
+    FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    # The server.
+    #: The server's name, as it introduces itself.
+    SERVER_NAME: str = "django"
+    #: What a client may tell its model about this server, before [what every server says](sites.md#instructions).
+    INSTRUCTIONS: str = ""
+    #: The base of `request.build_absolute_uri()` where no request came in: on stdio, and in checks before a push.
+    BASE_URL: str = "http://localhost"
+    #: Worker threads of an ASGI process, beside one for the server's own work while all are taken. 0: handlers run in
+    #: Django's one thread-sensitive thread, for tests.
+    THREADS: int = 8
+
+    # Push.
+    #: Alias in `CHANNEL_LAYERS` that [carries changes](processes.md#redis). `None`: `"mcp"` where there is one, else
+    #: `"default"`.
+    CHANNEL_LAYER: str | None = None
+    #: URL of a NATS server that [carries changes](processes.md#nats) in the place of a channel layer, as
+    #: `"nats://127.0.0.1:4222"`; several have commas between them.
+    BUS: str | None = None
+    #: Alias in `DATABASES` of a PostgreSQL database that [carries changes](processes.md#postgresql-as-the-bus) in the
+    #: place of a channel layer.
+    PUSH_DATABASE: str | None = None
+
+    # = Limits, and the other settings
+
+    # What one caller may do.
+    #: [How much callers may do](limits.md#throttles) in a time, as `{"user": {"calls": "600/min"}}`. What you do not
+    #: name stays as it is; `None` switches a limit off.
     THROTTLES: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: {
             "user": {"refusals": "100/hour"},
             "address": {"failures": "30/min", "logins": "600/min"},
         }
     )
-    #: Alias in CACHES of a Redis or Memcached that counts it. The database counts where it is another kind, or None.
+    #: Alias in `CACHES` of a cache in Redis or Memcached that counts what callers do. With another kind of cache, or
+    #: `None`, [the database counts](limits.md#where-it-is-counted).
     THROTTLE_CACHE: str | None = "default"
-
-    # Logging in: the app mcp_django.oauth.
-    #: Scheme and host under which clients know this server, as "https://example.com". Empty: those of the request.
-    OAUTH_ORIGIN: str = ""
-    #: The scopes that a client is told to ask for. Empty: read, and actions where an administrator switched one on.
-    OAUTH_SCOPES: tuple[str, ...] = ()
-    #: Who may connect clients: a permission, as "app.codename", or a function of the user. Empty: who can log in.
-    OAUTH_USERS: str | Callable[[Any], bool] = ""
-    #: Which clients may register themselves: "off" (none), "known" (those on the user's own machine, and those of known
-    #: hosts), "open" (any). Clients that publish a document of their own need not register.
-    OAUTH_REGISTRATION: str = "known"
-    #: How long a refresh token may be used again once a token that replaced it was used.
-    OAUTH_GRACE_SECONDS: int = 600
-
-    # Audit.
-    #: Which calls are written down: "off", "on", or "strict", where a call that may change data is written down before
-    #: it is made, and is not made if that fails.
-    AUDIT: str = "on"
-    #: Requests for completion are written down too.
-    AUDIT_COMPLETION: bool = False
-    #: After so many days ``manage.py mcp_audit --clear`` deletes a line of the audit trail. 0 or None: never.
-    AUDIT_DAYS: int | None = 90
-
-    # Exposure.
-    #: Agents may read what the admin shows. False: only what is registered with ``mcp_django.register``.
-    EXPOSE_ADMIN: bool = True
-    #: The AdminSite whose models are exposed, as "project.admin.site". Empty: those that the URLconf serves.
-    ADMIN_SITE: str = ""
-    #: Names of fields that say whose a row is, as ``tenant``. A check warns of models that have one and show every row.
-    TENANT_FIELDS: tuple[str, ...] = ()
-    #: What the values of a field class are that is not Django's: {"path.to.Field": "text"}.
-    FIELD_KINDS: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    #: Agents are told that actions exist which are switched off, or beyond their token's scope, without their names.
-    MENTION_SWITCHED_OFF: bool = True
-    #: What admin actions of agents change is logged in Django's own history of each row.
-    LOG_ACTIONS: bool = True
-    #: Superusers may try tools that only read as another user, in the admin.
-    TRY_AS: bool = False
-    SERVER_NAME: str = "django"
-    SERVER_VERSION: str = ""
-    INSTRUCTIONS: str = ""
-
-    # Threads and transports.
-    #: Worker threads of an ASGI process. 0: handlers run in Django's one thread-sensitive thread, for tests.
-    THREADS: int = 8
-    #: Requests that may wait for a worker: of all principals, and of one.
-    QUEUE: int = 256
-    QUEUE_PER_PRINCIPAL: int = 64
-    #: Asynchronous functions that may run on the event loop: of all principals. One gets a tenth of them.
-    MAX_ASYNC: int = 1_000
-    #: Age at which our worker threads close a database connection. None: as DATABASES says.
-    CONN_MAX_AGE: float | None = None
-    #: True: ASGI requests are answered ahead of Django although MIDDLEWARE holds entries that may matter. See
-    #: ``routing``.
-    BYPASS_MIDDLEWARE: bool = False
-    #: True: the transport HTTP+SSE of 2024-11-05 is served at ``sse``, for clients that know nothing newer.
-    SSE_TRANSPORT: bool = False
-    #: Who sees a page at the endpoint that says how to connect a client: "public", "login" (people who are logged in),
-    #: or False (nobody: a browser is answered as any client).
-    LANDING_PAGE: str | bool = "public"
-    #: The base of ``request.build_absolute_uri()`` where no request came in: on stdio, and before a push.
-    BASE_URL: str = "http://localhost"
-
-    # Messages and results.
-    MAX_BODY_BYTES: int = 1_000_000
-    #: What the bodies over 16 kB take together that were not answered yet. One caller gets half of it, all callers who
-    #: are not known a quarter.
-    MAX_BODY_MEMORY: int = 64_000_000
-    #: The longest answer. Beyond 900 kB it is an error wherever official clients would refuse the message.
-    MAX_RESULT_BYTES: int = 900_000
-
-    # Queries.
-    #: Rows of a page, within MAX_RESULT_BYTES.
-    MAX_ROWS: int = 1_000
-    MAX_TEXT: int = 2_000
-    #: The longest file, and the longest value of a BinaryField, that resources/read gives.
-    MAX_FILE_BYTES: int = 600_000
-    #: The number of relations that a path may follow, as ``origin__name`` follows one.
-    MAX_RELATION_DEPTH: int = 2
-    #: Groups in a table of aggregate_records, and the fewest rows that one may have. 1: any number.
-    MAX_GROUPS: int = 200
-    MIN_GROUP_ROWS: int = 1
-
-    # Limits of one caller.
+    #: Unanswered requests on a socket, on stdio or on a stream of HTTP+SSE.
     MAX_IN_FLIGHT: int = 32
+    #: Resources, and tasks, that one session or listen may watch.
     MAX_SUBSCRIPTIONS: int = 200
-    #: Open listens, questions and HTTP+SSE streams of one principal in one process, and as many sockets. A whole team
-    #: may share a token.
+    #: Open listens, questions, streams of HTTP+SSE and sessions that [poll](wires.md#long-polling) of one principal
+    #: in one process, and as many sockets.
     MAX_LISTENS: int = 1_000
-    #: Legacy sessions of one principal over HTTP. Beyond that, those that were idle longest end.
+    #: Sessions of the older revisions over HTTP that one caller may have. Beyond that, those idle longest end.
     MAX_SESSIONS: int = 1_000
-    LIST_PAGE: int = 100
+    #: How long a session of the older revisions lives without a request.
     SESSION_SECONDS: int = 7 * 24 * 3600
+    #: Entries in a page of the lists of tools, resources and prompts.
+    LIST_PAGE: int = 100
 
     # Time.
-    #: How long a request may take; waiting for an answer of its user does not count. 0: as long as it takes.
+    #: How long a request may take; waiting for an answer of its user does not count. `0`: as long as it takes.
     REQUEST_SECONDS: float = 60.0
-    #: How long the database may take for one query that answers an agent. 0: as long as the database itself allows.
+    #: [How long the database may take](limits.md#the-database) for one query that answers an agent. `0`: as long as
+    #: the database itself allows.
     STATEMENT_SECONDS: float = 5.0
-    #: True: such a query runs in a transaction that only reads.
+    #: `True`: such a query runs in a transaction that [only reads](limits.md#the-database).
     READ_ONLY_TRANSACTIONS: bool = False
-
-    # Questions to the user.
-    #: How long a question stays open.
+    #: How long a question to the user stays open.
     QUESTION_SECONDS: int = 3600
 
+    # Queries.
+    #: Rows in a page, within `MAX_RESULT_BYTES`. An agent that names no limit gets 20.
+    MAX_ROWS: int = 1_000
+    #: Characters of one value in a page; `get_record` gives it whole.
+    MAX_TEXT: int = 2_000
+    #: The longest file, and the longest value of a `BinaryField`, that an agent may read. Base64 makes four bytes of
+    #: three.
+    MAX_FILE_BYTES: int = 600_000
+    #: Relations that a path may follow, as `origin__name` follows one.
+    MAX_RELATION_DEPTH: int = 2
+    #: Groups in a table of `aggregate_records`.
+    MAX_GROUPS: int = 200
+    #: The smallest group of rows that `aggregate_records` shows; see [small groups](aggregates.md#small-groups).
+    MIN_GROUP_ROWS: int = 1
+
+    # Messages and results.
+    #: The longest message of a client.
+    MAX_BODY_BYTES: int = 1_000_000
+    #: What [larger bodies](limits.md#bodies-of-requests) may take in one process, until they are answered.
+    MAX_BODY_MEMORY: int = 64_000_000
+    #: The longest answer. A longer one is replaced by an error that says so. See [limits.md](limits.md#long-results)
+    #: before you raise it.
+    MAX_RESULT_BYTES: int = 900_000
+
+    # Uploads.
+    #: The longest file that a client may [upload](uploads.md#uploads). `0`: none.
+    MAX_UPLOAD_BYTES: int = 100_000_000
+    #: Uploads of one user that have not expired.
+    MAX_UPLOADS: int = 20
+    #: The media types that may be uploaded, as `["image/*", "text/csv"]`; the name of the file must not say another.
+    #: Empty: any.
+    UPLOAD_TYPES: tuple[str, ...] = ()
+
+    # Threads and transports.
+    #: Requests that may wait for a worker. Callers who are not known [get a quarter of these
+    #: places](limits.md#who-waits-for-whom).
+    QUEUE: int = 256
+    #: Requests of one caller that may wait for a worker, or be with one.
+    QUEUE_PER_PRINCIPAL: int = 64
+    #: [Asynchronous functions](tools.md#asynchronous-functions) that may run on the event loop of a process. One
+    #: caller gets a tenth of them.
+    MAX_ASYNC: int = 1_000
+    #: Age at which worker threads close a database connection. `None`: as `DATABASES` says.
+    CONN_MAX_AGE: float | None = None
+    #: `True`: WebSocket and fast HTTP are served although `MIDDLEWARE` [holds entries that they
+    #: skip](install.md#middleware).
+    BYPASS_MIDDLEWARE: bool = False
+    #: `True`: [the transport of 2024-11-05](clients.md#the-old-httpsse) is served too.
+    SSE_TRANSPORT: bool = False
+
     # Streams and sockets.
-    #: The number of bytes of a legacy request's stream that are kept for a client that lost its connection.
+    #: Bytes of the messages of a request that are kept for a client that lost its connection (older revisions). A
+    #: request that sends more cannot be resumed. As many may wait for a client that [polls](wires.md#long-polling).
     MAX_STREAM_BYTES: int = 2_000_000
+    #: Pause after which an idle stream sends a comment.
     KEEPALIVE_SECONDS: float = 15.0
     #: How long a client may leave unread what is written to its stream or socket, before that ends. 0: for ever.
     WRITE_SECONDS: float = 30.0
-    #: How long a socket may stay open that sends nothing, waits for nothing and watches nothing. 0: for ever.
+    #: How long a socket may stay open that sends nothing, waits for nothing and watches nothing. A session of an
+    #: older revision that is notified only of changed lists watches nothing. 0: for ever.
     SOCKET_IDLE_SECONDS: float = 3600.0
 
+    # Tokens and logging in.
+    #: How long a process may trust what it read of a token, its user, the user's [permissions](access.md), a session
+    #: and the overrides of tools and prompts. 0: never.
+    TOKEN_CACHE_SECONDS: float = 1.0
+    #: The most days that a token may live, and then none may live for ever. `None`: any number. It concerns tokens
+    #: that are made or get another date from now on.
+    TOKEN_MAX_DAYS: int | None = None
+    #: A new password revokes the tokens of its user, and ends what the user has let clients do.
+    PASSWORD_CHANGE_REVOKES: bool = True
+    #: How long a refresh token may be used again once a token that replaced it was used.
+    OAUTH_GRACE_SECONDS: int = 600
+
+    # What agents and people are shown.
+    #: Agents are told that [actions exist which are switched off](actions.md#actions-that-are-switched-off), without
+    #: their names.
+    MENTION_SWITCHED_OFF: bool = True
+    #: What admin actions of agents change is logged in [Django's own history](actions.md#the-history-of-the-rows) of
+    #: each row.
+    LOG_ACTIONS: bool = True
+    #: Requests for completion are written down too.
+    AUDIT_COMPLETION: bool = False
+    #: `True`: superusers may act as another user in the admin: [try tools](admin.md#try-it) that only read, and see
+    #: that user's rows in [*Sees*](admin.md#sees). It does nothing while `AUDIT` is `"off"`.
+    TRY_AS: bool = False
+    #: Who sees [a page at the endpoint](clients.md#in-a-browser): everybody, with `"login"` people who are logged in,
+    #: with `False` nobody.
+    LANDING_PAGE: str | bool = "public"
+    #: The server's version, as it introduces itself. Empty: the version of this package.
+    SERVER_VERSION: str = ""
+    #: Where your team reads this documentation, as `https://docs.example.com/mcp`: serve there what `make docs` builds.
+    #: [The pages in the admin](admin.md) then link to it.
+    DOCS_URL: str = ""
+
     # Tasks.
-    #: Alias in TASKS, and queue, of the backend that runs the tools that are declared with ``task=``.
+    #: Alias in `TASKS` of the backend that runs [tasks](tasks.md).
     TASK_BACKEND: str = "default"
+    #: Queue of that backend.
     TASK_QUEUE: str = "default"
     #: How long a task may wait, run, or wait for an answer, and how long its result is kept.
     TASK_SECONDS: int = 3600
     #: A task whose worker is silent for so long has failed.
     TASK_LEASE_SECONDS: float = 30.0
-    #: Tasks of one principal that are not finished.
+    #: Unfinished tasks that one caller may have.
     MAX_OPEN_TASKS: int = 50
 
-    # Push.
-    #: Alias in CHANNEL_LAYERS that carries our events. None: "mcp" where there is one, else "default".
-    CHANNEL_LAYER: str | None = None
-    #: Alias in DATABASES of a PostgreSQL database that carries them instead, by NOTIFY and LISTEN.
-    PUSH_DATABASE: str | None = None
-    #: Alias under which the same database is reached without pgbouncer, for LISTEN. None: PUSH_DATABASE.
+    # Push between processes.
+    #: Alias under which the database of `PUSH_DATABASE` is reached [without
+    #: pgbouncer](processes.md#pgbouncer-and-pools). `None`: `PUSH_DATABASE`.
     PUSH_LISTEN_DATABASE: str | None = None
-    #: Channel of NOTIFY. Projects that share a database, and not their tables, each need one of their own.
+    #: Channel of `NOTIFY`, or subject of NATS. Projects that share a server, and not their tables, each have one of
+    #: their own.
     PUSH_CHANNEL: str = "mcp_django"
     #: How often open streams are compared with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
-    #: After a change, the answer to a watched query is computed again at most once in this time.
+    #: After a change, a watched query is looked at again, and told of, at most once in this time.
     LIVE_SECONDS: float = 1.0
 
     @cached_property

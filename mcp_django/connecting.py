@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from django.utils.translation import gettext_lazy as _
 
@@ -42,12 +42,12 @@ class ClientSetup:
     install_url: str = ""
 
 
-def server_name(name: str, host: str) -> str:
+def server_name(name: str, endpoint: str) -> str:
     """A name for a server that every client accepts: of letters, digits and hyphens.
 
-    ``name`` is that of its site. Where that is the default, the host tells it from other servers of its user.
+    ``name`` is that of its site. Where that is the default, the host of its endpoint tells it from other servers.
     """
-    chosen = host if name == Conf.SERVER_NAME else name
+    chosen = urlsplit(endpoint).netloc if name == Conf.SERVER_NAME else name
     return re.sub(r"[^A-Za-z0-9]+", "-", chosen).strip("-").lower() or Conf.SERVER_NAME
 
 

@@ -31,7 +31,7 @@ def landing_page(request: HttpRequest, site: MCPSite) -> HttpResponse:
     logs_in = apps.is_installed(OAUTH_APP)
     implementation, endpoint = site.implementation(), resource_of(request)
     title = str(implementation.get("title") or implementation["name"])
-    name = server_name(implementation["name"], request.get_host())
+    name = server_name(implementation["name"], endpoint)
     context = {
         "title": title,
         "endpoint": endpoint,

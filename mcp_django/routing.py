@@ -36,6 +36,10 @@ def get_asgi_application(
     return MCPApplication(fallback, site or default_site)
 
 
+#: Stands for the key at the end of a path.
+_KEY = "*"
+
+
 class MCPApplication:
     """Answers one site's endpoint, and hands everything else on."""
 
@@ -92,10 +96,16 @@ class MCPApplication:
             from mcp_django.transports.http.routes import ROUTES
 
             for route in ROUTES:
-                path = reverse(f"mcp_django:{route.name}", current_app=self._site.name)
+                key = [_KEY] if route.has_key else []
+                path = reverse(f"mcp_django:{route.name}", args=key, current_app=self._site.name)
                 self._applications[path] = self._applications[f"{path}/"] = HTTPApplication(self._site, route)
         # reverse() has the script prefix in it only while a request sets one.
-        return self._applications.get(scope["path"].removeprefix(scope.get("root_path", "")))
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        found = self._applications.get(path)
+        if found is None and path:
+            before, _, key = path.removesuffix("/").rpartition("/")
+            found = self._applications.get(f"{before}/{_KEY}") if key else None
+        return found
 
 
 async def _refuse_socket(scope: Scope, receive: Receive, send: Send) -> None:

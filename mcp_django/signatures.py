@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Union, cast, get_args, get_origin, get_type_hints
 
 from django.core.exceptions import ImproperlyConfigured, ObjectDoesNotExist, PermissionDenied
 from django.core.exceptions import ValidationError as DjangoValidationError
+from django.core.files import File
 from django.db import models
 from django.utils.functional import cached_property
 from pydantic import BaseModel, PydanticUserError, ValidationError, create_model
@@ -26,6 +27,7 @@ from mcp_django.resources.completers import complete_key
 from mcp_django.resources.keys import no_record
 from mcp_django.resources.policy import ModelRights, Rights
 from mcp_django.types import JSON
+from mcp_django.uploads.files import NO_UPLOAD, SCHEME, StoredUpload, open_upload
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -46,6 +48,10 @@ def name_and_description(kind: str, function: Callable[..., Any], name: str) -> 
     return name, description
 
 
+#: What a function may return that yields on an event loop.
+ASYNC_ITERATORS = (AsyncIterator, AsyncGenerator, AsyncIterable)
+
+
 class InvalidArguments(Exception):
     """The function cannot be called with these arguments. ``errors`` has an entry for each wrong one."""
 
@@ -58,7 +64,7 @@ class Signature:
     """The typed arguments of a function.
 
     An argument annotated with a model takes a primary key, and the function receives the instance, looked up in the
-    rows that the principal may see.
+    rows that the principal may see. One annotated with Django's ``UploadedFile`` takes the URI of an upload.
     """
 
     def __init__(self, what: str, function: Callable[..., Any]) -> None:
@@ -67,6 +73,8 @@ class Signature:
         self.function = function
         #: The models that arguments are annotated with.
         self.models: dict[str, type[models.Model]] = {}
+        #: The names of the arguments that are files.
+        self.files: list[str] = []
         try:
             self.hints = get_type_hints(function, include_extras=True)
             #: The arguments as a pydantic model. In the place of a Django model it has the primary key.
@@ -90,14 +98,23 @@ class Signature:
     def _field(self, parameter: inspect.Parameter) -> Any:
         default = ... if parameter.default is parameter.empty else parameter.default
         hint = self.hints[parameter.name]
-        model, optional, metadata = model_of(hint)
-        if model is None:
+        found, optional, metadata = class_of(hint, (models.Model, File))
+        if found is None:
             return hint, default
-        self.models[parameter.name] = model
-        key: Any = int | str if isinstance(model._meta.pk, models.AutoField | models.IntegerField) else str
         given = next((item for item in metadata if isinstance(item, FieldInfo)), FieldInfo())
-        described = f"{given.description or ''} Primary key of a {model._meta.label_lower}.".strip()
-        info = FieldInfo(title=given.title, description=described, json_schema_extra=given.json_schema_extra)
+        key: Any
+        if issubclass(found, File):
+            if not issubclass(StoredUpload, found):
+                raise ImproperlyConfigured(f"The argument {parameter.name} may be an UploadedFile, but not {found}.")
+            self.files.append(parameter.name)
+            key, described = str, given.description
+            extra: Any = {"format": "uri", "pattern": f"^{SCHEME}"}
+        else:
+            self.models[parameter.name] = model = cast("type[models.Model]", found)
+            key = int | str if isinstance(model._meta.pk, models.AutoField | models.IntegerField) else str
+            described = f"{given.description or ''} Primary key of a {model._meta.label_lower}.".strip()
+            extra = given.json_schema_extra
+        info = FieldInfo(title=given.title, description=described, json_schema_extra=extra)
         return Annotated[key | None if optional else key, info], default
 
     @cached_property
@@ -132,8 +149,18 @@ class Signature:
                     values[name] = _instance(exchange, name, model, values[name])
                 except InvalidArguments as error:
                     errors += error.errors
+        for name in self.files:
+            if values[name] is not None:
+                try:
+                    values[name] = open_upload(exchange, values[name])
+                except LookupError:
+                    errors.append(field_error(name, NO_UPLOAD, values[name]))
         if errors:
             raise InvalidArguments(errors)
+        if is_asynchronous(self.function, self.hints.get("return")):
+            for name in self.files:
+                if values[name] is not None:
+                    values[name].fetch()  # Its body runs on the loop, where nothing may wait for a storage.
         return values
 
     def complete(self, exchange: Exchange, name: str, typed: str) -> Completion:
@@ -145,6 +172,14 @@ class Signature:
     def call(self, request: MCPRequest, values: JSON) -> Any:
         """The function's return value. Raises ToolError if it refuses, with an exception of Django's or of ours."""
         return call_handler(self.function, request, values, name=self.what)
+
+
+def is_asynchronous(function: Callable[..., Any], returned: Any) -> bool:
+    """Whether the function, or the iterator that it returns by its annotation, runs on an event loop."""
+    if inspect.isgeneratorfunction(function):
+        return False
+    is_marked = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    return is_marked or (get_origin(returned) or returned) in ASYNC_ITERATORS
 
 
 def call_handler(
@@ -183,16 +218,17 @@ def _visible_instance(rights: ModelRights, key: Any) -> models.Model | None:
     return rights.rows().filter(pk__in=keys).first() if keys else None
 
 
-def model_of(hint: Any) -> tuple[type[models.Model] | None, bool, tuple[Any, ...]]:
-    """The model in an annotation, whether None is allowed too, and the metadata of ``Annotated``."""
+def class_of(hint: Any, bases: tuple[type, ...]) -> tuple[type | None, bool, tuple[Any, ...]]:
+    """The subclass of one of the bases in an annotation, whether None is allowed too, and its metadata."""
     metadata: tuple[Any, ...] = getattr(hint, "__metadata__", ())
     if metadata:
         hint = get_args(hint)[0]
     options = [hint] if get_origin(hint) is None else list(get_args(hint))
-    found = [item for item in options if isinstance(item, type) and issubclass(item, models.Model)]
+    found = [item for item in options if isinstance(item, type) and issubclass(item, bases)]
     if not found:
         return None, False, metadata
     is_generic = get_origin(hint) not in (None, Union, UnionType)
     if is_generic or len(found) > 1 or any(item not in (found[0], type(None)) for item in options):
-        raise ImproperlyConfigured(f"An argument may be one model, or one model or None, but not {hint}.")
+        what = "file" if issubclass(found[0], File) else "model"
+        raise ImproperlyConfigured(f"An argument may be one {what}, or one {what} or None, but not {hint}.")
     return found[0], type(None) in options, metadata

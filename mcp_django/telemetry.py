@@ -34,6 +34,7 @@ _NETWORKS = {
     "http": {"network.transport": "tcp", "network.protocol.name": "http"},
     "sse": {"network.transport": "tcp", "network.protocol.name": "http"},
     "websocket": {"network.transport": "tcp", "network.protocol.name": "websocket"},
+    "grpc": {"network.transport": "tcp", "network.protocol.name": "http"},
     "stdio": {"network.transport": "pipe"},
 }
 #: The codes that say that the caller asked for what cannot be: they are no errors of the server.

@@ -186,6 +186,8 @@ class Workers:
         self._addresses_share = max(1, threads // ADDRESSES_PART)
         self._address_share = max(1, self._addresses_share // 2)
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="mcp_django") if threads else None
+        #: One thread more: see ``_work_for_server``.
+        self._own_executor = ThreadPoolExecutor(1, thread_name_prefix="mcp_django")
         self._lock = Lock()
         self._bodies: Bodies | None = None
         #: Calls that have not come to their end, whether they wait, run, or have a body on a loop.
@@ -200,6 +202,9 @@ class Workers:
         #: The jobs for the next free threads, the threads that are or will be at work, and those that are to begin.
         self._ready: deque[_Job] = deque()
         self._active = self._due = 0
+        #: The server's own jobs, which go first, and whether a thread is at work that runs them alone.
+        self._own: deque[_Job] = deque()
+        self._has_own_thread = False
 
     @property
     def bodies(self) -> Bodies:
@@ -293,7 +298,7 @@ class Workers:
         with self._lock:
             self._closed = True
             lines = (self._waiting, self._waiting_addresses)
-            queues = [self._ready, *chain.from_iterable(line.values() for line in lines)]
+            queues = [self._ready, self._own, *chain.from_iterable(line.values() for line in lines)]
             left = [job for queue in queues for job in queue if not job.is_begun]
             for queue in queues:
                 begun = [job for job in queue if job.is_begun]
@@ -309,6 +314,7 @@ class Workers:
         self._wait_for_open()
         if self._executor is not None:
             self._executor.shutdown(wait=True)
+        self._own_executor.shutdown(wait=True)
 
     def _wait_for_open(self) -> None:
         """Wait until every call has come to its end that will."""
@@ -380,8 +386,10 @@ class Workers:
 
     def _make_ready(self, job: _Job) -> None:
         self._running.add(job.principal_key, 1)
-        self._ready.append(job)
-        if self._active < self._threads and self._executor is not None:
+        (self._ready if job.principal_key else self._own).append(job)
+        if self._executor is None:
+            return
+        if self._active < self._threads:
             self._active += 1
             self._due += 1
             try:
@@ -390,18 +398,22 @@ class Workers:
                 # The pool has ended, or Python cannot start one more thread: those that are at work take the job.
                 self._active -= 1
                 self._due -= 1
+        elif self._own and not self._has_own_thread:
+            with contextlib.suppress(RuntimeError):  # As above.
+                self._own_executor.submit(self._work_for_server)
+                self._has_own_thread = True
 
     @property
     def _is_stranded(self) -> bool:
         """Whether there are jobs, and no thread for them. The caller holds the lock."""
-        return bool(self._ready) and not self._active
+        return bool(self._ready or self._own) and not self._active
 
     def _refuse_stranded(self) -> None:
         """Refuse the calls for which there is no thread, and finish those that have begun."""
         with self._lock:
-            left = [job for job in self._ready if not job.is_begun]
+            left = [job for job in (*self._own, *self._ready) if not job.is_begun]
             for job in left:
-                self._ready.remove(job)
+                (self._ready if job.principal_key else self._own).remove(job)
                 self._open.discard(job)
                 self._leave(job.principal_key)
         for job in left:
@@ -422,14 +434,23 @@ class Workers:
 
     def _work(self) -> None:
         """Run ready jobs, in a worker, until there are none."""
-        job = self._first()
+        self._run_jobs(self._first(), self._next)
+
+    def _work_for_server(self) -> None:
+        """Run the server's own jobs, while all other threads are at work.
+
+        One of those may wait for a client, to which the server sends nothing before a job of its own is done.
+        """
+        self._run_jobs(self._next_own(None), self._next_own)
+
+    def _run_jobs(self, job: _Job | None, next_after: Callable[[_Job], _Job | None]) -> None:
         while job is not None:
             _here.work = self, job
             result, error = job.run(_call)
             _here.work = None
             # The job's place must be free before its caller gets the result, because the caller may send the next
             # request at once.
-            following = self._next(job)
+            following = next_after(job)
             if job.suspended is None:
                 job.deliver(result, error)
             else:
@@ -449,14 +470,26 @@ class Workers:
     def _next(self, done: _Job | None) -> _Job | None:
         """The next job of this worker, after ``done``. None if there is none, and the worker ends."""
         with self._lock:
-            if done is not None:
-                self._leave(done.principal_key)
-                if done.suspended is None:
-                    self._open.discard(done)
-            if self._ready:
-                return self._ready.popleft()
+            self._end(done)
+            if queue := self._own or self._ready:
+                return queue.popleft()
             self._active -= 1
             return None
+
+    def _next_own(self, done: _Job | None) -> _Job | None:
+        """The next of the server's own jobs, after ``done``. None if there is none, and their thread ends."""
+        with self._lock:
+            self._end(done)
+            if self._own:
+                return self._own.popleft()
+            self._has_own_thread = False
+            return None
+
+    def _end(self, done: _Job | None) -> None:
+        if done is not None:
+            self._leave(done.principal_key)
+            if done.suspended is None:
+                self._open.discard(done)
 
     def _leave(self, principal_key: str) -> None:
         """Let the next jobs of a principal run, as one of its jobs has ended; of addresses, those of the next."""

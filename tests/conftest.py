@@ -43,9 +43,14 @@ KNOWN = pytest.StashKey[dict[str, set[Any]]]()
 
 HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
 DUPLEX = ("websocket", "stdio")
-TRANSPORTS = (*HTTP, *DUPLEX)
-#: Those with headers and credentials of their own, which anybody may try.
-NETWORK = tuple(name for name in TRANSPORTS if name != "stdio")
+#: Optional ones, which carry the same messages: each may stand in for another transport in its tests (``--wire``).
+WIRES = {"http-protobuf": "http-asgi", "grpc": "websocket"}
+OVER_HTTP = (*HTTP, "http-protobuf")
+#: Those whose messages are JSON text.
+TEXT = (*HTTP, *DUPLEX)
+TRANSPORTS = (*TEXT, *WIRES)
+#: Those with the headers of HTTP, which anybody may try.
+NETWORK = tuple(name for name in TRANSPORTS if name not in ("stdio", "grpc"))
 #: Tests that do not depend on the transport use one, where a request crosses from an event loop to a thread.
 ONE = "http-asgi"
 #: Attacks use one HTTP transport, and one connection on which both sides may send at any time.
@@ -61,6 +66,7 @@ PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
+    parser.addoption("--wire", choices=WIRES, help="run the tests of the transport that this one stands in for")
     parser.addoption(
         "--one-transport", action="store_true", help=f"run each test over one transport, {ONE} where it knows that"
     )
@@ -126,6 +132,8 @@ def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
     A database server is asked over the transports that differ in how they hold connections, and not over each.
     """
     transport = _transport_of(item)
+    if wire := config.getoption("wire"):
+        return bool(transport == WIRES[wire]) and not _is_about_form(item, wire)
     if transport is None:
         return True
     if only := config.getoption("transport"):
@@ -133,6 +141,13 @@ def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
     if config.getoption("one_transport"):
         return bool(transport == _first_transport(item))
     return not os.environ.get("TEST_DATABASE") or transport in ("http-view-wsgi", ONE)
+
+
+def _is_about_form(item: pytest.Item, wire: str) -> bool:
+    """Whether the test is about the form of messages or the opening of connections, which a wire has of its own."""
+    known = item.session.stash[KNOWN][_name_of(item)]
+    is_of_texts = wire not in known and known.issuperset(HTTP)
+    return item.get_closest_marker("own_form") is not None or is_of_texts or known == {"websocket"}
 
 
 def _further_cases(items: list[pytest.Item]) -> set[pytest.Item]:
@@ -294,9 +309,11 @@ def transactional_db(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def peers(transport: str, transactional_db: None, serving_loop: LoopThread) -> Iterator[Peers]:
+def peers(
+    transport: str, pytestconfig: pytest.Config, transactional_db: None, serving_loop: LoopThread
+) -> Iterator[Peers]:
     """Makes peers of the transport: ``peers(token)``."""
-    made = Peers(transport, serving_loop)
+    made = Peers(pytestconfig.getoption("wire") or transport, serving_loop)
     yield made
     made.close()
 

@@ -2,7 +2,7 @@
 
 ``TEST_DATABASE`` is sqlite (a file, the default), postgresql or mariadb; ``TEST_REDIS`` adds a Redis channel layer,
 whose prefix it is; ``TEST_LAYER`` names another class for it. ``TEST_PUSH_DATABASE`` is the alias of a database that
-carries events instead.
+carries events instead; ``TEST_NATS`` is the subject on which NATS does.
 """
 
 import os
@@ -98,3 +98,7 @@ if "TEST_TOKEN_CACHE_SECONDS" in os.environ:
 
 if "TEST_PUSH_DATABASE" in os.environ:
     MCP["PUSH_DATABASE"] = os.environ["TEST_PUSH_DATABASE"]
+
+if "TEST_NATS" in os.environ:
+    # By name: it is looked up in whatever state the process is.
+    MCP |= {"BUS": "nats://localhost:4222", "PUSH_CHANNEL": os.environ["TEST_NATS"]}

@@ -6,13 +6,16 @@ import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import SynchronousOnlyOperation
+from django.core.files.uploadedfile import UploadedFile
 from django.db import transaction
+from django.http import HttpRequest
 from django.test import TestCase, TransactionTestCase
 
 from demo_project.flights.models import Airline, Flight
@@ -413,3 +416,19 @@ class TheClientInATransactionTestCase(TransactionTestCase):
 
             self.assertEqual(before, [])
             self.assertEqual(client.wait_for_update(), "db://flights/airline/UA")
+
+
+def test_a_client_uploads_a_file(root: User, declared: Declared, settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path
+
+    def describe(request: HttpRequest, file: UploadedFile) -> str:
+        """Describe a file."""
+        return f"{file.name} {file.content_type} {file.read().decode()}"
+
+    declared.tool(describe)
+
+    with MCPClient(root) as client:
+        assert client.call("describe", file=client.upload(b"abc", "a.csv")).text == "a.csv text/csv abc"
+    with MCPClient(root, ["read"]) as client, pytest.raises(ProtocolError) as refused:
+        client.upload(b"abc")
+    assert refused.value.reason == "NOT_FOUND"

@@ -84,7 +84,7 @@ def test_vs_code_asks_for_a_token_that_it_needs() -> None:
     ],
 )
 def test_a_name_is_one_that_every_client_accepts(title: str, name: str) -> None:
-    assert server_name(title, "shop.example.com:8000") == name
+    assert server_name(title, "https://shop.example.com:8000/mcp") == name
 
 
 def test_a_url_is_no_part_of_the_shell() -> None:

@@ -117,6 +117,7 @@ _NETWORK = {
 }
 
 
+@pytest.mark.own_form
 @pytest.mark.every_transport
 def test_a_call_of_a_tool_is_a_span_of_the_server(seen: Telemetry, admin: Peer, flights: Any, transport: str) -> None:
     admin.call("find_records", model="flights.flight")

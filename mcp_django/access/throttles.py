@@ -41,7 +41,15 @@ def admit(principal: Principal, request: MCPRequest, is_change: Callable[[], boo
 
 def spend(exchange: Exchange, size: int) -> None:
     """Count what an answer of ``size`` bytes has read. Raises nothing: the call has done its work."""
-    _spend(budget_of(exchange.principal, exchange.request), {ROWS: exchange.usage.rows, BYTES: size})
+    usage = exchange.usage
+    rows, usage.spent_rows = usage.rows - usage.spent_rows, usage.rows
+    _spend(budget_of(exchange.principal, exchange.request), {ROWS: rows, BYTES: size})
+
+
+def spend_streamed(exchange: Exchange) -> None:
+    """Count the chunks that went ahead of an answer, also where none follows. Raises nothing."""
+    if exchange.usage.streamed:
+        spend(exchange, exchange.usage.streamed)
 
 
 def admit_writes(exchange: Exchange, rows: int = 0) -> None:

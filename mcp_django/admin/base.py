@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from mcp_django.access.trail import acting
+from mcp_django.admin import documentation
 from mcp_django.web_pages import not_atomic
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class PagesAdmin(AdminBase):
             "opts": self.opts,
             "changelist": self.page_url("changelist"),
             "media": self.media,
+            "help_url": documentation.url_of(documentation.SECTIONS[template]),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})
@@ -66,7 +68,7 @@ class PagesAdmin(AdminBase):
 
 
 class FilteredAdmin(PagesAdmin):
-    """The URL of its list filters by what the filters offer alone."""
+    """The URL of its list can filter only by what the filters of the list offer."""
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
         """Whether the URL may filter by it: by any other column, it would be found out letter by letter."""

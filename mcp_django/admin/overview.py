@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
+from mcp_django.admin import documentation
 from mcp_django.admin.activity import CallAdmin
 from mcp_django.admin.token_status import SOON
 from mcp_django.admin.tools import tool_of
@@ -83,6 +84,11 @@ class Overview:
         """Empty where the project shows calls in a page of its own, which has none of connections."""
         has_page = isinstance(self._site.get_model_admin(Call), CallAdmin)
         return self._url(Call, "connections") if has_page else ""
+
+    @property
+    def documentation(self) -> list[tuple[Any, str]]:
+        """Where the pages of the console are described; nothing without DOCS_URL."""
+        return documentation.subjects()
 
     @cached_property
     def asking(self) -> int:

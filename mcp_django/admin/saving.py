@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib.admin.widgets import AdminTextareaWidget
@@ -24,6 +24,8 @@ from mcp_django.tools import catalog
 from mcp_django.tools.saved_queries import MAX_CHARS, MAX_SAVED, Parameter, Place, SavedQuery, dotted, places, write
 from mcp_django.types import JSON
 from mcp_django.writes.own_thread import in_own_thread
+
+T = TypeVar("T")
 
 #: Values of a call that can be saved: each is three fields of the form.
 MAX_VALUES = 100
@@ -127,13 +129,7 @@ def _read(call: str) -> JSON:
 
 def _may_call(request: HttpRequest, site: MCPSite, tool: str) -> bool:
     """Whether an agent of the viewer may call the tool, which administrators switch and limit to groups."""
-
-    def ask() -> bool:
-        asking = viewers_request(request)
-        with site.call_context(asking):
-            return catalog.may_call_one_of(site, asking, [site.tools[tool]])
-
-    return in_own_thread(ask)
+    return _ask_as_agent(request, site, lambda asking: catalog.may_call_one_of(site, asking, [site.tools[tool]]))
 
 
 def viewers_request(request: HttpRequest) -> MCPRequest:
@@ -143,10 +139,15 @@ def viewers_request(request: HttpRequest) -> MCPRequest:
 
 def why_not(request: HttpRequest, saved: SavedQuery) -> str | None:
     """Why an agent of the viewer could not call the saved query; None where it could."""
+    return _ask_as_agent(request, saved.site, saved.why_not)
 
-    def ask() -> str | None:
+
+def _ask_as_agent(request: HttpRequest, site: MCPSite, ask: Callable[[MCPRequest], T]) -> T:
+    """What the function answers for an agent of the viewer, in no transaction of the request."""
+
+    def run() -> T:
         asking = viewers_request(request)
-        with saved.site.call_context(asking):
-            return saved.why_not(asking)
+        with site.call_context(asking):
+            return ask(asking)
 
-    return in_own_thread(ask)
+    return in_own_thread(run)

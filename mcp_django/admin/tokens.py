@@ -178,8 +178,9 @@ class AccessTokenAdmin(SeesAdmin):
     def _shown(self, request: HttpRequest, token: AccessToken, plain: str) -> HttpResponse:
         """The only page that shows the token."""
         logs_in = apps.is_installed(OAUTH_APP)
-        name = server_name(site.implementation()["name"], request.get_host())
-        clients = client_setups(_endpoint(request), name, token=plain, logs_in=logs_in)
+        endpoint = _endpoint(request)
+        name = server_name(site.implementation()["name"], endpoint)
+        clients = client_setups(endpoint, name, token=plain, logs_in=logs_in)
         title = _("The new token")
         return self.page(
             request,

@@ -174,7 +174,11 @@ class ToolAdmin(OverrideAdmin):
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         if isinstance(tool, SavedQuery) and not _may_ask(request, tool):
-            raise PermissionDenied
+            if request.method == "POST":
+                raise PermissionDenied
+            said = _("An agent of yours may not read what this query reads, so you cannot try it.")
+            self.message_user(request, said, messages.WARNING)
+            return HttpResponseRedirect(self.page_url("change", row.pk))
         schema = tool.get_input_schema(viewers_request(request))
         may_choose_user = trying.may_try_as_others(request.user)
         posted = request.POST if request.method == "POST" else None

@@ -143,8 +143,8 @@ def send(
     """
     exchange = _exchange(request, site, user, method, params, scopes=scopes)
     if user.pk != request.user.pk:
-        # The client is named by the beginning of the person's name alone, which may change.
-        exchange.usage.values["called_by"] = str(request.user.pk)
+        # The client is named by the beginning of the person's name alone, which may change. No argument is named so.
+        exchange.usage.values["called by"] = str(request.user.pk)
 
     def run() -> Answer:
         began = time.perf_counter()

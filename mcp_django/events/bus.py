@@ -27,6 +27,7 @@ from django.utils.module_loading import import_string
 
 from mcp_django.compat import redis_layers
 from mcp_django.conf import get_conf
+from mcp_django.events.nats_servers import named_servers
 from mcp_django.events.redis import RedisReceiver
 from mcp_django.types import JSON
 
@@ -236,7 +237,11 @@ _alone_lock = Lock()
 
 @lru_cache(maxsize=1)
 def _configured_bus() -> Bus:
-    databases = push_databases()
+    servers, databases = named_servers(), push_databases()
+    if servers is not None:
+        from mcp_django.events.nats import NATSBus
+
+        return NATSBus(servers, get_conf().PUSH_CHANNEL)
     if databases is not None:
         from mcp_django.events.postgresql import PostgreSQLBus
 

@@ -34,7 +34,7 @@ class ControlKind(StrEnum):
     STALE_SESSION = "stale_session"
     #: The state of a task has changed.
     TASK = "task"
-    #: There is a message in the mailbox of an SSE stream.
+    #: There is a message in the mailbox of an SSE stream, or of a collector of notifications for polls.
     MAIL = "mail"
     #: A question to a user was answered.
     QUESTION = "question"

@@ -1,4 +1,4 @@
-"""Events as payloads of PostgreSQL's NOTIFY, each of which takes fewer than 8,000 bytes."""
+"""Events as payloads of PostgreSQL's NOTIFY, each of which takes fewer than 8,000 bytes, and as messages of NATS."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ _KEY_BYTES = 7_000
 _MAX_PARTS = 32
 #: An event that needs more payloads than this becomes "events were lost". A SELECT has at most 1,664 columns.
 _MAX_PAYLOADS = 1_000
+#: What a publisher adds to its events, and how long its name may be: hubs keep the names.
+_NUMBERING = {"publisher", "started", "number"}
+_MAX_NAME = 64
 
 
 def write(value: Any) -> str:
@@ -79,13 +82,20 @@ def _chunks(keys: Sequence[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def read(payload: str) -> JSON | None:
-    """The event in a payload; None for anything else. Every user of the database may send notifications."""
+def read(payload: str | bytes, *, numbered: bool = False) -> JSON | None:
+    """The event in a payload; None for anything else. Every user of the database, or of the broker, may send some.
+
+    ``numbered``: the bus may lose messages, so its events have the publisher's numbers.
+    """
     try:
         event = json.loads(payload)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(event, dict) or not event.keys() <= {"changes", "controls", "lost"}:
+    if not isinstance(event, dict):
+        return None
+    if not event.keys() - (_NUMBERING if numbered else {"lost"}) <= {"changes", "controls"}:
+        return None
+    if numbered and not _is_numbered(event):
         return None
     changes = event.get("changes", [])
     well_formed = (
@@ -95,6 +105,17 @@ def read(payload: str) -> JSON | None:
         and isinstance(event.get("lost", False), bool)
     )
     return event if well_formed else None
+
+
+def _is_numbered(event: JSON) -> bool:
+    publisher, started, number = (event.get(name) for name in ("publisher", "started", "number"))
+    return (
+        isinstance(publisher, str)
+        and len(publisher) <= _MAX_NAME
+        and isinstance(started, float)
+        and type(number) is int
+        and 0 <= number < 2**63
+    )
 
 
 def _is_change(change: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -12,10 +13,13 @@ from mcp_django.conf import get_conf
 
 #: The page of each person's own apps and tokens.
 CONNECTED = "mcp/connected"
+_UPLOAD = "mcp/upload"
 #: The paths of our URLs below the prefix at which a project includes them, the longest first.
-PATHS = (CONNECTED, "mcp/ticket", "sse/messages", "mcp", "sse")
+PATHS = (CONNECTED, "mcp/ticket", _UPLOAD, "sse/messages", "mcp", "sse")
 #: The one that names the resource, whichever of them is asked for.
 ENDPOINT = "mcp"
+#: An upload, which has a path of its own.
+_UPLOAD_KEY = re.compile(rf"/{_UPLOAD}/[^/]+$")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -59,7 +63,7 @@ def normal_origin(url: str) -> str:
 
 @lru_cache(maxsize=100)
 def _prefix(path: str, paths: tuple[str, ...]) -> str:
-    path = path.removesuffix("/")
+    path = _UPLOAD_KEY.sub(rf"/{_UPLOAD}", path.removesuffix("/"))
     for ours in paths:
         if path.endswith(f"/{ours}"):
             return path.removesuffix(f"/{ours}")

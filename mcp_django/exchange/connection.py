@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol
 
 from mcp_django.conf import MAX_MESSAGE_BYTES
@@ -64,6 +64,11 @@ class Connection(Protocol):
     can_suspend: bool = False
 
     @property
+    def is_live(self) -> bool:
+        """Whether messages reach the client while the handler runs, so that the handler can wait until it reads."""
+        return False
+
+    @property
     def can_ask(self) -> bool:
         """Whether the server can send the client a request while it answers one, and receive the response."""
 
@@ -74,6 +79,13 @@ class Connection(Protocol):
 
     def send(self, message: JSON) -> None:
         """Send a message that belongs to the request, ahead of its answer. Called in a worker; never waits."""
+
+    def send_chunk(self, body: bytes, taken: Callable[[], None]) -> None:
+        """Send an encoded message that holds a part of the result. Called from any thread; never waits.
+
+        ``taken`` is called on the loop, once the client has read most of what was sent before. The next one is sent
+        only then.
+        """
 
     def close_stream(self, retry_ms: int) -> None:
         """Close the client's connection, if the client can come back for the rest of the request's messages."""
@@ -99,6 +111,8 @@ class NoConnection(Connection):
     can_ask = False
 
     def send(self, message: JSON) -> None: ...
+
+    def send_chunk(self, body: bytes, taken: Callable[[], None]) -> None: ...
 
     def close_stream(self, retry_ms: int) -> None: ...
 

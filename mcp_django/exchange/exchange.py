@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from threading import Lock
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from mcp_django.exceptions import MissingCapability, ToolError
 from mcp_django.exchange.answers import Answers
@@ -42,9 +43,12 @@ if TYPE_CHECKING:
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
+#: What a client that wants chunks of results writes into the params of its call, beside a progress token or without.
+STREAM_PARAM = "_stream"
+
 _CANNOT_ASK = (
     "This needs an answer of the client's user, and this connection cannot ask. Use a session over an ASGI server, "
-    "with Accept: text/event-stream and without a batch."
+    "with Accept: text/event-stream and without a batch, or poll beside the request."
 )
 _NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the extension {TASKS_EXTENSION} of 2026-07-28)."
 
@@ -55,9 +59,15 @@ class TaskStarted(BaseException):
 
 @dataclass(slots=True)
 class Sent:
-    """The progress and log lines that were sent during a request, over all the runs of its handler."""
+    """What was sent ahead of the answer to a request, over all the runs of its handler."""
 
     progress: float = -math.inf
+    #: Whether the handler has reported progress of its own.
+    is_reported: bool = False
+    #: Parts of the result that went in chunks.
+    parts: int = 0
+    #: Held from the choice of a progress until it is sent: chunks are sent in several threads.
+    lock: Lock = field(default_factory=Lock)
     logged: int = 0
     #: Log messages of this run so far. A run repeats those of the run before it, which are not sent again.
     repeated: int = 0
@@ -88,7 +98,9 @@ class Exchange:
     round: int = 0
     #: What this run has read and changed.
     usage: Usage = field(default_factory=Usage)
-    _sent: Sent = field(default_factory=Sent)
+    #: Files that this run has opened.
+    files: list[IO[bytes]] = field(default_factory=list)
+    sent: Sent = field(default_factory=Sent)
 
     @property
     def era(self) -> Era:
@@ -107,21 +119,39 @@ class Exchange:
         if is_running:
             self.request.mcp = self
 
+    def close_files(self) -> None:
+        """Close the files that the run has opened: it has come to its end."""
+        while self.files:
+            self.files.pop().close()
+
     # Telling the client.
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
         """Tell the client how far the work is, if it asked for that. Progress that does not grow is not sent."""
         token = self.params.get("_meta", {}).get("progressToken")
         # A token has the form of a request id. A longer one would come back with each notification.
-        if not is_request_id(token) or not math.isfinite(progress) or progress <= self._sent.progress:
+        if not is_request_id(token) or not math.isfinite(progress):
             return
-        self._sent.progress = progress
         params: JSON = {"progressToken": token, "progress": progress}
         if total is not None and math.isfinite(total):
             params["total"] = total
         if message:
             params["message"] = message
-        self._send("notifications/progress", progress_params(params, self.revision))
+        with self.sent.lock:
+            if progress <= self.sent.progress:
+                return
+            self.sent.progress, self.sent.is_reported = progress, True
+            self._send("notifications/progress", progress_params(params, self.revision))
+
+    def wants_chunks(self, *, by_token: bool = True) -> bool:
+        """Whether the client asks for chunks of the result, and they can reach it before the answer.
+
+        ``by_token``: a progress token asks for them too, unless the client says no.
+        """
+        if not self.connection.is_live:
+            return False
+        has_token = by_token and is_request_id(self.params.get("_meta", {}).get("progressToken"))
+        return self.params.get(STREAM_PARAM, has_token) is True
 
     def log(self, level: LogLevel, data: Any, logger: str = "") -> None:
         """Send a log message to the client, if it wants messages of this level. ``data`` is a text or a JSON value.
@@ -131,10 +161,10 @@ class Exchange:
         threshold = self._log_level()
         if LOG_LEVELS.index(level) < (len(LOG_LEVELS) if threshold is None else LOG_LEVELS.index(threshold)):
             return
-        self._sent.repeated += 1
-        if self._sent.repeated <= self._sent.logged:
+        self.sent.repeated += 1
+        if self.sent.repeated <= self.sent.logged:
             return
-        self._sent.logged = self._sent.repeated
+        self.sent.logged = self.sent.repeated
         params: JSON = {"level": level, "data": data}
         if logger:
             params["logger"] = logger
@@ -254,7 +284,7 @@ class Exchange:
         """Prepare another run of the handler from the top, with the answers that there are now."""
         self.round += 1
         self.usage = Usage()
-        self._sent.repeated = 0
+        self.sent.repeated = 0
         self.answers.begin()
         self.cancellation.begin_again()
         self.request = self.request.copy().for_principal(self.principal)

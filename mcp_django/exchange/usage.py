@@ -18,6 +18,8 @@ class Usage:
     model: str = ""
     #: Rows of the answer. A group of an aggregate counts as a row.
     rows: int = 0
+    #: How many of the rows were counted against budgets already.
+    spent_rows: int = 0
     #: The primary keys of the rows that it changed, or may have changed.
     changed: list[Any] = field(default_factory=list)
     #: The name of the tool or prompt, once the caller was found to be allowed to use it.
@@ -26,8 +28,9 @@ class Usage:
     declared: Collection[str] = ()
     #: Why the caller may not use what was asked for. The client is not told: to it, a refused tool does not exist.
     refusal: str = ""
-    #: Bytes of the answer.
+    #: Bytes of the answer, and of the chunks of the result that went ahead of it.
     bytes: int = 0
+    streamed: int = 0
     #: What came of the run, as ``Call.Outcome`` names it, and the error that ended it, with its reason for the trail.
     outcome: str = "done"
     reason: str = ""

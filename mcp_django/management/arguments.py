@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.management.base import CommandError
 
+from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.exchange import scopes
 from mcp_django.sites import MCPSite, all_sites, names_nothing
 from mcp_django.unknown_names import nearest
+
+logger = logging.getLogger("mcp_django")
 
 
 def find_user(username: str) -> Any:
@@ -51,4 +55,13 @@ def find_site(name: str | None) -> MCPSite:
     return served[0]
 
 
-SCOPES_HELP = f"Separated by commas, of: {scopes.GRAMMAR}. Default: {scopes.READ}."
+def warn_of_a_local_bus() -> None:
+    """Warn where changes of other processes do not come to a process that serves on its own."""
+    if isinstance(get_bus(), LocalBus):
+        logger.warning(
+            "None of CHANNEL_LAYERS, MCP['BUS'] and MCP['PUSH_DATABASE'] reaches other processes: "
+            "their changes are not pushed."
+        )
+
+
+SCOPES_HELP = f"Scopes, separated by commas: {scopes.GRAMMAR}. Default: {scopes.READ}."

@@ -10,6 +10,7 @@ from mcp_django.models.overrides import AdminOverride, Prompt, Tool
 from mcp_django.models.sessions import (
     CallStream,
     OpenQuestion,
+    Poll,
     PostedMessage,
     Session,
     SSEConnection,
@@ -19,6 +20,7 @@ from mcp_django.models.sessions import (
 from mcp_django.models.tasks import Task, TaskQuestion
 from mcp_django.models.throttles import Throttle
 from mcp_django.models.tokens import AccessToken, Ticket, UsedNonce, digest
+from mcp_django.models.uploads import Upload, UploadPart
 
 __all__ = [
     "AccessToken",
@@ -28,6 +30,7 @@ __all__ = [
     "Change",
     "Grant",
     "OpenQuestion",
+    "Poll",
     "PostedMessage",
     "Prompt",
     "SSEConnection",
@@ -38,6 +41,8 @@ __all__ = [
     "Throttle",
     "Ticket",
     "Tool",
+    "Upload",
+    "UploadPart",
     "UsedNonce",
     "WatchedResource",
     "digest",

@@ -105,7 +105,10 @@ class OpenQuestion(models.Model):
 
 
 class CallStream(models.Model):
-    """The event stream of one request of a legacy session, kept so that a client that lost it can read the rest."""
+    """The event stream of one request of a legacy session, kept so that a client that lost it can read the rest.
+
+    A session whose client polls has one more, of what waits for it: see ``Poll``.
+    """
 
     key = models.CharField(max_length=32, primary_key=True)
     session = models.ForeignKey(Session, models.CASCADE, related_name="streams")
@@ -139,6 +142,24 @@ class StreamEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.stream_id}/{self.number}"
+
+
+class Poll(models.Model):
+    """A legacy session whose client polls: the stored stream of what waits for it, and who adds to that."""
+
+    session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="poll")
+    stream = models.OneToOneField(CallStream, models.CASCADE, related_name="poll")
+    #: Names the collector, which lives in one process; empty where it has ended and no other one has come yet.
+    collector = models.CharField(max_length=32, default="")
+    #: The number of the last message. Messages that were acknowledged are deleted, so it cannot be counted.
+    last = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name = _("poll")
+        verbose_name_plural = _("polls")
+
+    def __str__(self) -> str:
+        return f"poll up to {self.last}"
 
 
 class SSEConnection(models.Model):

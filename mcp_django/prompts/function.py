@@ -49,6 +49,8 @@ class FunctionPrompt(BasePrompt):
         self.permission = permission
         self._completers = dict(complete or {})
         self._signature = Signature(f"prompt {self.name}", function)
+        if self._signature.files:
+            raise ImproperlyConfigured(f"The prompt {self.name} has an argument that is a file. Only tools take files.")
         #: The values of each argument that can be listed, as a person would type them.
         self._known: dict[str, list[str]] = {}
         self._schema = self._signature.arguments.model_json_schema(by_alias=False)

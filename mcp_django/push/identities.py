@@ -24,6 +24,7 @@ _INDIFFERENT_HEADERS = frozenset(
         "HTTP_MCP_NAME",
         "HTTP_MCP_PROTOCOL_VERSION",
         "HTTP_MCP_SESSION_ID",
+        "HTTP_PREFER",
         "HTTP_SEC_WEBSOCKET_KEY",
         "HTTP_TRACEPARENT",
         "HTTP_USER_AGENT",

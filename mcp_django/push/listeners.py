@@ -60,6 +60,10 @@ class Listener:
     #: How its client is connected, and what the client calls itself: people see it.
     transport: str = ""
     client_name: str = ""
+    #: Whether it watches what its session watches. Until then its stream is only being opened.
+    is_settled: bool = False
+    #: Whether its notifications are kept for a client that polls.
+    is_polled: bool = False
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     closed: bool = False
     abandoned: bool = False
@@ -85,7 +89,7 @@ class Listener:
 
     @property
     def is_counted(self) -> bool:
-        return self.subscription_id is not None
+        return self.subscription_id is not None or self.is_polled
 
     def discard(self, uri: str) -> None:
         """Drop the pending notification of a resource that is no longer watched."""

@@ -12,12 +12,16 @@ from mcp_django.events.changes import Changes
 from mcp_django.events.controls import Control, ControlKind
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.push import credentials, task_watch
+from mcp_django.uploads import store
 from mcp_django.workers import get_workers
 
 if TYPE_CHECKING:
     from mcp_django.push.hub import Hub
 
 logger = logging.getLogger("mcp_django")
+
+#: How often expired uploads are looked for.
+_UPLOADS_SECONDS = 300.0
 
 
 async def sweep(hub: Hub) -> None:
@@ -26,7 +30,12 @@ async def sweep(hub: Hub) -> None:
     while True:
         await asyncio.sleep(get_conf().SWEEP_SECONDS)
         turn += 1
-        for work in (partial(hub.waiters.look, turn), partial(look_at_tasks, hub), partial(compare, hub, turn)):
+        for work in (
+            partial(hub.waiters.look, turn),
+            partial(look_at_tasks, hub),
+            partial(compare, hub, turn),
+            partial(clear_uploads, turn),
+        ):
             try:
                 await work()
             except Overloaded:
@@ -46,6 +55,12 @@ async def look_at_tasks(hub: Hub) -> None:
     await task_watch.notify(hub, {key for listener in hub.listeners() for key in listener.tasks})
 
 
+async def clear_uploads(turn: int) -> None:
+    """Delete uploads that have expired, at one turn in some minutes."""
+    if turn % round(_UPLOADS_SECONDS / min(max(get_conf().SWEEP_SECONDS, 0.1), _UPLOADS_SECONDS)) == 0:
+        await get_workers().run(store.sweep)
+
+
 async def compare(hub: Hub, turn: int) -> None:
     """End the streams and sockets whose token, user or session is over, and reload those of changed sessions."""
     members = hub.members()
@@ -60,6 +75,10 @@ async def compare(hub: Hub, turn: int) -> None:
     for member in ended:
         hub.end(member)
     # The hub reads them again, in the order of its events: what was read here may be older than a control.
-    stale = {listener.session_key for listener, uris in sessions.items() if uris != set(listener.subscriptions)}
+    stale = {
+        listener.session_key
+        for listener, uris in sessions.items()
+        if listener.is_settled and uris != set(listener.subscriptions)
+    }
     if stale:
         hub.receive(Changes(), [Control(ControlKind.STALE_SESSION, key) for key in stale if key is not None])

@@ -20,7 +20,7 @@ _LEASE_TURNS = 5
 
 
 class Writer(Protocol):
-    """Stores a stream, and writes it to the client that sent the request."""
+    """Stores a stream, and writes it to the client that sent the request, if there is one."""
 
     def detach(self) -> None:
         """Write to this client no more."""

@@ -145,10 +145,17 @@ def matching(rights: ModelRights, query: RecordQuery) -> models.QuerySet[Any]:
     return queryset.filter(search_condition(rights, query.search, [])) if query.search else queryset
 
 
-def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> Page:
+def find(
+    rights: ModelRights,
+    query: RecordQuery,
+    *,
+    watched: bool = False,
+    read: Callable[[Sequence[str], Sequence[Any]], None] | None = None,
+) -> Page:
     """One page of rows. Raises InvalidQuery.
 
-    An unknown value is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty.
+    An unknown value is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty. ``read``
+    is called with the columns and rows of the page, before the rows of all pages are counted.
     """
     conf = get_conf()
     # The other half of a request's time is for its statements and for the last row.
@@ -187,10 +194,13 @@ def find(rights: ModelRights, query: RecordQuery, *, watched: bool = False) -> P
             notes.append(f"There are more rows. {why}: order by other fields.")
     elif more:
         notes.append("None of the rows that were checked may be shown. Narrow the filter to check others.")
-    total = _count(rights, plan, notes) if query.total else None
-    page = Page([output.name for output in plan.outputs], rows[:kept], cursor, notes, total)
+    page = Page([output.name for output in plan.outputs], rows[:kept], cursor, notes)
     is_whole = query.cursor is None and not more and kept == len(found)
-    return page if query.fields or not is_whole else _without_empty(page, plan.outputs, raw)
+    if is_whole and not query.fields:
+        page = _without_empty(page, plan.outputs, raw)
+    if read is not None:
+        read(page.columns, page.rows)
+    return replace(page, total=_count(rights, plan, page.notes)) if query.total else page
 
 
 def _most_rows(rights: ModelRights) -> int:

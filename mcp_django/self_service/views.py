@@ -121,8 +121,9 @@ def _make(request: HttpRequest, site: MCPSite) -> HttpResponse:
         return _show(request, site, form)
     except SentBefore:
         return _about_token(request, "token_made", _("The token was already made"))
-    name, logs_in = server_name(site.implementation()["name"], request.get_host()), apps.is_installed(OAUTH_APP)
-    clients = client_setups(resource_of(request), name, token=plain, logs_in=logs_in)
+    endpoint, logs_in = resource_of(request), apps.is_installed(OAUTH_APP)
+    name = server_name(site.implementation()["name"], endpoint)
+    clients = client_setups(endpoint, name, token=plain, logs_in=logs_in)
     shown = {"object": token, "token": plain, "clients": clients, "test_url": request.path}
     return _about_token(request, "new_token", _("The new token"), back=_("I have copied it"), **shown)
 

@@ -191,8 +191,8 @@ class TaskExchange(Exchange):
     set_message: Callable[[str], None] = lambda message: None
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        if math.isfinite(progress) and progress > self._sent.progress:
-            self._sent.progress = progress
+        if math.isfinite(progress) and progress > self.sent.progress:
+            self.sent.progress = progress
             self.set_message(message or (f"{progress:g}" if total is None else f"{progress:g} of {total:g}"))
 
     def log(self, level: LogLevel, data: Any, logger: str = "") -> None:

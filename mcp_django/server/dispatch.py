@@ -101,7 +101,7 @@ def _respond_observed(exchange: Exchange, observed: ExitStack, run: Callable[[],
 def _respond_safely(exchange: Exchange, run: Callable[[], Reply]) -> Reply:
     """The reply of a run, or the one that says why it failed."""
     reply = _reply_or_error(exchange, run)
-    exchange.usage.bytes = len(reply.body)
+    exchange.usage.bytes = exchange.usage.streamed + len(reply.body)
     return reply
 
 
@@ -212,6 +212,9 @@ def _reply(exchange: Exchange, method: Method, run: Callable[[], JSON | Listen])
     except TaskStarted:
         exchange.usage.outcome = Call.Outcome.TASK.value
         result = tasks.create(exchange)
+    finally:
+        # Whatever ended the run. Within a run that was cancelled, the database takes no statement any more.
+        throttles.spend_streamed(exchange)
     if isinstance(result, Listen):
         return Reply(b"", listen=result)
     body = _answer(exchange, method, result)
@@ -285,6 +288,7 @@ def _handle(exchange: Exchange, method: Method) -> JSON | Listen:
 def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSON | Listen:
     request = exchange.request
     request.mcp = exchange
+    suspended: Suspended | None = None
     try:
         # The project's context is the outer one, so that its end also runs for a cancelled request.
         with exchange.site.call_context(request), exchange.cancellation.queries.answering():
@@ -298,6 +302,8 @@ def _run_in_context(exchange: Exchange, run: Callable[[], JSON | Listen]) -> JSO
                 suspended = found
         raise suspended
     finally:
+        if suspended is None:
+            exchange.close_files()
         # Otherwise exchange and request would refer to each other until garbage is collected.
         request.mcp = Caller(exchange.principal)
 

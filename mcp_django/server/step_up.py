@@ -45,7 +45,7 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
         challenge = _challenge(exchange.site, exchange.request, error)
         return {**error_result(error.message), "_meta": {_RESULT_META_KEY: [challenge]}} if is_call else None
     if exchange.connection.can_challenge and exchange.revision in STEP_UP_REVISIONS:
-        _add_challenge(exchange.site, exchange.request, error)
+        add_challenge(exchange.site, exchange.request, error)
         return None
     return error_result(error.message) if is_call else None
 
@@ -62,7 +62,7 @@ def check_message(site: MCPSite, request: MCPRequest, value: Any) -> None:
         catalog.exists(exchange, name)
     except InsufficientScope as error:
         if not has_declined(request, error.needed, name):
-            _add_challenge(site, request, error)
+            add_challenge(site, request, error)
             raise
 
 
@@ -90,7 +90,7 @@ def add_schemes(exchange: Exchange, listed: list[JSON]) -> None:
         one["_meta"] = {**one.get("_meta", {}), "securitySchemes": schemes}
 
 
-def _add_challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> None:
+def add_challenge(site: MCPSite, request: MCPRequest, error: InsufficientScope) -> None:
     """Have the error answered with a 403 that asks for the scopes, and note in the grant that its client knows."""
     error.challenge = _challenge(site, request, error)
     alias = router.db_for_write(Grant)

@@ -141,7 +141,16 @@ def refuse(site: MCPSite, request: MCPRequest, principal: Principal | None, erro
     if principal is None or principal.user.pk is None:
         recorder.count(*values.values(), address_in(request.META))
     else:
-        recorder.put((_describe_refusal, time.time(), values, principal, _address_parts(request.META)))
+        recorder.put((_describe_request, time.time(), values, principal, _address_parts(request.META)))
+
+
+def upload(site: MCPSite, request: MCPRequest, principal: Principal, size: int) -> None:
+    """Write down that bytes of a file were uploaded, and how many."""
+    if get_conf().AUDIT != "off":
+        values = {"site": site.name, "kind": Call.Kind.REQUEST.value, "outcome": Call.Outcome.DONE.value}
+        values |= {"transport": "http", "method": "upload"}
+        noted = {**values, "bytes": size}
+        recorder.put((_describe_request, time.time(), noted, principal, _address_parts(request.META)))
 
 
 def _record(exchange: Exchange, ms: float) -> None:
@@ -264,7 +273,7 @@ def _describe(noted: Noted) -> Line:
     )
 
 
-def _describe_refusal(at: float, values: dict[str, str], principal: Principal, address: Mapping[str, Any]) -> Line:
+def _describe_request(at: float, values: dict[str, Any], principal: Principal, address: Mapping[str, Any]) -> Line:
     return line(at, **values, **caller(principal), address=address_in(address))
 
 

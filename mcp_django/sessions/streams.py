@@ -39,8 +39,11 @@ def _lease() -> timedelta:
     return timedelta(seconds=max(30.0, 10 * get_conf().SWEEP_SECONDS))
 
 
-def open_stream(session_key: str, request_id: RequestId) -> str:
-    """The key of a new stream, empty if its session has ended. Expired streams are cleared away."""
+def open_stream(session_key: str, request_id: RequestId | None) -> str:
+    """The key of a new stream, empty if its session has ended. Expired streams are cleared away.
+
+    ``request_id``: None for what waits for a client that polls.
+    """
     now = timezone.now()
     kept = timedelta(seconds=_KEPT_SECONDS)
     clear_away(CallStream.objects.filter(Q(expires_at__lte=now) | Q(lease_until__lte=now - kept, ended=False)))
@@ -93,6 +96,14 @@ def event_id(key: str, number: int) -> str:
     return f"{key}-{number}"
 
 
+def read_event_id(value: str) -> tuple[str, int] | None:
+    """The key and the number in an event id; None for what is none."""
+    key, _, number = value.rpartition("-")
+    if not (value.isascii() and key.isalnum() and number.isdigit() and len(number) < 10):
+        return None
+    return key, int(number)
+
+
 @dataclass(frozen=True, slots=True)
 class Rest:
     """The events after a given one of a stream. ``lost``: no more will come, since the answering process is gone."""
@@ -100,7 +111,7 @@ class Rest:
     events: list[tuple[int, str]]
     ended: bool
     lost: bool
-    request_id: RequestId
+    request_id: RequestId | None
 
 
 def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:
@@ -108,17 +119,18 @@ def find(session: StoredSession, last_event_id: str) -> tuple[str, int] | None:
 
     Raises SessionNotFound for the id of another session.
     """
-    key, _, number = last_event_id.rpartition("-")
-    if not (key.isprintable() and number.isascii() and number.isdigit() and len(number) < 10):
+    named = read_event_id(last_event_id)
+    if named is None:
         return None
-    stream = CallStream.objects.filter(pk=key[:32], expires_at__gt=timezone.now()).first()
+    key, number = named
+    stream = CallStream.objects.filter(pk=key[:32], poll=None, expires_at__gt=timezone.now()).first()
     if stream is None or stream.key != key:
         return None
     if stream.session_id != session.key:
         raise SessionNotFound
-    if stream.ended and not stream.events.filter(number__gt=int(number)).exists():
+    if stream.ended and not stream.events.filter(number__gt=number).exists():
         return None
-    return key, int(number)
+    return key, number
 
 
 def rest(key: str, number: int) -> Rest | None:

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
 from django.contrib.auth.models import AnonymousUser
@@ -15,7 +16,7 @@ from django.http.request import HttpHeaders
 from mcp_django.access import overrides
 from mcp_django.access.authentication import principals
 from mcp_django.conf import get_conf
-from mcp_django.exceptions import ToolError
+from mcp_django.exceptions import MCPError, ToolError
 from mcp_django.exchange import scopes as known_scopes
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.exchange.requests import from_settings
@@ -27,12 +28,14 @@ from mcp_django.protocol.envelope import (
 )
 from mcp_django.protocol.jsonrpc import SUBSCRIPTION_ID_META_KEY, notification_message, request_message
 from mcp_django.protocol.revisions import NEWEST, REVISIONS, era_of
+from mcp_django.server.uploads import check_takes_files
 from mcp_django.sites import MCPSite
 from mcp_django.sites import site as default_site
 from mcp_django.test.answers import Answerer, Elicit, Sample
 from mcp_django.test.results import PromptResult, ProtocolError, ResourceResult, ToolResult, refusal, result_of
 from mcp_django.transports.in_process import InProcess
 from mcp_django.types import JSON
+from mcp_django.uploads import names, store
 
 if TYPE_CHECKING:
     from django.contrib.auth.base_user import AbstractBaseUser
@@ -88,6 +91,7 @@ class MCPClient:
         principal = _principal(user, scopes)
         request = from_settings().for_principal(principal)
         request.META.update({HttpHeaders.to_wsgi_name(name): value for name, value in (headers or {}).items()})
+        self._site, self._principal, self._request = site, principal, request
         self._connection = InProcess(site, principal, request)
         self._end = weakref.finalize(self, self._connection.close)
 
@@ -128,6 +132,20 @@ class MCPClient:
         if result.is_error and raise_on_error:
             raise ToolError(*refusal(result.text))
         return result
+
+    def upload(self, content: bytes, name: str = "upload.txt", content_type: str = "") -> str:
+        """Upload a file, and return its URI. Raises ProtocolError where the user may use nothing that takes one."""
+        site, principal = self._site, self._principal
+        request = self._request.copy().for_principal(principal, site)
+        with site.call_context(request):
+            try:
+                check_takes_files(site, request)
+            except MCPError as error:
+                raise ProtocolError(error.to_json(era_of(self.revision))) from None
+            media_type = names.media_type(content_type, name)
+            upload = store.begin(site, principal, names.file_name(name, media_type), media_type, len(content))
+            store.add(upload, 0, BytesIO(content), len(content))
+        return upload.uri
 
     def read(self, uri: str) -> ResourceResult:
         """Read a resource."""

@@ -55,6 +55,8 @@ class BaseTool(ABC):
     audited: Collection[str] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
+    #: Whether one of its arguments is a file, which clients upload first.
+    takes_files = False
     #: See ``TaskMode``. A tool that sets it calls ``request.mcp.as_task()``.
     task: TaskMode = False
     #: Whether nothing but the body of its function needs the database or code of the project. Then its calls may begin

@@ -13,23 +13,23 @@ from pydantic import PydanticUserError
 
 from mcp_django.access.permissions import has_permission
 from mcp_django.completion import NOTHING, Completion
-from mcp_django.conf import get_conf
 from mcp_django.exceptions import ToolError
 from mcp_django.exchange.scopes import READ
 from mcp_django.json_schema.plain import is_plain
 from mcp_django.json_schema.schema import Schema
 from mcp_django.json_schema.schemas import flat, ready_schema
 from mcp_django.on_loop.suspension import finishing
-from mcp_django.protocol.jsonrpc import encode
 from mcp_django.resources.audited import note_arguments
 from mcp_django.secrets import is_secret_name
 from mcp_django.signatures import InvalidArguments, Signature, call_handler, name_and_description
 from mcp_django.tools.base import Annotations, BaseTool, TaskMode
 from mcp_django.tools.mirrored import mirrored_in
-from mcp_django.tools.results import may_be_longer
+from mcp_django.tools.results import checked
 from mcp_django.tools.returns import Returns
+from mcp_django.tools.yields import Gathering, Yields, does_yield
 from mcp_django.types import JSON
 from mcp_django.unknown_names import unknown_name
+from mcp_django.uploads.files import how_to_upload
 
 if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
@@ -40,7 +40,8 @@ class FunctionTool(BaseTool):
     """A function ``f(request, **arguments)`` whose annotations are the schema and whose docstring is the description.
 
     An argument annotated with a model takes a primary key, and the function receives the instance, looked up among the
-    rows that the principal may see. With an ``input_schema`` the function is ``f(request, arguments)`` and receives the
+    rows that the principal may see. One annotated with Django's UploadedFile takes the URI of an upload, and the
+    function receives the file. With an ``input_schema`` the function is ``f(request, arguments)`` and receives the
     arguments as they came. Raises ImproperlyConfigured where the function cannot be a tool.
     """
 
@@ -78,9 +79,14 @@ class FunctionTool(BaseTool):
                 self._parameter = _second_parameter(function, what)
             self._input = Schema(schema)
             self._returned = get_type_hints(function, include_extras=True).get("return")
-            self._returns = Returns(self._returned, f"The {what}")
+            self._returns: Returns | Yields
+            if does_yield(function, self._returned):
+                self._returns = Yields(function, self._returned, f"The {what}")
+            else:
+                self._returns = Returns(self._returned, f"The {what}")
         except (PydanticUserError, NameError) as error:
             raise ImproperlyConfigured(f"An annotation of the {what} cannot be used: {error}") from error
+        self.takes_files = self._signature is not None and bool(self._signature.files)
         self.mirrored = mirrored_in(schema, f"The {what}")
         self.starts_on_loop = on_loop and self._is_all_body
         self.audited = tuple(audit)
@@ -99,7 +105,15 @@ class FunctionTool(BaseTool):
         return self._description
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        return self._input.schema
+        schema = self._input.schema
+        if not self.takes_files or self._signature is None:
+            return schema
+        named, hint = schema["properties"], how_to_upload(request)
+        described = {
+            name: {**named[name], "description": " ".join(filter(None, [named[name].get("description"), hint]))}
+            for name in self._signature.files
+        }
+        return {**schema, "properties": {**named, **described}}
 
     def get_output_schema(self, request: MCPRequest) -> JSON | None:
         return self._returns.schema.schema if self._returns.schema else None
@@ -126,15 +140,20 @@ class FunctionTool(BaseTool):
         note_arguments(exchange.usage, self.audited, arguments)
         if self.task in (True, "required"):
             exchange.as_task(required=self.task == "required")
-        call = partial(call_handler, self.function, exchange.request, values, name=self._what, on_loop=self._on_loop)
-        return finishing(self._write, call)
+        if isinstance(self._returns, Yields):
+            gathering = Gathering(self._returns, exchange)
+            return self._call(exchange, gathering.function, values, gathering.finish)
+        return self._call(exchange, self.function, values, partial(_write, self._returns))
 
-    def _write(self, run: Callable[[], Any]) -> JSON:
-        """The result of a call. Raises ToolError for one that is too large."""
-        result = self._returns.write(run())
-        if may_be_longer(result, get_conf().MAX_RESULT_BYTES) and len(encode(result)) > get_conf().MAX_RESULT_BYTES:
-            raise ToolError(f"The result is larger than {get_conf().MAX_RESULT_BYTES} bytes. Ask for less.")
-        return result
+    def _call(
+        self,
+        exchange: Exchange,
+        function: Callable[..., Any],
+        values: JSON,
+        write: Callable[[Callable[[], Any]], JSON],
+    ) -> JSON:
+        call = partial(call_handler, function, exchange.request, values, name=self._what, on_loop=self._on_loop)
+        return finishing(write, call)
 
     def _values(self, exchange: Exchange, arguments: JSON) -> JSON:
         """The arguments of the function, apart from the request. Raises InvalidArguments."""
@@ -142,6 +161,11 @@ class FunctionTool(BaseTool):
             return self._signature.parse(exchange, arguments)
         # A copy, since a function that changes it must not change what the next round of questions is compared with.
         return {self._parameter: deepcopy(arguments)}
+
+
+def _write(returns: Returns, run: Callable[[], Any]) -> JSON:
+    """The result of a call. Raises ToolError for one that is too large."""
+    return checked(returns.write(run()))
 
 
 def _check_audited(tool: FunctionTool, what: str) -> None:

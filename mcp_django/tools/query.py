@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from mcp_django.access.permissions import check_scopes
 from mcp_django.completion import Completion
 from mcp_django.conf import get_conf
 from mcp_django.exceptions import FieldError, ToolError, field_error
+from mcp_django.exchange.chunks import ChunkStream, row_part
 from mcp_django.exchange.scopes import ANY_MODEL
 from mcp_django.json_schema.schema import Schema
 from mcp_django.resources import annotating, cursors, rows, rules, splitting, ways
@@ -242,8 +243,9 @@ class FindRecords(QueryTool):
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)
-        page = rows.find(model, query)
-        exchange.usage.read(model.label, len(page.rows))
+        # A page is one result, which a progress token alone does not ask for twice.
+        read = partial(_read_rows, exchange, model.label, exchange.wants_chunks(by_token=False))
+        page = rows.find(model, query, read=read)
         extra: JSON = {} if page.total is None else {"total": page.total}
         if page.next_cursor is not None:
             extra["next_cursor"] = page.next_cursor
@@ -266,6 +268,20 @@ class FindRecords(QueryTool):
             cursor=arguments.get("cursor"),
             total=arguments.get("total", False),
         )
+
+
+def _read_rows(exchange: Exchange, label: str, are_sent: bool, columns: Sequence[str], found: Sequence[Any]) -> None:
+    """Count the rows of a page, and send them in chunks ahead of the result. Raises RequestCancelled."""
+    # Before they are sent: whatever ends the call, its client has them.
+    exchange.usage.read(label, len(found))
+    if not are_sent:
+        return
+    stream = ChunkStream(exchange, "rows", columns)
+    try:
+        for row in found:
+            stream.put(row_part(row))
+    finally:
+        stream.end()
 
 
 class GetRecord(QueryTool):

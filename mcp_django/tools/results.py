@@ -7,8 +7,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from mcp_django.conf import get_conf
 from mcp_django.csv_cells import spreadsheet_safe
-from mcp_django.exceptions import FieldError
+from mcp_django.exceptions import FieldError, ToolError
 from mcp_django.protocol.jsonrpc import encode
 from mcp_django.types import JSON
 
@@ -26,7 +27,7 @@ def text_result(text: str) -> JSON:
     return {"content": [text_block(text)], "isError": False}
 
 
-def structured_result(value: JSON, text: str | None = None) -> JSON:
+def structured_result(value: JSON | list[JSON], text: str | None = None) -> JSON:
     """A result whose text says the same as its structured content."""
     return {
         "content": [text_block(encode(value).decode() if text is None else text)],
@@ -69,6 +70,19 @@ def _csv_field(value: Any) -> str:
         return ""
     text = spreadsheet_safe(value) if isinstance(value, str) else encode(value).decode()
     return '"' + text.replace('"', '""') + '"' if _QUOTED_IN_CSV.search(text) else text
+
+
+def checked(result: JSON) -> JSON:
+    """The result. Raises ToolError for one that is too large."""
+    limit = get_conf().MAX_RESULT_BYTES
+    if may_be_longer(result, limit) and len(encode(result)) > limit:
+        raise too_large(limit)
+    return result
+
+
+def too_large(limit: int) -> ToolError:
+    """The error in the place of a result that has more than so many bytes."""
+    return ToolError(f"The result is larger than {limit} bytes. Ask for less.")
 
 
 def error_result(message: str, errors: Sequence[FieldError] = ()) -> JSON:

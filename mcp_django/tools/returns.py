@@ -8,6 +8,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from django.core.exceptions import ImproperlyConfigured
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from mcp_django.content import Block, Text
 from mcp_django.json_schema.schema import Schema
@@ -16,7 +17,8 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.tools.results import structured_result, text_result
 from mcp_django.types import JSON
 
-_BLOCKS: tuple[type, ...] = get_args(Block)
+#: The content blocks that a function may return.
+BLOCKS: tuple[type, ...] = get_args(Block)
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
@@ -36,8 +38,8 @@ class Returns:
         self._owner = owner
         self._adapter: TypeAdapter[Any] | None = None
         self._wraps = False
-        self._is_content = _promises_content(annotation, owner)
-        if self._is_content or annotation in (None, NoneType, str, Any):
+        self.is_content = _promises_content(annotation, owner)
+        if self.is_content or annotation in (None, NoneType, str, Any):
             return
         self._adapter = TypeAdapter(annotation)
         schema = flat(self._adapter.json_schema(mode="serialization"))
@@ -51,26 +53,33 @@ class Returns:
 
     def write(self, value: Any) -> JSON:
         """The CallToolResult. Raises TypeError for a value that the annotation does not promise."""
-        if self._adapter is None or self.schema is None:
+        if self.schema is None:
             return self._write_content(value)
+        written = self.write_value(value)
+        return structured_result({"result": written} if self._wraps else written)
+
+    def write_value(self, value: Any) -> Any:
+        """The value as JSON, checked where there is a schema. Raises TypeError as ``write`` does."""
+        if self._adapter is None or self.schema is None:
+            return from_json(encode(value))
         written = self._adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
-        written = {"result": written} if self._wraps else written
-        if errors := self.schema.errors(written):
+        if errors := self.schema.errors({"result": written} if self._wraps else written):
             raise TypeError(f"{self._owner} returned what its annotation does not promise: {errors}")
-        return structured_result(written)
+        return written
 
     def _write_content(self, value: Any) -> JSON:
-        if isinstance(value, str) and not self._is_content:
+        if isinstance(value, str) and not self.is_content:
             return text_result(value)
         items = value if isinstance(value, list | tuple) else [] if value is None else [value]
-        if self._is_content or any(isinstance(item, _BLOCKS) for item in items):
-            return {"content": [self._block(item) for item in items], "isError": False}
+        if self.is_content or any(isinstance(item, BLOCKS) for item in items):
+            return {"content": [self.write_block(item) for item in items], "isError": False}
         return text_result(value if isinstance(value, str) else "Done." if value is None else encode(value).decode())
 
-    def _block(self, item: Any) -> JSON:
+    def write_block(self, item: Any) -> JSON:
+        """The content block of a block or a str. Raises TypeError for anything else."""
         if isinstance(item, str):
             item = Text(item)
-        if not isinstance(item, _BLOCKS):
+        if not isinstance(item, BLOCKS):
             raise TypeError(f"{self._owner} returned {item!r:.100}, which is neither a content block nor a str")
         block: JSON = item.to_json()  # type: ignore[attr-defined]
         return block
@@ -107,7 +116,7 @@ def _leaves(annotation: Any) -> Iterator[Any]:
 
 
 def _is_block(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, _BLOCKS)
+    return isinstance(annotation, type) and issubclass(annotation, BLOCKS)
 
 
 def _types(schema: JSON) -> set[str] | None:

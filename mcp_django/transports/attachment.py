@@ -11,6 +11,7 @@ from mcp_django.protocol.errors import LimitExceeded, RequestCancelled
 from mcp_django.push import list_changes
 from mcp_django.push.hub import MAX_WATCHED_BYTES, Hub, get_hub
 from mcp_django.push.listeners import Listener
+from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.push.subscriptions import Subscription
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 
@@ -39,6 +40,19 @@ class Attachment:
         """Give the listener to the hub. Raises RequestCancelled where the client is gone, and LimitExceeded."""
         self._on_loop(lambda: self._add(listener))
 
+    def attach_stream(self, listener: Listener) -> None:
+        """Give the listener of a stored session to the hub, with what the session watches. Raises as ``attach``."""
+        self.attach(listener)
+        # Read only now, when no change of it can be missed any more.
+        watched = subscriptions(listener, session_uris(listener.session_key) or {})
+        self.watch(listener, watched)
+        # Resources that vanished while no stream was open are reported when they are there again.
+        _, unknown = unseen(listener, watched)
+        self.look_later(listener, unknown)
+        self._on_loop(lambda: self._settle(listener))
+        with listener.site.call_context(listener.request):
+            self.remember_lists(listener)
+
     def remember_lists(self, listener: Listener) -> None:
         """Remember the lists of the listener, so that it is notified when they change; in the call context.
 
@@ -49,18 +63,14 @@ class Attachment:
             digests = list_changes.first_look(listener, unknown)
             self._on_loop(lambda: self._hub.lists.remember(listener, digests))
 
-    def watch(self, listener: Listener, subscriptions: Collection[Subscription]) -> None:
+    def watch(self, listener: Listener, added: Collection[Subscription]) -> None:
         """Add subscriptions to a listener that is there. Raises LimitExceeded."""
-        self._on_loop(lambda: self._watch(listener, subscriptions))
+        self._on_loop(lambda: self._watch(listener, added))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
         """Look at subscriptions again that could not be looked at in time."""
         if unknown:
             self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
-
-    def arrange(self, session_key: str) -> None:
-        """Let the newest stream of a session speak for it, now that it watches what the session watches."""
-        self._on_loop(lambda: self._hub.arrange(session_key))
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
         """Give up URIs that turn out not to exist for the principal, with their pending notifications."""
@@ -83,9 +93,14 @@ class Attachment:
                 self._hub.remove(listener)
                 listener.abandon()
 
-    def _watch(self, listener: Listener, subscriptions: Collection[Subscription]) -> None:
-        self._check_room(listener, [one for one in subscriptions if one.uri not in listener.subscriptions])
-        for subscription in subscriptions:
+    def _settle(self, listener: Listener) -> None:
+        """Let the newest stream of a session speak for it, now that this one watches what the session watches."""
+        listener.is_settled = True
+        self._hub.arrange(listener.session_key or "")
+
+    def _watch(self, listener: Listener, added: Collection[Subscription]) -> None:
+        self._check_room(listener, [one for one in added if one.uri not in listener.subscriptions])
+        for subscription in added:
             self._hub.watch(listener, subscription)
 
     def _unwatch(self, listener: Listener, uris: Collection[str]) -> None:
@@ -97,15 +112,15 @@ class Attachment:
             raise RequestCancelled
         self._hub = get_hub()
         limit = get_conf().MAX_LISTENS
-        if listener.subscription_id is not None and self._hub.streams_of(listener.principal.key) >= limit:
+        if listener.is_counted and self._hub.streams_of(listener.principal.key) >= limit:
             raise LimitExceeded(f"You have {limit} listens open (MAX_LISTENS). Close one of them.")
         self._check_room(listener, listener.subscriptions.values())
         close_hub_at_shutdown(self._hub)
         self._listeners.append(listener)
         self._hub.add(listener)
 
-    def _check_room(self, listener: Listener, subscriptions: Iterable[Subscription]) -> None:
-        if not self._hub.has_room(listener, subscriptions):
+    def _check_room(self, listener: Listener, added: Iterable[Subscription]) -> None:
+        if not self._hub.has_room(listener, added):
             raise LimitExceeded(
                 f"The URIs that you watch would be longer than {MAX_WATCHED_BYTES} bytes. Close a listen."
             )

@@ -172,17 +172,24 @@ class DuplexConnection:
         await self.write(jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY)))
 
     async def _answer_member(self, batch: Batch, message: jsonrpc.Request) -> None:
+        answer = await self.answer_alone(message)
+        if answer is not None:
+            batch.add(answer, message.id)
+
+    async def answer_alone(self, message: jsonrpc.Request) -> bytes | None:
+        """The answer to a request whose client cannot be asked; None where it is to get none."""
         error = self._refusal(message)
         if error is not None:
-            batch.add(self.refuse(message, error, LEGACY).body)
-            return
+            return self.refuse(message, error, era_of_message(message)).body
         request = self._begin(message, can_ask=False)
         try:
             reply = await request.reply()
+        except asyncio.CancelledError:
+            request.give_up()
+            raise
         finally:
             self._end(request)
-        if reply is not None:
-            batch.add(reply.body, message.id)
+        return None if reply is None else reply.body
 
     # Answers.
 

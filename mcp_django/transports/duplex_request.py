@@ -59,6 +59,11 @@ class DuplexRequest(InFlight):
     def message_limit(self) -> int:
         return self.connection.message_limit
 
+    @property
+    def is_live(self) -> bool:
+        # The answers to the members of a batch leave together, and a call of gRPC has room for its answer alone.
+        return self.can_ask and super().is_live
+
     def close_stream(self, retry_ms: int) -> None:
         """Nothing: the messages for this request share their connection with everything else."""
 

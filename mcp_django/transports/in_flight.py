@@ -9,6 +9,7 @@ from typing import Any
 
 from mcp_django.access.budgets import budget_of
 from mcp_django.access.user_permissions import are_at_hand
+from mcp_django.conf import get_conf
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.connection import Connection, LegacySession
 from mcp_django.exchange.exchange import Exchange
@@ -108,8 +109,17 @@ class InFlight(Connection):
 
     # For the handler.
 
+    @property
+    def is_live(self) -> bool:
+        # Where its loop has ended, nobody takes what the handler sends. Without threads, it may hold the only one that
+        # the server has for its own work.
+        return self.loop is not None and self.loop.is_running() and get_conf().THREADS > 0
+
     def send(self, message: JSON) -> None:
         self.buffer.put(message)
+
+    def send_chunk(self, body: bytes, taken: Callable[[], None]) -> None:
+        self.buffer.put_chunk(body, taken)
 
     def attach(self, listener: Listener) -> None:
         attachment = self.attachment()

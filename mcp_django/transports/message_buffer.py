@@ -20,6 +20,10 @@ def no_reader() -> None:
     """For messages that nobody waits for."""
 
 
+class Chunk(bytes):
+    """A message with a part of the result. It is not stored for a client that comes back, which gets the result."""
+
+
 @dataclass(slots=True)
 class MessageBuffer:
     """The messages of one request, encoded, in their order."""
@@ -33,6 +37,8 @@ class MessageBuffer:
     _lock: Lock = field(default_factory=Lock)
     _waiting: deque[bytes] = field(default_factory=deque)
     _bytes: int = 0
+    #: Called when the chunks among the waiting messages are taken.
+    _on_take: list[Callable[[], None]] = field(default_factory=list)
     #: How many log messages were left out, and the level of the last one, which the client asked for.
     _left_out: int = 0
     _level: str = ""
@@ -55,6 +61,17 @@ class MessageBuffer:
             self._bytes += len(body)
         self.on_put()
 
+    def put_chunk(self, body: bytes, taken: Callable[[], None]) -> None:
+        """Take a part of the result in. None is left out: its sender waits until ``taken`` is called."""
+        with self._lock:
+            if self._closed:
+                return
+            self.used = True
+            self._waiting.append(Chunk(body))
+            self._bytes += len(body)
+            self._on_take.append(taken)
+        self.on_put()
+
     def close_stream(self, retry_ms: int) -> None:
         """The handler lets the client go; it is to come back for the rest."""
         self.retry_ms = retry_ms
@@ -67,6 +84,9 @@ class MessageBuffer:
             taken, left_out, level = list(self._waiting), self._left_out, self._level
             self._waiting.clear()
             self._bytes = self._left_out = 0
+            on_take, self._on_take = self._on_take, []
+        for callback in on_take:
+            callback()
         if left_out:
             data = f"{left_out} log messages were left out: they are too large, or more than the client reads."
             taken.append(encode(notification_message("notifications/message", {"level": level, "data": data})))

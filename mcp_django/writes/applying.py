@@ -22,6 +22,7 @@ from mcp_django.resources.policy import Rights
 from mcp_django.tasks.callers import can_own
 from mcp_django.tools import confirmations
 from mcp_django.types import JSON
+from mcp_django.uploads.files import keep_files
 from mcp_django.writes import deletions, proposals, store
 from mcp_django.writes.answers import answer_of, can_begin_again, url_of, waits
 from mcp_django.writes.run import Run, StaleView
@@ -115,6 +116,7 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
             _check_can_wait(exchange, arguments)
         known = store.make(exchange, operation, proposed.rights.label, proposed.keys, arguments, waits=must_wait)
         if known is not None and must_wait:
+            keep_files(exchange, known.expires_at)
             return answer_of(exchange, known)
         is_mine = known is not None
     if known is not None and is_mine:

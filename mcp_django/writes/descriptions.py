@@ -13,6 +13,7 @@ from mcp_django.options import OPERATIONS
 from mcp_django.resources import rows
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.types import JSON
+from mcp_django.uploads.files import how_to_upload
 from mcp_django.writes import access, pages, proposals, values
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 #: More choices than these are not listed.
 _MAX_CHOICES = 20
 _LISTS = 'A list replaces what is linked; {"add": [..], "remove": [..]} changes it.'
-_FILE = 'As {"name": "a.txt", "base64": ".."}, or "uri": a db:// file instead of base64; null takes the file away.'
+_FILE = (
+    'As "upload://.." (see upload), or {"name": "a.txt", "base64": ".."}, or "uri": a db:// file instead of base64; '
+    "null takes the file away."
+)
 
 
 def listed(rights: Rights) -> JSON:
@@ -41,9 +45,12 @@ def describe(model: ModelRights, key: Any) -> JSON:
     if key is not None and "update" not in operations:
         return described
     _, main, inlines = proposals.open_form(of_row, pk)
+    writable = [main, *(inline.empty_form for inline in inlines.values())]
     described["fields"] = _fields(main, is_new=key is None)
     if inlines:
         described["inlines"] = {name: _inline(inline) for name, inline in inlines.items()}
+    if any(isinstance(one.bound.field, forms.FileField) for form in writable for one in form.fields.values()):
+        described["upload"] = how_to_upload(model.rights.request)
     if main.withheld:
         described["notes"] = [f"Only a person can fill in {', '.join(main.withheld)}, in the admin."]
         if path := pages.page_path(access.admin_of(model), *pages.page_name(pk)):
@@ -90,7 +97,7 @@ def _default(one: WritableField) -> JSON:
 
 def _schema(one: WritableField, field: Any) -> JSON:
     if isinstance(field, forms.FileField):
-        return {"type": "object", "description": _FILE}
+        return {"type": ["string", "object"], "description": _FILE}
     choices = _choices(one, field)
     if one.is_list:
         return {"type": "array", "items": {"type": "string", **choices}, "description": _LISTS}

@@ -22,6 +22,7 @@ from mcp_django.resources import rows, rules, uris
 from mcp_django.resources.errors import InvalidQuery, Mistakes
 from mcp_django.resources.keys import no_record
 from mcp_django.types import JSON
+from mcp_django.uploads.files import StoredUpload
 from mcp_django.writes import access, filling, form_errors, pages, states, values
 from mcp_django.writes.fields import WritableForm, WritableInline, inlines_of
 from mcp_django.writes.messages import names_of, refusals, said_by
@@ -323,6 +324,8 @@ def _short(value: Any) -> str:
 
 
 def _text(value: Any) -> Any:
+    if isinstance(value, StoredUpload):
+        return [value.name, value.uri]  # Its bytes stay what they are.
     if isinstance(value, File):
         content = value.read()
         value.seek(0)

@@ -21,12 +21,13 @@ from mcp_django.resources import files, kinds, uris, ways
 from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.kinds import Kind
 from mcp_django.resources.parsing import MAX_LIST_VALUES
+from mcp_django.uploads.files import NO_UPLOAD, StoredUpload, open_upload
 
 if TYPE_CHECKING:
     from mcp_django.resources.policy import Rights
     from mcp_django.writes.fields import WritableField
 
-#: A file in a call. Larger ones are named by a link, or uploaded in the admin.
+#: A file in a call. Larger ones are uploaded, or named by a link.
 MAX_FILE_BYTES = 16_384
 #: Linked rows of one field.
 _MAX_LINKS = 1_000
@@ -76,7 +77,7 @@ def read(one: WritableField, value: Any, rights: Rights) -> Any:
     if isinstance(form_field, forms.FileField):
         if value is None and form_field.required:
             raise ValidationError("must have a file")
-        return _file(value, rights)
+        return _upload(value, rights) if isinstance(value, str) else _file(value, rights)
     if value is None:
         return None
     if isinstance(form_field, forms.JSONField):
@@ -111,6 +112,14 @@ def _list(value: Any, most: int) -> list[Any]:
     return value
 
 
+def _upload(uri: str, rights: Rights) -> StoredUpload:
+    """The file that the agent has uploaded. Raises ValidationError."""
+    try:
+        return open_upload(rights.request.mcp, uri)  # type: ignore[arg-type]
+    except LookupError:
+        raise ValidationError(NO_UPLOAD) from None
+
+
 def _file(value: Any, rights: Rights) -> Any:
     """A file from ``{"name": …, "base64": …}`` or ``{"name": …, "uri": …}``. Raises ValidationError."""
     if value is None:
@@ -118,7 +127,7 @@ def _file(value: Any, rights: Rights) -> Any:
     is_shaped = isinstance(value, dict) and value.keys() in ({"name", "base64"}, {"name", "uri"})
     if not is_shaped or not all(isinstance(text, str) for text in value.values()):
         shapes = '{"name": "a.txt", "base64": "…"}, or {"name": "a.txt", "uri": "db://…"} for a file that is there'
-        raise ValidationError(f"must be an object {shapes}; or null to take the file away")
+        raise ValidationError(f'must be the text "upload://…", or an object {shapes}; or null to take the file away')
     name = value["name"]
     if len(name) > _MAX_NAME or set(name) & set("/\\\x00") or name.startswith(".") or not _is_file_name(name):
         raise ValidationError("has a name that is not that of a file: without a path, at most 100 characters")
@@ -144,7 +153,7 @@ def _decoded(text: str) -> bytes:
     """The content that stands in the call. Raises ValidationError."""
     if len(text) > MAX_FILE_BYTES * 4 / 3 + 4:
         raise ValidationError(
-            f"is longer than {MAX_FILE_BYTES:,} bytes: name it by its uri, or let a person upload it in the admin"
+            f"is longer than {MAX_FILE_BYTES:,} bytes: upload it as describe_form says, or name it by its uri"
         )
     try:
         return base64.b64decode(text, validate=True)

@@ -22,7 +22,7 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.models import AccessToken, Throttle, digest
 from mcp_django.protocol.errors import FailuresThrottled, Throttled, Unauthenticated
-from mcp_django.transports.websocket.admission import denial
+from mcp_django.transports.websocket.handshake import denial
 from tests.access.test_grants import make_grant, token_by
 from tests.access.throttling import TILL_END, Clock, limits
 from tests.support.data import Users, token_of

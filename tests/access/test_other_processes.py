@@ -16,7 +16,7 @@ from tests.push.processes import POSTGRESQL, ServedPeer, bus, run_python, served
 
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
-BUSES = ["redis", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
+BUSES = ["redis", "nats", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
 CHANGES = {
     "a token is revoked": "token.revoke()",
     "a user is deactivated": "user.is_active = False; user.save()",

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.every_database]
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
+@pytest.mark.own_form
 @pytest.mark.every_transport
 def test_a_call_is_written_down_with_who_what_and_what_came_of_it(
     peers: Peers, users: Any, flights: Any, rows: Rows, transport: str

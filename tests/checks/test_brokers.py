@@ -23,8 +23,9 @@ def alone(reason: str) -> Warning:
     return Warning(
         f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
         "learn what is saved in another.",
-        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), or a PostgreSQL database in MCP['PUSH_DATABASE']. If one "
-        "process serves the site and nothing else saves, add 'mcp_django.W011' to SILENCED_SYSTEM_CHECKS.",
+        hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), a NATS server in MCP['BUS'], or a PostgreSQL database in "
+        "MCP['PUSH_DATABASE']. If one process serves the site and nothing else saves, add 'mcp_django.W011' to "
+        "SILENCED_SYSTEM_CHECKS.",
         id="mcp_django.W011",
     )
 
@@ -67,6 +68,8 @@ def test_w011_is_silent_in_development_under_wsgi_and_where_nobody_watches(
 
 def test_w011_is_silent_with_a_broker(deployed: None) -> None:
     with override_settings(DEBUG=False, CHANNEL_LAYERS={"default": {"BACKEND": PUBSUB}}):
+        assert messages() == []
+    with override_settings(DEBUG=False, CHANNEL_LAYERS={}, MCP={"BUS": "nats://localhost"}):
         assert messages() == []
 
 

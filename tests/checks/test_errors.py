@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from rest_framework import serializers
 from demo_project.flights.models import Airline, Flight, Plane
 from mcp_django import ModelMCP, site
 from mcp_django.conf import get_conf, load
-from mcp_django.events import bus
+from mcp_django.events import bus, nats_servers
 from mcp_django.resources.field_kinds import NAMED
 from tests.checks.conftest import Admin, messages, of
 from tests.shop.models import Apikey, Book, CheapProduct, Part, Product, Tag, Unwatched
@@ -271,6 +272,48 @@ def test_e012_a_database_that_cannot_carry_changes(mcp: dict[str, Any], message:
         assert of("E012") == [Error(message, id="mcp_django.E012")]
 
 
+@pytest.mark.parametrize(
+    ("mcp", "message"),
+    [
+        (
+            {"BUS": "localhost:4222"},
+            "URL 1 in MCP['BUS'] begins with neither nats:// nor tls://. Write nats://host:4222, "
+            "tls://user:password@host:4222 or nats://token@host:4222, and other characters in a user, password or "
+            "token as %40.",
+        ),
+        (
+            {"BUS": "nats://localhost", "PUSH_DATABASE": "other"},
+            "MCP['BUS'] and MCP['PUSH_DATABASE'] both carry changes: leave one of them out.",
+        ),
+        *(
+            (
+                {"BUS": "nats://localhost", "PUSH_CHANNEL": subject},
+                "MCP['PUSH_CHANNEL'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots.",
+            )
+            for subject in ("", "two words", "a..b", ".a", "a.", "mcp.*", "mcp.>", "$SYS.a", "a\r\nPUB b 1")
+        ),
+    ],
+)
+def test_e012_a_nats_server_that_cannot_carry_changes(postgresql: None, mcp: dict[str, Any], message: str) -> None:
+    with override_settings(MCP=mcp):
+        assert of("E012") == [Error(message, id="mcp_django.E012")]
+
+
+def test_e012_nats_py_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nats_servers, "find_spec", lambda name: None)
+
+    with override_settings(MCP={"BUS": "nats://localhost"}):
+        [message] = of("E012")
+
+    assert message.msg == "MCP['BUS'] needs nats-py: python -m pip install 'django-admin-mcp-server[nats]'"
+
+
+@pytest.mark.parametrize("url", [None, "", "nats://localhost", "tls://me:pw@one:4222,tls://two:4222"])
+def test_e012_is_silent_where_nats_is_named_or_nothing(url: str | None) -> None:
+    with override_settings(MCP={"BUS": url, "PUSH_CHANNEL": "shop.mcp_django"}):
+        assert of("E012") == []
+
+
 class _PostgreSQL:
     vendor = "postgresql"
 
@@ -432,3 +475,28 @@ def test_e021_a_cache_that_is_not_there() -> None:
     [message] = of("E021")
 
     assert isinstance(message, Error) and "nowhere" in message.msg
+
+
+@pytest.mark.parametrize("types", ["image/*", ["image"], ["text/csv", 1], ["*"], ["image/ *"]])
+def test_e029_what_is_no_media_type(types: Any) -> None:
+    with override_settings(MCP={"UPLOAD_TYPES": types}):
+        [message] = of("E029")
+
+    assert isinstance(message, Error) and message.msg.startswith("MCP['UPLOAD_TYPES'] has ")
+
+
+def test_e029_is_silent_for_media_types() -> None:
+    with override_settings(MCP={"UPLOAD_TYPES": ["image/*", "*/*", "Text/CSV", "image/svg+xml"]}):
+        assert of("E029") == []
+
+
+def test_e030_another_distribution_has_the_same_import_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = tmp_path / "mcp_django-0.2.0.dist-info" / "METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: mcp-django\nVersion: 0.2.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    [message] = of("E030")
+
+    assert isinstance(message, Error) and message.msg.startswith("The distribution mcp-django is installed too.")
+    assert "pip uninstall mcp-django django-admin-mcp-server" in str(message.hint)

@@ -81,12 +81,12 @@ def _used(node: ast.AST) -> Iterator[tuple[str, bool]]:
 
 @cache
 def _modules() -> dict[str, ast.Module]:
-    """Every module outside of the room, by its name."""
+    """Every module outside of the room, by its name, but those that a compiler has written."""
     found = {path.relative_to(_PACKAGE): path for path in sorted(_PACKAGE.rglob("*.py"))}
     return {
         ".".join(name.with_suffix("").parts): ast.parse(path.read_text())
         for name, path in found.items()
-        if name.parts[0] not in ("compat", "migrations")
+        if name.parts[0] not in ("compat", "migrations") and not name.stem.endswith(("_pb2", "_pb2_grpc"))
     }
 
 

@@ -25,7 +25,7 @@ from mcp_django.models import Call, Session, Task
 from mcp_django.push import presence, roll_call
 from mcp_django.push.hub import _hubs
 from tests.console.visiting import client_of, content_of, make_task
-from tests.push.processes import PUBSUB, ServedPeer, bus, new_prefix, served
+from tests.push.processes import NATS_URL, PUBSUB, ServedPeer, bus, new_prefix, served
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import LEGACY, MODERN, Peers
 
@@ -105,6 +105,7 @@ def part(to: str, **more: Any) -> str:
 # This process.
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket", "stdio"])
 def test_a_client_that_listens_is_shown_with_what_it_watches(
     users: Users, flights: Any, peers: Peers, transport: str, local: None
@@ -276,7 +277,7 @@ ON_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="th
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["redis", pytest.param("postgresql", marks=ON_POSTGRESQL)])
+@pytest.mark.parametrize("name", ["redis", "nats", pytest.param("postgresql", marks=ON_POSTGRESQL)])
 def test_two_processes_answer_a_third(
     users: Users, flights: Any, transactional_db: None, settings: LazySettings, tmp_path: Path, name: str
 ) -> None:
@@ -284,6 +285,8 @@ def test_two_processes_answer_a_third(
     if name == "redis":
         config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
         settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
+    elif name == "nats":
+        settings.MCP = {**settings.MCP, "BUS": NATS_URL, "PUSH_CHANNEL": prefix}
     else:
         settings.MCP = {**settings.MCP, "PUSH_DATABASE": "default"}
     log = tmp_path / "log"

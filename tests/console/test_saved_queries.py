@@ -179,7 +179,10 @@ def test_it_does_not_exist_for_whoever_may_not_read_its_model(users: Users, call
             agent.call("departures", origin="JFK")
     page = client_of(clerk).get(f"{URL}{row.pk}/change/").content.decode()
     assert "JFK" not in page and "flights.flight" not in page
-    assert client_of(clerk).get(f"{URL}{row.pk}/try/").status_code == 403
+    tried = client_of(clerk).get(f"{URL}{row.pk}/try/", follow=True)
+    assert tried.redirect_chain == [(f"{URL}{row.pk}/change/", 302)]
+    assert "so you cannot try it" in tried.content.decode() and "JFK" not in tried.content.decode()
+    assert client_of(clerk).post(f"{URL}{row.pk}/try/", {}).status_code == 403
 
 
 def test_it_does_not_exist_for_whoever_may_not_read_one_of_its_fields(

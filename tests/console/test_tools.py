@@ -282,7 +282,7 @@ def test_two_superusers_whose_names_begin_alike_are_told_apart(
     for person in people:
         tried(client_of(person), "describe_models", user="ops")
 
-    named = [json.loads(line.values)["called_by"] for line in lines("describe_models").order_by("pk")]
+    named = [json.loads(line.values)["called by"] for line in lines("describe_models").order_by("pk")]
     assert named == [str(person.pk) for person in people]
 
 

@@ -8,10 +8,13 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.conftest import need
 from tests.end_to_end.servers import Project, Served, demo
+
+# A page of a busy machine takes longer than the five seconds that a browser waits by itself.
+expect.set_options(timeout=60_000)
 
 #: Enough for every test, and quick to load.
 ROWS = "300"

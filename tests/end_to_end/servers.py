@@ -29,6 +29,7 @@ _SERVERS: dict[str, tuple[str, ...]] = {
     "granian": ("-m", "granian", "--interface", "asgi", "--port", "{port}", "{module}.asgi:application"),
     "runserver": ("manage.py", "runserver", "--noreload", "127.0.0.1:{port}"),
     "gunicorn": ("-m", "gunicorn", "--bind", "127.0.0.1:{port}", "{module}.wsgi:application"),
+    "grpc": ("manage.py", "mcp_grpc", "--port", "{port}"),
 }
 #: What the test process set for itself and a served project must not inherit.
 _OURS = ("DJANGO_SETTINGS_MODULE", "DEMO_DIR", "REDIS_URL", "DEBUG", "SECRET_KEY")
@@ -36,7 +37,10 @@ _OURS = ("DJANGO_SETTINGS_MODULE", "DEMO_DIR", "REDIS_URL", "DEBUG", "SECRET_KEY
 
 #: What Django's own handler leaves behind where Daphne ends it together with a client that goes away.
 _OF_DJANGO = re.compile(
-    r".*Task exception was never retrieved\nfuture: .*listen_for_disconnect.*\nTraceback(?:.*\n)+?.*RequestAborted\n"
+    r".*exception was never retrieved\nfuture: .*(?:"
+    r"listen_for_disconnect.*\nTraceback(?:.*\n)+?.*RequestAborted"
+    r"|exception=CancelledError\(\)>\nTraceback(?:.*\n)+?.*CancelledError"
+    r")\n"
 )
 
 
@@ -106,7 +110,7 @@ class Project:
         log = self.scratch / f"{server}-{port}.log"
         with log.open("wb") as output:
             process = forkserver.start(command, cwd=self.folder, env=self.environment, stdout=output, stderr=output)
-        served = Served(self, process, port, log)
+        served = (GRPCServed if server == "grpc" else Served)(self, process, port, log)
         try:
             served.wait_until_it_answers()
             yield served
@@ -176,6 +180,21 @@ class Served:
 
     def tools(self, token: str) -> list[str]:
         return [tool["name"] for tool in self.ask(token, "tools/list").json()["result"]["tools"]]
+
+
+class GRPCServed(Served):
+    """A project that is served over gRPC."""
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def wait_until_it_answers(self) -> None:
+        def answers() -> bool:
+            assert self.process.poll() is None, f"the server has ended:\n{self.logged}"
+            return "Serving gRPC" in self.logged
+
+        wait_for(answers, "a server of gRPC", START_SECONDS)
 
 
 class Person:

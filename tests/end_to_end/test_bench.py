@@ -51,7 +51,7 @@ def test_the_data_is_measured_with_a_line_for_each_contestant_and_each_goal(tmp_
 
     done = subprocess.run(
         [sys.executable, "-m", "bench.data", "--rows", ROWS, "--rounds", "1", "--check"],
-        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 
     assert f"Loaded {ROWS} flights" in done.stderr, done.stderr
@@ -132,7 +132,7 @@ def test_the_parts_of_a_message_are_timed_for_each_kind_of_call(tmp_path: Path) 
 
     done = subprocess.run(
         [sys.executable, "-m", "bench.profile", "--calls", "5", "--rows", ROWS, "--folder", str(tmp_path)],
-        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, env=demo(tmp_path).environment, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr
@@ -208,7 +208,7 @@ def test_pushing_is_measured_with_a_line_for_each_contestant(tmp_path: Path) -> 
 def test_forms_are_measured_beside_their_page() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench.forms", "--choices", "100", "--rounds", "1"],
-        cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stderr

@@ -1,9 +1,10 @@
-"""The nginx configuration of docs/deployment.md, as it stands there, before a server."""
+"""The nginx configuration of docs/deployment.md, as it stands there, before a server of HTTP and one of gRPC."""
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import re
 import shutil
 import ssl
@@ -14,19 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from websockets import Subprotocol
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from mcp_django.protocol import mcp_pb2_grpc, protobuf
 from tests.end_to_end.servers import ROOT, STOP_SECONDS, Served, demo, free_port, wait_for
 from tests.support.certificates import make_certificate
 from tests.support.peers import MODERN, Message, meta
 
 #: An idle stream writes nothing, so that no write can find out that its client has gone.
 SETTINGS = """
-MCP = {"KEEPALIVE_SECONDS": 3600, "MAX_LISTENS": 1}
+MCP = {"KEEPALIVE_SECONDS": 3600, "MAX_LISTENS": 1, "BASE_URL": "https://127.0.0.1"}
 ALLOWED_HOSTS = ["127.0.0.1"]
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 """
@@ -54,18 +57,20 @@ http {{
 
 
 def documented() -> str:
-    """The configuration that the documentation shows."""
-    found = re.findall(r"```nginx\n(.*?)```", (ROOT / "docs/deployment.md").read_text(), re.DOTALL)
-    assert len(found) == 1
-    return str(found[0])
+    """The configuration that the documentation shows, with the part for gRPC where it belongs."""
+    text = (ROOT / "docs/deployment.md").read_text()
+    server, of_grpc = re.findall(r"```nginx\n(.*?)```", text, re.DOTALL)
+    assert "`listen 443 ssl http2;`" in text
+    return f"{server.rstrip().removesuffix('}')}{of_grpc}}}".replace("listen 443 ssl;", "listen 443 ssl http2;")
 
 
-def adapted(port: int, upstream: int, certificate: Path, key: Path) -> str:
+def adapted(port: int, served: Served, over_grpc: Served, certificate: Path, key: Path) -> str:
     """The same on ports of this machine, with a certificate of the test."""
     configuration = documented()
     for shown, here in (
-        ("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl;"),
-        ("server 127.0.0.1:8000;", f"server 127.0.0.1:{upstream};"),
+        ("listen 443 ssl http2;", f"listen 127.0.0.1:{port} ssl http2;"),
+        ("server 127.0.0.1:8000;", f"server 127.0.0.1:{served.port};"),
+        ("grpc://127.0.0.1:50051;", f"grpc://127.0.0.1:{over_grpc.port};"),
         ("server_name example.com;", "server_name 127.0.0.1;"),
         ("/etc/ssl/example.com/fullchain.pem", str(certificate)),
         ("/etc/ssl/example.com/privkey.pem", str(key)),
@@ -82,6 +87,7 @@ class Proxied:
     origin: str
     token: str
     trusted: ssl.SSLContext
+    certificate: Path
 
     @property
     def url(self) -> str:
@@ -133,11 +139,11 @@ def updated(flight: int) -> Message:
 
 
 @contextmanager
-def nginx(program: str, folder: Path, served: Served) -> Iterator[tuple[str, ssl.SSLContext]]:
+def nginx(program: str, folder: Path, served: Served, over_grpc: Served) -> Iterator[Proxied]:
     certificate, key = make_certificate(folder)
     port = free_port()
     user = "user root;" if os.geteuid() == 0 else ""
-    configuration = adapted(port, served.port, certificate, key)
+    configuration = adapted(port, served, over_grpc, certificate, key)
     written = folder / "nginx.conf"
     written.write_text(SURROUNDINGS.format(user=user, folder=folder, configuration=configuration))
     log = folder / "nginx.log"
@@ -153,7 +159,7 @@ def nginx(program: str, folder: Path, served: Served) -> Iterator[tuple[str, ssl
 
     try:
         wait_for(answers, "nginx")
-        yield origin, trusted
+        yield Proxied(origin, (folder / "token").read_text().strip(), trusted, certificate)
     finally:
         process.terminate()
         process.wait(STOP_SECONDS)
@@ -167,8 +173,13 @@ def proxied(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("nginx")
     # Only now, since it takes a while to make.
     shutil.copytree(request.getfixturevalue("demo_data"), folder, dirs_exist_ok=True)
-    with demo(folder, SETTINGS).served("uvicorn") as served, nginx(program, folder, served) as (origin, trusted):
-        yield Proxied(origin, (folder / "token").read_text().strip(), trusted)
+    project = demo(folder, SETTINGS)
+    with (
+        project.served("uvicorn") as served,
+        project.served("grpc") as over_grpc,
+        nginx(program, folder, served, over_grpc) as proxied,
+    ):
+        yield proxied
 
 
 def test_headers_and_bodies_of_calls_pass(proxied: Proxied) -> None:
@@ -237,3 +248,25 @@ def test_a_body_that_is_too_long_is_refused_by_the_server_in_its_own_words(proxi
     refused: dict[str, Any] = answer.json()
     assert answer.status_code == 413
     assert "MAX_BODY_BYTES" in refused["error"]["message"]
+
+
+def test_a_session_of_grpc_passes(proxied: Proxied) -> None:
+    sent: queue.Queue[Any] = queue.Queue()
+    credentials = grpc.ssl_channel_credentials(proxied.certificate.read_bytes())
+    metadata = [("authorization", f"Bearer {proxied.token}")]
+    with grpc.secure_channel(proxied.origin.removeprefix("https://"), credentials) as channel:
+        received = mcp_pb2_grpc.MCPStub(channel).Session(iter(sent.get, None), metadata=metadata, timeout=60)
+        sent.put(protobuf.message_of(listen_to(13)))
+        acknowledged = protobuf.value_of(next(received))
+        call = {"name": "find_records", "arguments": {"model": "flights.flight", "filter": {"id": 13}}}
+        sent.put(protobuf.message_of({**message("tools/call", call), "id": 8}))
+        answered = protobuf.value_of(next(received))
+        cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        sent.put(protobuf.message_of(cancelled))
+        sent.put(None)
+        ended = list(received)
+
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+    assert (answered["id"], answered["result"]["isError"]) == (8, False)
+    assert ended == []
+    assert received.code() is grpc.StatusCode.OK

@@ -92,13 +92,15 @@ def test_the_first_question_gives_the_answer_that_is_shown(served: Served, token
 def test_the_clients_are_connected_as_the_demo_prints_it(printed: str, demo_folder: Path) -> None:
     token = (demo_folder / "token").read_text().strip()
 
-    [claude] = [block.strip() for block in blocks("README.md", "sh") if block.startswith("claude") and "http" in block]
-    [inspector] = [block.split() for block in blocks("README.md", "sh") if block.startswith("npx") and "http" in block]
-    [cursor] = [json.loads(block) for block in blocks("README.md", "json") if "mcpServers" in block and "url" in block]
+    commands = [block.strip() for block in blocks("docs/clients.md", "sh") if "--transport http" in block]
+    [claude] = [command for command in commands if command.startswith("claude")]
+    [inspector] = [command.replace("\\\n", "").split() for command in commands if command.startswith("npx")]
+    [cursor] = [json.loads(block) for block in blocks("docs/clients.md", "json") if '"url"' in block]
     anonymous = printed.replace(token, "TOKEN")
 
     assert claude in anonymous
-    assert " ".join(inspector) in " ".join(anonymous.split())
+    assert claude in [block.strip() for block in blocks("README.md", "sh")]
+    assert " ".join(inspector) in " ".join(anonymous.replace("\\\n", "").split())
     assert json.dumps(cursor, indent=2) in anonymous
 
 
@@ -180,6 +182,7 @@ def test_the_commands_of_a_review_tell_what_is_shown(shop: Project) -> None:
 def test_the_lines_that_are_added_to_a_project_are_those_that_the_tests_add(shop: Project) -> None:
     [lines] = [block for block in blocks("README.md", "python") if "INSTALLED_APPS" in block]
 
+    assert lines in blocks("docs/install.md", "python")
     for line, file in (
         ('ASGI_APPLICATION = "project.asgi.application"', "settings.py"),
         ('path("", include("mcp_django.urls"))', "urls.py"),
@@ -202,6 +205,7 @@ def test_the_example_of_a_test_passes_in_a_fresh_project(shop: Project) -> None:
 
 def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, serving_loop: LoopThread) -> None:
     progress: list[tuple[float, float | None]] = []
+    lines: list[str] = []
 
     async def give_reason(context: Any, params: Any) -> ElicitResult:
         assert params.message == "Why should order A1 be cancelled?"
@@ -209,6 +213,9 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
 
     async def note_progress(done: float, total: float | None, message: str | None) -> None:
         progress.append((done, total))
+
+    async def note_line(done: float, total: float | None, message: str | None) -> None:
+        lines.append(message or "")
 
     async def conversation(served: Served, token: str) -> dict[str, Any]:
         async with connected(served, token, elicitation_callback=give_reason) as client:
@@ -246,6 +253,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
                     block.type for block in (await client.call_tool("label", {"city": "Ulm", "box": "7"})).content
                 ],
                 "postage": await call("postage", country="DE"),
+                "listing": await client.call_tool("list_orders", progress_callback=note_line),
                 "checked": await client.call_tool("check_orders", progress_callback=note_progress),
                 "cancelled": await call("cancel_order", order=1),
             }
@@ -254,7 +262,7 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
         said = serving_loop.run(conversation(served, served.token("admin")), 60)
 
     own = {"apply_discount", "turnover", "shop_order_export", "shop_order_close", "label", "postage", "cancel_order",
-           "check_orders"}  # fmt: skip
+           "check_orders", "list_orders", "check_import"}  # fmt: skip
     assert set(said["tools"]) == {"describe_models", "find_records", "get_record", "aggregate_records", *own}
     assert said["orders"]["columns"] == ["id", "number", "status", "total"]
     assert [row[1] for row in said["orders"]["rows"]] == ["A1", "A2"]
@@ -284,6 +292,8 @@ def test_the_examples_of_declarations_do_what_is_said_of_them(shop: Project, ser
     assert shop.run("from shop.news import news, publish; publish('A sale.'); print(news(None))") == "A sale.\n"
     assert said["label"] == ["text", "resource", "resource_link"]
     assert json.loads(said["postage"]) == [200, 500]
+    assert [json.loads(line) for line in "\n".join(lines).split("\n")] == said["listing"].structured_content
+    assert [line["number"] for line in said["listing"].structured_content] == ["A2", "A3", "A1"]
     assert said["checked"].structured_content == 0
     assert progress == [(1, 3), (2, 3), (3, 3)]
     assert said["cancelled"] == "Cancelled: out of stock"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any, TypeVar
 
 import httpx2
@@ -130,3 +130,25 @@ def test_it_repeats_arguments_in_headers_as_the_server_expects_them(
 
     assert "execute" in names
     assert result.structured_content == {"region": region, "seats": -3, "dry": True}
+
+
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+def test_its_progress_callback_gets_the_text_of_chunks(talk: Talk[Any], declared: Declared) -> None:
+    def poem(request: HttpRequest) -> Iterator[str]:
+        """Say it piece by piece."""
+        yield from ("roses ", "are ", "red")
+
+    declared.tool(poem, read_only=True)
+    told: list[tuple[float, str | None]] = []
+
+    async def note(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    async def conversation(client: Client) -> Any:
+        return await client.call_tool("poem", {}, progress_callback=note)
+
+    result = talk(conversation)
+
+    assert "".join(message or "" for _, message in told) == "roses are red"
+    assert [progress for progress, _ in told] == sorted({progress for progress, _ in told})
+    assert [block.text for block in result.content] == ["roses are red"]

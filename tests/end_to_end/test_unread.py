@@ -111,12 +111,18 @@ def unread_socket(served: Served, token: str) -> Unread:
 
 def unread_stream(served: Served, token: str) -> Unread:
     """An event stream that listens to every tag."""
+    return posted(served, token, listen())
+
+
+def posted(served: Served, token: str, message: Message) -> Unread:
+    """A message whose answer is an event stream."""
     unread = Unread(served)
-    body = json.dumps(listen()).encode()
+    body = json.dumps(message).encode()
     answer = unread.send(
         f"POST /mcp HTTP/1.1\nHost: localhost\nAuthorization: Bearer {token}\nContent-Type: application/json\n"
         f"Accept: application/json, text/event-stream\nMCP-Protocol-Version: {MODERN}\n"
-        f"Mcp-Method: subscriptions/listen\nContent-Length: {len(body)}\n\n",
+        f"Mcp-Method: {message['method']}\nMcp-Name: {message['params'].get('name', '')}\n"
+        f"Content-Length: {len(body)}\n\n",
         body,
     )
     assert b" 200 " in answer
@@ -170,3 +176,22 @@ def test_behind_middleware_who_does_not_read_is_let_go_too(server: str, token: s
         wait_for(nobody_is_left, "the end of who does not read", 90)
         unread.read_to_the_end()
         unread.connection.close()
+
+
+@pytest.mark.parametrize("server", ["uvicorn", "daphne", "hypercorn"])
+def test_a_tool_waits_for_who_does_not_read_and_ends_with_the_connection(
+    server: str, token: str, tmp_path: Path
+) -> None:
+    with served_shop(server, tmp_path, _SETTINGS, _TOOLS) as served:
+        caller = Caller(served, token)
+        params = {"name": "pour", "_stream": True, "_meta": meta()}
+        unread = posted(served, token, {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+
+        def poured() -> dict[str, int]:
+            found: dict[str, int] = json.loads(caller.call("poured")["content"][0]["text"])
+            return found
+
+        wait_for(lambda: poured()["closed"], "the end of the generator")
+        unread.connection.close()
+
+        assert poured()["rows"] < 5_000

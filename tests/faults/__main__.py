@@ -19,14 +19,20 @@ from tests.faults.churn import churn
 from tests.faults.fairness import NAME as FAIRNESS
 from tests.faults.fairness import fairness
 from tests.faults.faults import FAULTS
-from tests.faults.services import postgresql_programs, redis_program
-from tests.faults.stage import POSTGRESQL, REDIS, Outcome, Size, Stage, set_up
+from tests.faults.services import nats_program, postgresql_programs, redis_program
+from tests.faults.stage import NATS_BUS, POSTGRESQL, REDIS, Outcome, Size, Stage, set_up
 
 COMPLETE = Size(subscribers=200, seconds=10, pause=20, pairs=3, users=3, watched=12, churn=10_000)
 
 #: What is tried beside the faults, and over which buses: how fair a server is does not depend on its bus.
 OTHERS: dict[str, Callable[[Stage, str], Awaitable[Outcome]]] = {CHURN: churn, FAIRNESS: fairness}
-TRIALS = {CHURN: (REDIS, POSTGRESQL), FAIRNESS: (REDIS,)}
+TRIALS = {CHURN: (REDIS, NATS_BUS, POSTGRESQL), FAIRNESS: (REDIS,)}
+#: By bus: the program of its server, and how it is found.
+PROGRAMS: dict[str, tuple[str, Callable[[], object]]] = {
+    REDIS: ("redis-server", redis_program),
+    NATS_BUS: ("nats-server", nats_program),
+    POSTGRESQL: ("initdb", postgresql_programs),
+}
 
 
 def main() -> int:
@@ -37,10 +43,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=COMPLETE.seconds, help="of changes while a fault lasts")
     parser.add_argument("--pause", type=float, default=COMPLETE.pause, help="seconds for which a server is stopped")
     parser.add_argument("--churn", type=int, default=COMPLETE.churn, help="connects and disconnects")
-    parser.add_argument("--bus", choices=(REDIS, POSTGRESQL), action="append", help="both, if none is named")
+    parser.add_argument("--bus", choices=PROGRAMS, action="append", help="all, if none is named")
     options = parser.parse_args()
-    if postgresql_programs() is None or redis_program() is None:
-        print("initdb or redis-server is missing", file=sys.stderr)
+    buses = options.bus or list(PROGRAMS)
+    missing = sorted({PROGRAMS[bus][0] for bus in (POSTGRESQL, *buses) if PROGRAMS[bus][1]() is None})
+    if missing:
+        print(f"{' and '.join(missing)}: missing", file=sys.stderr)
         return 1
     wanted = options.only.split(",") if options.only else names
     if unknown := set(wanted) - set(names):
@@ -52,7 +60,6 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # As Ctrl-C does: no process is left behind.
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
-    buses = options.bus or (REDIS, POSTGRESQL)
     trials = [(fault.name, bus) for bus in buses for fault in FAULTS if fault.name in wanted and bus in fault.buses]
     outcomes = asyncio.run(
         attempt_all(

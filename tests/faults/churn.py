@@ -9,7 +9,7 @@ import time
 
 from tests.faults.rows import EVERYTHING, FLIGHTS, MARKER, PLANES, Rows
 from tests.faults.stage import QUIET_SECONDS, Outcome, Stage
-from tests.faults.subscribers import Socket, Stream, Subscriber
+from tests.faults.subscribers import GRPC, Socket, Stream, Subscriber
 
 NAME = "churn"
 
@@ -21,7 +21,7 @@ _BYTES = 500.0
 
 
 async def churn(stage: Stage, bus: str) -> Outcome:
-    """Connect and disconnect; half of them are sockets, half are streams over HTTP."""
+    """Connect and disconnect; a third of them over HTTP, a third on sockets, a third over gRPC."""
     began = time.monotonic()
     await stage.serve(bus)
     stage.rows = Rows(**await stage.writer.ask("rows", pairs=stage.size.pairs))
@@ -32,9 +32,9 @@ async def churn(stage: Stage, bus: str) -> Outcome:
 
     async def come_and_go() -> None:
         while (number := next(numbers)) <= end:
-            kind: type[Subscriber] = (Stream, Socket)[number % 2]
+            kind: type[Subscriber] = (Stream, Socket, GRPC)[number % 3]
             token = stage.tokens[EVERYTHING][number % len(stage.tokens[EVERYTHING])]
-            one = kind(number, server.origin, token, EVERYTHING, [MARKER, FLIGHTS, PLANES, *stage.rows.early])
+            one = kind(number, server, token, EVERYTHING, [MARKER, FLIGHTS, PLANES, *stage.rows.early])
             one.start()
             await asyncio.wait_for(one.is_there.wait(), QUIET_SECONDS)
             await one.close()

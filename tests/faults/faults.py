@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tests.faults.rows import EVERYTHING, PLANES
 from tests.faults.servers import Server
-from tests.faults.stage import CORE, QUIET_SECONDS, REDIS, Fault, Stage
+from tests.faults.stage import BROKERS, CORE, QUIET_SECONDS, REDIS, Fault, Stage
 from tests.faults.subscribers import Unreading
 
 #: How long something is away.
@@ -100,9 +100,9 @@ FAULTS = (
     Fault("unreading", "subscribers stop reading", read_no_more, pause=0.0, most=40),
     Fault("pause", "a server is stopped for a while", stop_a_server, keeps=False),
     Fault("server", "kill -9 of a server", kill_a_server, keeps=False),
-    Fault("hang", "the broker is stopped for a while", stop_the_broker, (REDIS,)),
-    Fault("broker", "kill -9 of the broker", kill_the_broker, (REDIS,)),
-    Fault("idle", "kill -9 of the broker while hardly anybody writes", kill_the_broker, (REDIS,), writes=False),
+    Fault("hang", "the broker is stopped for a while", stop_the_broker, BROKERS),
+    Fault("broker", "kill -9 of the broker", kill_the_broker, BROKERS),
+    Fault("idle", "kill -9 of the broker while hardly anybody writes", kill_the_broker, BROKERS, writes=False),
     Fault("database", "PostgreSQL is restarted", restart_the_database),
     Fault("crash", "PostgreSQL crashes", crash_the_database),
     Fault("capacity", "a server is stopped, with a capacity of 1", stop_a_server, (REDIS,), CORE, 1, keeps=False),

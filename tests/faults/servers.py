@@ -55,7 +55,9 @@ class Server:
         self.name = name
         self.port = free_port()
         self.origin = f"http://127.0.0.1:{self.port}"
-        self._variables = {**variables, "FAULTS_NAME": name}
+        self._grpc_port = free_port()
+        self.grpc = f"127.0.0.1:{self._grpc_port}"
+        self._variables = {**variables, "FAULTS_NAME": name, "FAULTS_GRPC_PORT": str(self._grpc_port)}
         self._log = Path(folder, f"{name}.log").open("ab")  # noqa: SIM115
         self._process: forkserver.Process | None = None
         #: How often it was started.
@@ -70,7 +72,7 @@ class Server:
         return self._process.pid
 
     def start(self) -> None:
-        command = ("uvicorn", "--host", "127.0.0.1", "--port", str(self.port), "tests.asgi:application")
+        command = ("uvicorn", "--host", "127.0.0.1", "--port", str(self.port), "tests.faults.asgi:application")
         self._process = _python(command, self._variables, self._log)
         self.starts += 1
 

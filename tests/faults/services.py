@@ -1,4 +1,4 @@
-"""PostgreSQL and Redis of our own, on ports of their own, so that they can be killed without harm to anybody."""
+"""PostgreSQL, Redis and NATS of our own, on ports of their own, so that they can be killed without harm to anybody."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import psycopg
 from tests.end_to_end.servers import free_port, wait_for
 
 DATABASE = "faults"
+_START_SECONDS = 120
 _STOP_SECONDS = 30
 _SYSTEM_USER = "postgres"
 
@@ -31,6 +32,11 @@ def postgresql_programs() -> Path | None:
 
 def redis_program() -> str | None:
     return shutil.which("redis-server")
+
+
+def nats_program() -> str | None:
+    # Debian's is where only the administrator looks.
+    return shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
 
 
 def memcached_program() -> str | None:
@@ -54,8 +60,10 @@ class Service(ABC):
     def is_up(self) -> bool: ...
 
     def start(self) -> None:
-        self.process = self._run(self.command)
-        wait_for(self.is_up, f"{type(self).__name__}, which logged to {self._log.name}")
+        process = self.process = self._run(self.command)
+        what = f"{type(self).__name__}, which logged to {self._log.name}"
+        wait_for(lambda: process.poll() is not None or self.is_up(), what, _START_SECONDS)
+        assert process.poll() is None, f"{what}, has ended"
 
     def end(self, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal that ends it, and wait until it is gone."""
@@ -95,6 +103,29 @@ class Redis(Service):
                 return False
             probe.sendall(b"PING\r\n")
             return probe.recv(16).startswith(b"+PONG")
+
+
+class NATS(Service):
+    """A broker that keeps nothing. ``settings`` are lines of its configuration."""
+
+    def __init__(self, folder: Path, settings: str = "") -> None:
+        super().__init__(folder)
+        self._settings = settings
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    @property
+    def command(self) -> Sequence[str]:
+        configuration = Path(self.folder, "nats.conf")
+        configuration.write_text(f'listen: "127.0.0.1:{self.port}"\n{self._settings}\n')
+        return (nats_program() or "nats-server", "-c", str(configuration))
+
+    def is_up(self) -> bool:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            return not probe.connect_ex(("127.0.0.1", self.port)) and probe.recv(16).startswith(b"INFO")
 
 
 class Memcached(Service):
@@ -158,5 +189,6 @@ class PostgreSQL(Service):
         return {str(name): int(str(count)) for name, count in rows}
 
     def _run(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
-        log, user = self._log, self._as
-        return subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log, user=user, group=user)
+        # By a program: Popen's own `user` forks, and a fork beside a client of gRPC may hang before its program begins.
+        prefix = ("setpriv", f"--reuid={self._as}", f"--regid={self._as}", "--clear-groups") if self._as else ()
+        return super()._run((*prefix, *command))

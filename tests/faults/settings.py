@@ -27,6 +27,8 @@ MCP = {"SWEEP_SECONDS": 0.5, "KEEPALIVE_SECONDS": 2.0, "WRITE_SECONDS": 5.0}
 
 if os.environ["FAULTS_BUS"] == "postgresql":
     MCP["PUSH_DATABASE"] = "default"
+elif os.environ["FAULTS_BUS"] == "nats":
+    MCP["BUS"] = os.environ["FAULTS_NATS"]
 else:
     CHANNEL_LAYERS = {
         "default": {

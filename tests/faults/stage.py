@@ -18,12 +18,14 @@ from typing import Any
 from tests.faults import verdict
 from tests.faults.rows import EVERYTHING, FLIGHTS, MARKER, PLANES, Rows
 from tests.faults.servers import Held, Server, Writer, run_management
-from tests.faults.services import DATABASE, PostgreSQL, Redis
+from tests.faults.services import DATABASE, NATS, PostgreSQL, Redis
 from tests.faults.subscribers import KINDS, Subscriber
 
 PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
-REDIS, POSTGRESQL = "redis", "postgresql"
+REDIS, NATS_BUS, POSTGRESQL = "redis", "nats", "postgresql"
+#: Buses with a server of their own, which may be killed.
+BROKERS = (REDIS, NATS_BUS)
 
 #: What is awaited has come by then, or never does.
 QUIET_SECONDS = 60.0
@@ -59,7 +61,7 @@ class Fault:
     name: str
     title: str
     run: Callable[[Stage], Awaitable[None]]
-    buses: tuple[str, ...] = (REDIS, POSTGRESQL)
+    buses: tuple[str, ...] = (*BROKERS, POSTGRESQL)
     layer: str = PUBSUB
     capacity: int | None = None
     #: Whether the writer goes on while the fault lasts, and how long it waits between two transactions.
@@ -99,7 +101,10 @@ class Stage:
         self.size = size
         self.say = say
         self.database = PostgreSQL(_folder(folder, "postgresql"))
-        self.broker = Redis(_folder(folder, "redis"))
+        self.brokers: dict[str, Redis | NATS] = {
+            REDIS: Redis(_folder(folder, "redis")),
+            NATS_BUS: NATS(_folder(folder, "nats")),
+        }
         self.servers: list[Server] = []
         self.writer = Writer({}, folder)
         self.tokens: dict[str, list[str]] = {}
@@ -110,9 +115,15 @@ class Stage:
         self._made_for: tuple[str, str, int | None] | None = None
         self._allowed: dict[str, Held] = {}
 
+    @property
+    def broker(self) -> Redis | NATS:
+        """The one that carries changes, while PostgreSQL does not."""
+        return self.brokers[self.bus]
+
     def variables(self, layer: str, capacity: int | None) -> dict[str, str]:
         return {
-            "FAULTS_POSTGRESQL_PORT": str(self.database.port), "FAULTS_REDIS": self.broker.url, "FAULTS_BUS": self.bus,
+            "FAULTS_POSTGRESQL_PORT": str(self.database.port), "FAULTS_BUS": self.bus,
+            "FAULTS_REDIS": self.brokers[REDIS].url, "FAULTS_NATS": self.brokers[NATS_BUS].url,
             "FAULTS_LAYER": layer, "FAULTS_CAPACITY": "" if capacity is None else str(capacity),
             "DEMO_DIR": str(self.folder),
         }  # fmt: skip
@@ -120,9 +131,8 @@ class Stage:
     # How it begins and ends.
 
     async def start(self) -> None:
-        self.say("starting PostgreSQL and Redis")
+        self.say("starting PostgreSQL")
         await asyncio.to_thread(self.database.start)
-        await asyncio.to_thread(self.broker.start)
         await asyncio.to_thread(self.database.query, f"CREATE DATABASE {DATABASE}")
         with Path(self.folder, "management.log").open("ab") as log:
             await asyncio.to_thread(run_management, ("migrate", "-v", "0"), self.variables(PUBSUB, None), log)
@@ -134,6 +144,8 @@ class Stage:
             return
         await self._end_processes()
         self.bus = bus
+        if bus in self.brokers and self.broker.process is None:
+            await asyncio.to_thread(self.broker.start)
         self.say("starting two servers and a writer")
         variables = self.variables(layer, capacity)
         self.servers = [Server(name, variables, self.folder) for name in ("one", "other")]
@@ -167,7 +179,7 @@ class Stage:
             left = [
                 f"{name}: {n} connections" for name, n in (await asyncio.to_thread(self.database.connections)).items()
             ]
-        for service in (self.database, self.broker):
+        for service in (self.database, *self.brokers.values()):
             await asyncio.to_thread(service.close)
         return left
 
@@ -176,7 +188,7 @@ class Stage:
         self.writer.kill()
         for server in self.servers:
             server.kill()
-        for service in (self.database, self.broker):
+        for service in (self.database, *self.brokers.values()):
             # Of a killed PostgreSQL the children would live on for a while.
             service.send(signal.SIGCONT)
             service.end(signal.SIGQUIT if service is self.database else signal.SIGKILL)
@@ -199,7 +211,7 @@ class Stage:
                 watched = chance.sample(self.rows.all, min(self.size.watched, len(self.rows.all)))
                 kind = KINDS[number % len(KINDS)]
                 uris = [MARKER, FLIGHTS, PLANES, *watched]
-                self.subscribers.append(kind(number, server.origin, chance.choice(self.tokens[view]), view, uris))
+                self.subscribers.append(kind(number, server, chance.choice(self.tokens[view]), view, uris))
         for start in range(0, len(self.subscribers), _CONNECTING_AT_ONCE):
             several = self.subscribers[start : start + _CONNECTING_AT_ONCE]
             for subscriber in several:

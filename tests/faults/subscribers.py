@@ -16,11 +16,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import grpc
 import httpx
 from websockets import Subprotocol
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
+from mcp_django.protocol import mcp_pb2_grpc, protobuf
+from tests.faults.servers import Server
 from tests.support.base import LEGACY, MODERN, Message, meta
 
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
@@ -37,9 +40,10 @@ class Lost(Exception):
 class Subscriber(ABC):
     """One client with its listen."""
 
-    def __init__(self, number: int, origin: str, token: str, view: str, uris: Sequence[str]) -> None:
+    def __init__(self, number: int, server: Server, token: str, view: str, uris: Sequence[str]) -> None:
         self.number = number
-        self.origin = origin
+        self.origin = server.origin
+        self.grpc = server.grpc
         self.token = token
         self.view = view
         self.uris = list(uris)
@@ -79,7 +83,7 @@ class Subscriber(ABC):
         while True:
             try:
                 await self._listen()
-            except (Lost, OSError, httpx.HTTPError, WebSocketException, TimeoutError):
+            except (Lost, OSError, httpx.HTTPError, WebSocketException, TimeoutError, grpc.aio.AioRpcError):
                 pass  # Clients come back.
             except Exception as error:  # noqa: BLE001 - told as what it is: an answer that no server may give
                 self.wrong.append(f"could not understand its server: {error!r}")
@@ -164,8 +168,8 @@ class Session(_OverHTTP):
 
     revision = LEGACY[-1]
 
-    def __init__(self, number: int, origin: str, token: str, view: str, uris: Sequence[str]) -> None:
-        super().__init__(number, origin, token, view, uris)
+    def __init__(self, number: int, server: Server, token: str, view: str, uris: Sequence[str]) -> None:
+        super().__init__(number, server, token, view, uris)
         self._key = ""
         self._subscribed: list[str] = []
 
@@ -218,7 +222,29 @@ class Socket(Subscriber):
                 self._take(json.loads(body), self.number)
 
 
-KINDS: tuple[type[Subscriber], ...] = (Stream, Socket, Session)
+class GRPC(Subscriber):
+    """A modern listen over gRPC."""
+
+    async def _listen(self) -> None:
+        # A connection of its own.
+        options = [("grpc.use_local_subchannel_pool", 1)]
+        async with grpc.aio.insecure_channel(self.grpc, options) as channel:
+            metadata = [("authorization", f"Bearer {self.token}")]
+            call = mcp_pb2_grpc.MCPStub(channel).Session(metadata=metadata, wait_for_ready=True)
+            await call.write(protobuf.message_of(self._listen_message()))
+            first = True
+            async for sent in call:
+                message = protobuf.value_of(sent)
+                if not first:
+                    self._take(message, self.number)
+                elif "error" in message:
+                    raise Lost(message)
+                else:
+                    self._acknowledged(message["params"]["notifications"].get("resourceSubscriptions", []))
+                    first = False
+
+
+KINDS: tuple[type[Subscriber], ...] = (Stream, Socket, Session, GRPC)
 
 
 class Unreading:

@@ -16,6 +16,7 @@ from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Peers
+from tests.support.protobuf import ProtobufWire
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -68,15 +69,13 @@ def served(
         prompts=["summary", "asking_prompt"],
     )
     django = get_django_application()
-    made = Served(
-        transport,
-        world,
-        serving_loop,
-        caplog,
-        django if transport == "http-view-asgi" else get_asgi_application(django),
-    )
+    application: Any = django if transport == "http-view-asgi" else get_asgi_application(django)
+    if transport == "http-protobuf":
+        application = ProtobufWire(application)
+    made = Served(transport, world, serving_loop, caplog, application)
     yield made
     made.assert_bounded()
+    made.close()
 
 
 def _uris(peer: Any) -> list[str]:

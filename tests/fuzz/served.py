@@ -14,7 +14,7 @@ import pytest
 from mcp_django import site
 from mcp_django.exchange.principals import Principal, Source
 from mcp_django.models import AccessToken, Session, WatchedResource, digest
-from tests.conftest import HTTP
+from tests.conftest import OVER_HTTP
 from tests.fuzz import footprint, oracle
 from tests.fuzz.entry_points import (
     ASGIEntry,
@@ -30,6 +30,7 @@ from tests.fuzz.entry_points import (
 )
 from tests.fuzz.limits import LIMITS
 from tests.fuzz.seeds import CAPABILITIES, World
+from tests.fuzz.wires import GRPCService, Messages
 from tests.support.base import LEGACY, MODERN
 from tests.support.loop import LoopThread
 
@@ -47,10 +48,13 @@ class Served:
     before: footprint.Footprint = field(init=False)
     #: What every client is answered while nothing is wrong.
     healthy: list[Any] = field(init=False)
+    grpc: GRPCService | None = None
     #: Revision of each session that was opened for the fuzzer.
     sessions: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.transport == "grpc":
+            self.grpc = GRPCService(self.loop)
         is_wsgi = self.transport == "http-view-wsgi"
         self.entry = WSGIEntry() if is_wsgi else ASGIEntry(self.application, self.loop)
         self.healthy = self._probe()
@@ -59,7 +63,7 @@ class Served:
 
     def _probe(self) -> list[Any]:
         token = self.world.tokens["admin"]
-        if self.transport in HTTP:
+        if self.transport in OVER_HTTP:
             return [self._ask(ping(token)), self._ask(discover(token))]
         line = self.connect("admin")
         try:
@@ -76,9 +80,11 @@ class Served:
         assert got is not None and got.status == 200, got
         return json.loads(got.body)
 
-    def connect(self, who: str) -> Frames | Lines:
+    def connect(self, who: str) -> Frames | Lines | Messages:
         """A new connection of somebody's, where both sides speak."""
         token = self.world.tokens[who]
+        if self.grpc is not None:
+            return self.grpc.connect(token)
         if self.transport == "stdio":
             found = AccessToken.objects.select_related("user").get(hash=digest(str(token)))
             principal = Principal(found.user, frozenset(found.scopes), source=Source.COMMAND)
@@ -134,6 +140,10 @@ class Served:
         assert WatchedResource.objects.count() <= Session.objects.count() * LIMITS["MAX_SUBSCRIPTIONS"]
         gc.collect()
         self.assert_log_is_clean()
+
+    def close(self) -> None:
+        if self.grpc is not None:
+            self.grpc.close()
 
 
 def cursors_of(ask: Callable[[str, str, Any], Any]) -> list[str]:

@@ -17,7 +17,7 @@ from tests.fuzz.served import Served
 from tests.fuzz.talking import Talk, frames, sendable
 from tests.support.base import LEGACY, MODERN
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("transport", DUPLEX)]
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("transport", [*DUPLEX, "grpc"])]
 
 
 def test_any_frame_is_answered_as_the_protocol_has_it(served: Served) -> None:

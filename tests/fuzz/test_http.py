@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import HTTP, PUSHING
+from tests.conftest import OVER_HTTP, PUSHING
 from tests.fuzz import oracle
 from tests.fuzz.entry_points import ASGIEntry, Header, Sending, authorization
 from tests.fuzz.jsontext import encode, write
@@ -126,7 +126,7 @@ def is_djangos(transport: str, headers: list[Header]) -> bool:
     )
 
 
-@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("transport", OVER_HTTP)
 def test_any_message_is_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
@@ -149,7 +149,7 @@ def test_any_message_is_answered_as_the_protocol_has_it(served: Served) -> None:
     run()
 
 
-@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("transport", OVER_HTTP)
 def test_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
@@ -182,7 +182,7 @@ def test_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None
     run()
 
 
-@pytest.mark.parametrize("transport", [name for name in HTTP if name in PUSHING])
+@pytest.mark.parametrize("transport", [name for name in OVER_HTTP if name in PUSHING])
 def test_requests_that_come_all_at_once_and_clients_that_leave_do_no_harm(served: Served) -> None:
     world = served.world
     entry = served.entry
@@ -213,7 +213,7 @@ def test_requests_that_come_all_at_once_and_clients_that_leave_do_no_harm(served
     run()
 
 
-@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("transport", OVER_HTTP)
 def test_any_bytes_are_answered_as_the_protocol_has_it(served: Served) -> None:
     @fuzz(40)
     @given(

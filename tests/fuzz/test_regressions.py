@@ -20,7 +20,7 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.errors import ParseError
 from mcp_django.push.hub import get_hub
 from mcp_django.transports.duplex import DuplexConnection
-from tests.conftest import HTTP
+from tests.conftest import HTTP, TEXT
 from tests.fuzz.strict import be_strict
 from tests.shop.models import Product
 from tests.support.asking import DirectPeer, errors_of
@@ -45,6 +45,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 # Members that stand twice: a proxy may read the first of them where we read the last.
 
 
+@pytest.mark.parametrize("transport", TEXT)
 @pytest.mark.parametrize(
     "text",
     [
@@ -158,6 +159,8 @@ def test_a_number_that_no_database_holds_is_out_of_range(
 # Work that a body of a megabyte can ask for.
 
 
+@pytest.mark.own_form
+@pytest.mark.parametrize("transport", TEXT)
 def test_half_a_million_wrong_values_are_not_written_down_one_by_one(admin: Peer) -> None:
     if admin.push:
         raw = send_modern(admin, "subscriptions/listen", {"notifications": {"resourceSubscriptions": [1] * 300_000}})

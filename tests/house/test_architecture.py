@@ -1,4 +1,4 @@
-"""The page about the architecture is true: its figure is the import contract, and its files and names exist."""
+"""The pages about the architecture are true: its figure is the import contract, and its files and names exist."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from tests.support.pages import PAGES, ROOT, blocks, cells
 
 PAGE = "docs/architecture.md"
+WALKS_PAGE = "docs/walks.md"
 PACKAGE = ROOT / "mcp_django"
 
 _FILE = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:py|md|toml)|(?:[\w.]+/)+)`")
@@ -31,11 +32,11 @@ def rooms() -> list[str]:
 
 
 def steps(walk: str) -> list[str]:
-    section = PAGES[PAGE].partition(f"\n### {walk}\n")[2].partition("\n#")[0]
+    section = PAGES[WALKS_PAGE].partition(f"\n## {walk}\n")[2].partition("\n#")[0]
     return re.findall(r"^\d+\. (.+)$", section, re.MULTILINE)
 
 
-WALKS = re.findall(r"^### (.+)$", PAGES[PAGE], re.MULTILINE)
+WALKS = re.findall(r"^## (.+)$", PAGES[WALKS_PAGE], re.MULTILINE)
 CHANGES = [" ".join(row[1:]) for row in cells(PAGE, "## Where to change what")]
 ITEMS = [step for walk in WALKS for step in steps(walk)] + CHANGES
 
@@ -84,8 +85,8 @@ def test_a_walk_has_at_most_ten_steps() -> None:
         assert 1 < len(steps(walk)) <= 10, walk
 
 
-def test_every_file_on_the_page_exists() -> None:
-    prose = PAGES[PAGE].partition("\n## Six walks\n")[2]
+def test_every_file_on_the_pages_exists() -> None:
+    prose = PAGES[WALKS_PAGE] + PAGES[PAGE].partition("\n## Where to change what\n")[2]
 
     files = _FILE.findall(prose)
 

@@ -564,7 +564,7 @@ def test_refusals_are_counted_by_address_and_reason(users: Users) -> None:
     }  # fmt: skip
 
 
-@override_settings(MCP={"THROTTLES": {"address": {"logins": "2/min"}}})
+@override_settings(MCP={"THROTTLES": {"address": {"logins": "2/day"}}})
 @pytest.mark.parametrize("path", ["/mcp/token", "/mcp/register", "/mcp/revoke"])
 def test_flooding_an_endpoint(users: Users, path: str) -> None:
     answers = [post(path, {"token": "x"}).status_code for _ in range(4)]

@@ -2,48 +2,21 @@
 
 from __future__ import annotations
 
-from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 
-from mcp_django.management.commands.mcp_protocol import TRANSPORTS, letters, table
 from mcp_django.server.methods import METHODS
+from tests.documentation.generated import letters
 from tests.support.declared import Declared
 from tests.support.peers import REVISIONS, Peer
 
 pytestmark = pytest.mark.every_transport
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
-LETTERS = {"http-view-wsgi": "W", "http-view-asgi": "A", "http-asgi": "A", "websocket": "S", "stdio": "I"}
-
-
-def test_the_document_is_of_today() -> None:
-    call_command("mcp_protocol", check=DOCUMENT)
-
-
-def test_the_command_prints_the_table() -> None:
-    printed = StringIO()
-    call_command("mcp_protocol", stdout=printed)
-    assert printed.getvalue().strip() == table().strip()
-
-
-def test_an_old_table_is_found(tmp_path: Path) -> None:
-    copy = tmp_path / "protocol.md"
-    copy.write_text(DOCUMENT.read_text().replace("| `ping`", "| `pong`"))
-    with pytest.raises(CommandError, match="mcp_protocol --write"):
-        call_command("mcp_protocol", check=copy)
-    call_command("mcp_protocol", write=copy)
-    assert copy.read_text() == DOCUMENT.read_text()
-    copy.write_text("nothing")
-    with pytest.raises(CommandError, match="needs the two lines"):
-        call_command("mcp_protocol", write=copy)
-
-
-def test_every_letter_is_one_transport() -> None:
-    assert len({transport.letter for transport in TRANSPORTS}) == len(TRANSPORTS)
+LETTERS = {
+    "http-view-wsgi": "W", "http-view-asgi": "A", "http-asgi": "A", "http-protobuf": "A",
+    "websocket": "S", "stdio": "I", "grpc": "G",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

@@ -9,6 +9,7 @@ import pytest
 
 from mcp_django.exceptions import MCPError
 from mcp_django.protocol import jsonrpc
+from tests.conftest import TEXT
 from tests.support.peers import Peer
 from tests.support.raw import send_raw
 
@@ -31,7 +32,7 @@ TWICE = {
 }
 
 
-@pytest.mark.every_transport
+@pytest.mark.parametrize("transport", TEXT)
 def test_showing_another_argument_to_a_proxy_than_to_the_server(admin: Peer) -> None:
     answers = {case: send_raw(admin, text) for case, text in TWICE.items()}
 
@@ -43,7 +44,7 @@ def test_showing_another_argument_to_a_proxy_than_to_the_server(admin: Peer) -> 
     assert {raw.status for raw in answers.values()} in ({400}, {None})
 
 
-@pytest.mark.every_transport
+@pytest.mark.parametrize("transport", TEXT)
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26"])
 def test_showing_another_argument_to_a_proxy_in_a_batch(admin: Peer, revision: str) -> None:
     ping = '{"jsonrpc": "2.0", "id": 2, "method": "ping"}'

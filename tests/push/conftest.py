@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.conf import LazySettings
+from django.db import connection
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django.events.bus import LocalBus, get_bus
@@ -14,6 +17,8 @@ from mcp_django.events.controls import ControlSet
 from mcp_django.models import Tool
 from mcp_django.push.hub import Hub, _hubs
 from tests.end_to_end.servers import wait_for
+from tests.push.processes import ServedPeer, bus, served
+from tests.support.data import Users, switch_on, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, DuplexWatching, Message, Peer, Watching, meta
 
@@ -149,3 +154,50 @@ def wait_for_first_answers() -> None:
     [hub] = _hubs.values()
     queries = hub.live._queries
     wait_for(lambda: queries and not any(query.scheduled for query in list(queries.values())), "the first answers")
+
+
+# Two servers.
+
+
+@dataclass
+class Two:
+    """The same project, served twice."""
+
+    one: str
+    other: str
+
+
+BUSES = ["redis", "nats", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
+
+
+@pytest.fixture(scope="module", params=BUSES)
+def two(
+    request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Two]:
+    prefix, layer = bus(request.param)
+    logs: Path = tmp_path_factory.mktemp("two")
+    module = "tests.push.asking_tools"
+    with (
+        served("uvicorn", prefix, logs / "one.log", layer, module=module) as one,
+        served("uvicorn", prefix, logs / "other.log", layer, module=module) as other,
+    ):
+        yield Two(one, other)
+
+
+@pytest.fixture
+def here(two: Two, users: Users) -> Iterator[ServedPeer]:
+    """An administrator's client at the one process."""
+    switch_on("greet", "work")
+    peer = ServedPeer(token_of(users.admin), two.one)
+    peer.capabilities = {"elicitation": {}}
+    yield peer
+    peer.client.close()
+
+
+@pytest.fixture
+def there(two: Two, here: ServedPeer) -> Iterator[ServedPeer]:
+    """The same client at the other process, with the same sessions."""
+    peer = ServedPeer(here.token or "", two.other)
+    peer.sessions = here.sessions
+    yield peer
+    peer.client.close()

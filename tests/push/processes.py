@@ -1,4 +1,4 @@
-"""Processes beside the test's own: commands and servers on its database, with a Redis channel layer between them."""
+"""Processes beside the test's own: commands and servers on its database, with a broker between them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from redis.exceptions import RedisError
 from websockets import Subprotocol
 from websockets.sync.client import connect
 
-from mcp_django.events.bus import ChannelLayerBus
+from mcp_django.events.bus import Bus, ChannelLayerBus
+from mcp_django.events.nats import NATSBus
+from mcp_django.events.nats_servers import read_urls
 from tests.conftest import is_listening, need
 from tests.end_to_end.servers import START_SECONDS, STOP_SECONDS, assert_no_traceback, free_port, wait_for
 from tests.support import forkserver, schemas
@@ -35,7 +37,9 @@ PUBSUB = "channels_redis.pubsub.RedisPubSubChannelLayer"
 CORE = "channels_redis.core.RedisChannelLayer"
 #: No channel layer: the database itself, which then is PostgreSQL.
 POSTGRESQL = "postgresql"
-_BUSES = ("TEST_REDIS", "TEST_LAYER", "TEST_PUSH_DATABASE")
+#: No channel layer either: NATS, with the prefix as its subject.
+NATS, NATS_URL = "nats", "nats://127.0.0.1:4222"
+_BUSES = ("TEST_REDIS", "TEST_LAYER", "TEST_PUSH_DATABASE", "TEST_NATS")
 
 _SETUP = "import django; django.setup(); from tests.shop.models import *; import mcp_django\n"
 _SERVERS = {
@@ -56,11 +60,22 @@ def new_prefix() -> str:
     return f"tests-{uuid.uuid4().hex}"
 
 
-def bus(name: str) -> tuple[str, str]:
-    """The prefix and the layer of a bus: "redis", "postgresql" or "no broker"."""
-    if name == "redis":
+def need_broker(layer: str) -> None:
+    """Skip the test where nothing listens that the layer goes through."""
+    if layer == NATS:
+        need(is_listening(4222), "NATS on 127.0.0.1:4222")
+    else:
         need(is_listening(6379), "Redis on 127.0.0.1:6379")
+
+
+def bus(name: str) -> tuple[str, str]:
+    """The prefix and the layer of a bus: "redis", "nats", "postgresql" or "no broker"."""
+    if name == "redis":
+        need_broker(PUBSUB)
         return new_prefix(), PUBSUB
+    if name == NATS:
+        need_broker(NATS)
+        return new_prefix(), NATS
     return "", POSTGRESQL if name == "postgresql" else PUBSUB
 
 
@@ -70,6 +85,8 @@ def environment(prefix: str, layer: str = PUBSUB) -> dict[str, str]:
     broker = {"TEST_REDIS": prefix, "TEST_LAYER": layer} if prefix else {}
     if layer == POSTGRESQL:
         broker = {"TEST_PUSH_DATABASE": "default"}
+    elif layer == NATS:
+        broker = {"TEST_NATS": prefix}
     database = {"TEST_DATABASE_NAME": str(connection.settings_dict["NAME"])}
     return {
         **inherited, **broker, **database,
@@ -90,7 +107,9 @@ def run_python(code: str, prefix: str = "", *, layer: str = PUBSUB, before: str 
 
 def _run_fresh(arguments: list[str], *, cwd: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=forkserver.RUN_SECONDS, check=False
+    )
 
 
 class Tape:
@@ -98,8 +117,13 @@ class Tape:
 
     def __init__(self, prefix: str, layer: str, loop: LoopThread, hosts: list[Any] | None = None, **host: Any) -> None:
         self.prefix = prefix
+        self.layer = layer
         config = {"hosts": hosts or [{"address": "redis://127.0.0.1:6379", **host}], "prefix": prefix}
-        self.bus = ChannelLayerBus({"BACKEND": layer, "CONFIG": config})
+        self.bus: Bus
+        if layer == NATS:
+            self.bus = NATSBus(read_urls(NATS_URL), prefix)
+        else:
+            self.bus = ChannelLayerBus({"BACKEND": layer, "CONFIG": config})
         self._events: queue.Queue[Message] = queue.Queue()
         self._loop = loop
         self._task = loop.run(self._start())
@@ -153,6 +177,8 @@ class Tape:
             await asyncio.gather(self._task, return_exceptions=True)
 
         self._loop.run(stop())
+        if isinstance(self.bus, NATSBus):
+            self.bus.close()
 
 
 # Servers.
@@ -194,7 +220,8 @@ class ServedPeer(HTTPPeer):
     def __init__(self, token: str, origin: str) -> None:
         super().__init__(token)
         self.origin = origin
-        self.client = httpx.Client(timeout=60)
+        # A connection that was kept may just be closed by its server, while a busy machine lets the client wait.
+        self.client = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
         self.streams: list[ServedWatching] = []
 
     def http(self, method: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Answered:

@@ -15,10 +15,13 @@ from tests.conftest import is_listening, need
 from tests.push.conftest import updated, watch
 from tests.push.processes import (
     CORE,
+    NATS,
+    NATS_URL,
     PUBSUB,
     ServedPeer,
     ServedSocket,
     Tape,
+    bus,
     new_prefix,
     run_python,
     served,
@@ -34,10 +37,13 @@ TOOL = "flights_flight_mark_cancelled"
 SAVE = "from demo_project.flights.models import Flight; Flight.objects.get(pk=1).save()"
 
 
-@pytest.fixture(scope="module")
-def prefix() -> str:
-    need(is_listening(6379), "Redis on 127.0.0.1:6379")
-    return new_prefix()
+#: The prefix and the layer of a bus.
+On = tuple[str, str]
+
+
+@pytest.fixture(scope="module", params=["redis", "nats"])
+def on(request: pytest.FixtureRequest) -> On:
+    return bus(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -46,22 +52,31 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def uvicorn(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
-    with served("uvicorn", prefix, logs / "uvicorn.log") as origin:
+def uvicorn(on: On, logs: Path, django_db_setup: None) -> Iterator[str]:
+    prefix, layer = on
+    with served("uvicorn", prefix, logs / f"uvicorn-{layer}.log", layer) as origin:
         yield origin
 
 
 @pytest.fixture(scope="module")
-def daphne(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
-    with served("daphne", prefix, logs / "daphne.log") as origin:
+def daphne(on: On, logs: Path, django_db_setup: None) -> Iterator[str]:
+    prefix, layer = on
+    with served("daphne", prefix, logs / f"daphne-{layer}.log", layer) as origin:
         yield origin
 
 
 @pytest.fixture(scope="module")
-def gunicorn(prefix: str, logs: Path, django_db_setup: None) -> Iterator[str]:
+def gunicorn(on: On, logs: Path, django_db_setup: None) -> Iterator[str]:
     """A WSGI server."""
-    with served("gunicorn", prefix, logs / "gunicorn.log") as origin:
+    prefix, layer = on
+    with served("gunicorn", prefix, logs / f"gunicorn-{layer}.log", layer) as origin:
         yield origin
+
+
+def run(code: str, on: On) -> None:
+    """Run Python in a process on the bus, to its end."""
+    prefix, layer = on
+    run_python(code, prefix, layer=layer)
 
 
 @pytest.fixture
@@ -88,14 +103,14 @@ def peer(users: Users, flights: Any, origin: str, closing: list[Any]) -> ServedP
 
 
 def test_what_a_short_command_saves_is_told_over_http_and_websocket(
-    peer: ServedPeer, prefix: str, closing: list[Any]
+    peer: ServedPeer, on: On, closing: list[Any]
 ) -> None:
     stream = peer.watch(MODERN, [FLIGHT])
     assert peer.token is not None
     socket = ServedSocket(peer.token, peer.origin, [FLIGHT])
     closing.append(socket)
 
-    run_python(SAVE, prefix)
+    run(SAVE, on)
 
     assert stream.uris(1) == [FLIGHT]
     assert socket.uris(1) == [FLIGHT]
@@ -130,7 +145,7 @@ def test_what_a_wsgi_server_saves_is_told_by_an_asgi_server(
 
 
 def test_a_session_may_subscribe_at_another_process_than_the_one_that_holds_its_stream(
-    users: Users, flights: Any, uvicorn: str, daphne: str, prefix: str, closing: list[Any]
+    users: Users, flights: Any, uvicorn: str, daphne: str, on: On, closing: list[Any]
 ) -> None:
     token = token_of(users.admin)
     here, there = ServedPeer(token, uvicorn), ServedPeer(token, daphne)
@@ -139,28 +154,28 @@ def test_a_session_may_subscribe_at_another_process_than_the_one_that_holds_its_
     there.sessions = here.sessions
 
     there.result(LEGACY[-1], "resources/subscribe", {"uri": FLIGHT})
-    run_python(SAVE, prefix)
+    run(SAVE, on)
 
     assert stream.next() == updated(FLIGHT)
 
 
-def test_a_tool_that_is_switched_off_elsewhere_is_gone_when_the_change_is_told(peer: ServedPeer, prefix: str) -> None:
+def test_a_tool_that_is_switched_off_elsewhere_is_gone_when_the_change_is_told(peer: ServedPeer, on: On) -> None:
     stream = peer.watch(MODERN, [], tools=True)
     assert TOOL in peer.tools()
 
-    run_python(f"""
+    run(f"""
 from mcp_django.models import Tool
 tool = Tool.objects.get(name={TOOL!r})
 tool.enabled = False
 tool.save()
-""", prefix)  # fmt: skip
+""", on)  # fmt: skip
 
     assert stream.next()["method"] == "notifications/tools/list_changed"
     assert TOOL not in peer.tools()
 
 
 def test_lists_that_a_group_has_no_more_are_told_by_each_process_and_are_gone_from_every_process(
-    users: Users, flights: Any, uvicorn: str, daphne: str, prefix: str, closing: list[Any]
+    users: Users, flights: Any, uvicorn: str, daphne: str, on: On, closing: list[Any]
 ) -> None:
     token = token_of(users.viewer)
     peers = [ServedPeer(token, uvicorn), ServedPeer(token, daphne)]
@@ -169,10 +184,10 @@ def test_lists_that_a_group_has_no_more_are_told_by_each_process_and_are_gone_fr
     streams = [peer.watch(MODERN, [], tools=True, resources=True) for peer in peers]
     spying = other.watch(MODERN, [FLIGHT], tools=True, resources=True)
 
-    run_python("""
+    run("""
 from django.contrib.auth.models import Group, Permission
 Group.objects.get(name="Flight viewers").permissions.remove(Permission.objects.get(codename="view_airport"))
-""", prefix)  # fmt: skip
+""", on)  # fmt: skip
 
     told = []
     for stream in streams:
@@ -183,16 +198,14 @@ Group.objects.get(name="Flight viewers").permissions.remove(Permission.objects.g
             assert "db://flights/airport" not in [resource["uri"] for resource in listed]
         told.append(stream.next()["method"])
     assert told == ["notifications/tools/list_changed", "notifications/resources/list_changed"] * 2
-    run_python(SAVE, prefix)
+    run(SAVE, on)
     assert spying.uris(1) == [FLIGHT]
 
 
-def test_a_token_that_is_revoked_elsewhere_opens_nothing_more_and_its_streams_end(
-    peer: ServedPeer, prefix: str
-) -> None:
+def test_a_token_that_is_revoked_elsewhere_opens_nothing_more_and_its_streams_end(peer: ServedPeer, on: On) -> None:
     stream = peer.watch(MODERN, [FLIGHT])
 
-    run_python("from mcp_django.models import AccessToken; AccessToken.objects.get().revoke()", prefix)
+    run("from mcp_django.models import AccessToken; AccessToken.objects.get().revoke()", on)
 
     assert peer.send(MODERN, "tools/list").status == 401
     assert stream.next()["result"]["resultType"] == "complete"
@@ -218,17 +231,27 @@ def test_what_another_process_saves_right_after_the_first_listen_was_acknowledge
     assert watching.next() == updated(FLIGHT, "sub-1")
 
 
+@pytest.mark.parametrize("name", ["redis", "nats"])
 @pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_lost_event_is_made_good_when_the_number_is_repeated(
-    transport: str, users: Users, flights: Any, serving_loop: LoopThread, settings: LazySettings, peers: Peers
+    name: str,
+    transport: str,
+    users: Users,
+    flights: Any,
+    serving_loop: LoopThread,
+    settings: LazySettings,
+    peers: Peers,
 ) -> None:
-    need(is_listening(6379), "Redis on 127.0.0.1:6379")
-    config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": new_prefix()}
+    prefix, layer = bus(name)
     token = token_of(users.admin)
-    settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
+    if layer == NATS:
+        settings.MCP = {**settings.MCP, "BUS": NATS_URL, "PUSH_CHANNEL": prefix}
+    else:
+        config = {"hosts": ["redis://127.0.0.1:6379"], "prefix": prefix}
+        settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
     peer = peers(token)
     peer.result(MODERN, "server/discover")
-    tape = Tape(config["prefix"], PUBSUB, serving_loop)
+    tape = Tape(prefix, layer, serving_loop)
     watching = watch(peer, MODERN, FLIGHT, "db://flights/airline/UA")
     started = time.time()
     change = {"alias": "default", "label": "flights.flight", "written": ["1"], "deleted": []}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import is_listening, need
-from tests.push.processes import CORE, PUBSUB, ROOT, Tape, environment, new_prefix, run_python
+from tests.push.processes import CORE, NATS, PUBSUB, ROOT, Tape, environment, need_broker, new_prefix, run_python
 from tests.shop.models import Tag
 from tests.support.loop import LoopThread
 
@@ -29,7 +29,7 @@ def layer() -> str:
 @pytest.fixture
 def tape(layer: str, serving_loop: LoopThread) -> Iterator[Tape]:
     """What is told under a new prefix."""
-    need(is_listening(6379), "Redis on 127.0.0.1:6379")
+    need_broker(layer)
     tape = Tape(new_prefix(), layer, serving_loop)
     yield tape
     tape.close()
@@ -52,11 +52,12 @@ def test_saving_with_the_bus_of_one_process_starts_no_thread() -> None:
     assert run_python(code) == "['MainThread']"
 
 
-def test_one_thread_sends_whatever_is_saved_and_none_is_started_before_the_first_event(tape: Tape) -> None:
+@pytest.mark.parametrize("layer", [PUBSUB, NATS])
+def test_one_thread_sends_whatever_is_saved_and_none_is_started_before_the_first_event(tape: Tape, layer: str) -> None:
     first = f"Unwatched.objects.create(name='a')\n{THREADS}"
     then = f"[Tag.objects.create(name=str(n)) for n in range(5)]\n{THREADS}"
 
-    assert run_python(f"{first}\n{then}", tape.prefix).splitlines() == [
+    assert run_python(f"{first}\n{then}", tape.prefix, layer=layer).splitlines() == [
         "['MainThread']",
         "['MainThread', 'mcp_django publisher']",
     ]
@@ -65,7 +66,7 @@ def test_one_thread_sends_whatever_is_saved_and_none_is_started_before_the_first
 # Processes that end.
 
 
-@pytest.mark.parametrize("layer", [PUBSUB, CORE])
+@pytest.mark.parametrize("layer", [PUBSUB, CORE, NATS])
 def test_a_command_that_saves_and_exits_at_once_is_heard(tape: Tape, layer: str) -> None:
     run_python("Tag.objects.create(name='a')", tape.prefix, layer=layer)
 
@@ -74,7 +75,8 @@ def test_a_command_that_saves_and_exits_at_once_is_heard(tape: Tape, layer: str)
     assert set(event) == {"publisher", "started", "number", "changes"}
 
 
-def test_a_rolled_back_command_is_not_heard(tape: Tape) -> None:
+@pytest.mark.parametrize("layer", [PUBSUB, NATS])
+def test_a_rolled_back_command_is_not_heard(tape: Tape, layer: str) -> None:
     code = """
 from django.db import transaction
 with transaction.atomic():
@@ -82,13 +84,14 @@ with transaction.atomic():
     transaction.set_rollback(True)
 Tag.objects.create(name='kept')
 """
-    run_python(code, tape.prefix)
+    run_python(code, tape.prefix, layer=layer)
 
     event = tape.next()
     assert (event["number"], event["changes"]) == (1, tags("kept"))
 
 
-def test_the_child_of_a_fork_tells_as_a_publisher_of_its_own(tape: Tape) -> None:
+@pytest.mark.parametrize("layer", [PUBSUB, NATS])
+def test_the_child_of_a_fork_tells_as_a_publisher_of_its_own(tape: Tape, layer: str) -> None:
     code = """
 import os
 from django.db import connections
@@ -100,7 +103,7 @@ Tag.objects.create(name='child' if child == 0 else 'parent again')
 if child:
     assert os.waitpid(child, 0)[1] == 0
 """
-    run_python(code, tape.prefix)
+    run_python(code, tape.prefix, layer=layer)
 
     events = tape.tags("parent", "child", "parent again")
     by_publisher: dict[str, list[int]] = {}
@@ -247,7 +250,7 @@ asyncio.run(main())
     tape.tags("a", "b")
 
 
-@pytest.mark.parametrize("layer", [PUBSUB, CORE])
+@pytest.mark.parametrize("layer", [PUBSUB, CORE, NATS])
 def test_a_gevent_worker_is_heard_and_its_orm_goes_on(tape: Tape, layer: str) -> None:
     need(_has_gevent(), "gevent")
     code = """
@@ -280,10 +283,11 @@ def _has_gevent() -> bool:
 # Numbers.
 
 
-def test_the_last_number_is_repeated_while_the_process_lives(tape: Tape) -> None:
+@pytest.mark.parametrize("layer", [PUBSUB, NATS])
+def test_the_last_number_is_repeated_while_the_process_lives(tape: Tape, layer: str) -> None:
     code = "from tests.push.child import save_tag; save_tag('a'); import sys; sys.stdin.read()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment(tape.prefix), stdin=subprocess.PIPE
+        [sys.executable, "-c", code], cwd=ROOT, env=environment(tape.prefix, layer), stdin=subprocess.PIPE
     )
     try:
         told, repeated, again = tape.next(), tape.next(), tape.next()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,29 +13,14 @@ from redis.exceptions import RedisError
 
 from mcp_django.events import redis as receiving
 from mcp_django.events.bus import ChannelLayerBus
-from mcp_django.events.changes import Changes
-from mcp_django.push.follower import Follower
 from tests.conftest import need
 from tests.end_to_end.servers import wait_for
 from tests.faults.services import Redis, redis_program
+from tests.push.following import RESYNCED, Looking, following
 from tests.push.processes import PUBSUB
 from tests.support.loop import LoopThread
 
 EVENT = {"publisher": "x", "started": 0.0, "number": 1, "controls": [{"kind": "tools"}]}
-RESYNCED = "resynced"
-
-
-class Looking:
-    """Stands where a hub stands, and keeps in their order what it is told."""
-
-    def __init__(self) -> None:
-        self.heard: queue.Queue[Any] = queue.Queue()
-
-    def resync(self) -> None:
-        self.heard.put(RESYNCED)
-
-    def receive(self, changes: Changes, controls: Any) -> None:
-        self.heard.put(sorted(control.kind for control in controls))
 
 
 @pytest.fixture
@@ -55,20 +39,8 @@ def bus(redis: Redis) -> ChannelLayerBus:
 
 @pytest.fixture
 def looking(bus: ChannelLayerBus, serving_loop: LoopThread) -> Iterator[Looking]:
-    """Follows the bus, and has joined it."""
-    looking = Looking()
-
-    async def start() -> Any:
-        return asyncio.ensure_future(Follower(looking, bus).follow())  # type: ignore[arg-type]
-
-    async def stop() -> None:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-
-    following = serving_loop.run(start())
-    assert looking.heard.get(timeout=30) == RESYNCED
-    yield looking
-    serving_loop.run(stop())
+    with following(bus, serving_loop) as looking:
+        yield looking
 
 
 def test_what_was_told_while_the_broker_was_away_is_looked_for_without_another_event(

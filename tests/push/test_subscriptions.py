@@ -10,7 +10,10 @@ import pytest
 
 from demo_project.flights.models import Airline
 from mcp_django import site
+from mcp_django.push import session_streams
 from mcp_django.push.hub import Hub
+from mcp_django.push.session_streams import session_uris, unseen
+from mcp_django.transports import attachment
 from tests.conftest import PUSHING
 from tests.push.conftest import (
     acknowledged,
@@ -291,6 +294,34 @@ def test_after_unsubscribe_nothing_is_told(admin: Peer, revision: str, flights: 
     flights[0].save()
 
     assert answer == {}
+    assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
+
+
+def test_a_sweep_while_a_stream_is_opened_notifies_of_nothing(
+    admin: Peer, flights: Any, swept: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream that watches nothing yet has missed nothing."""
+    watches = threading.Event()
+
+    def read_slowly(key: str | None) -> Any:
+        found = session_uris(key)
+        swept()
+        return found
+
+    def look(*args: Any) -> Any:
+        watches.set()
+        return unseen(*args)
+
+    def look_late(*args: Any) -> Any:
+        assert watches.wait(30)
+        return unseen(*args)
+
+    monkeypatch.setattr(attachment, "session_uris", read_slowly)
+    monkeypatch.setattr(attachment, "unseen", look)
+    monkeypatch.setattr(session_streams, "unseen", look_late)
+
+    watching = watch(admin, LEGACY[-1], "db://flights/flight/1", "db://flights/airline/UA")
+
     assert_nothing_but(watching, "db://flights/airline/UA", rename("UA"))
 
 

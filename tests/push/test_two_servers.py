@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from demo_project.flights.models import Flight
 from mcp_django.models import OpenQuestion, Session
 from tests.end_to_end.servers import wait_for
-from tests.push.processes import ServedPeer, bus, served
+from tests.push.conftest import Two
+from tests.push.processes import ServedPeer
 from tests.support import schemas
 from tests.support.data import Users, switch_on, token_of
 from tests.support.http import parse_events
@@ -26,50 +24,6 @@ from tests.support.talking import in_session
 pytestmark = [pytest.mark.every_database, pytest.mark.slow]
 
 RESUMED = "2025-11-25"
-
-
-@dataclass
-class Two:
-    """The same project, served twice."""
-
-    one: str
-    other: str
-
-
-BUSES = ["redis", "no broker", *(["postgresql"] if connection.vendor == "postgresql" else [])]
-
-
-@pytest.fixture(scope="module", params=BUSES)
-def two(
-    request: pytest.FixtureRequest, django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Two]:
-    prefix, layer = bus(request.param)
-    logs: Path = tmp_path_factory.mktemp("two")
-    module = "tests.push.asking_tools"
-    with (
-        served("uvicorn", prefix, logs / "one.log", layer, module=module) as one,
-        served("uvicorn", prefix, logs / "other.log", layer, module=module) as other,
-    ):
-        yield Two(one, other)
-
-
-@pytest.fixture
-def here(two: Two, users: Users) -> Iterator[ServedPeer]:
-    """An administrator's client at the one process."""
-    switch_on("greet", "work")
-    peer = ServedPeer(token_of(users.admin), two.one)
-    peer.capabilities = {"elicitation": {}}
-    yield peer
-    peer.client.close()
-
-
-@pytest.fixture
-def there(two: Two, here: ServedPeer) -> Iterator[ServedPeer]:
-    """The same client at the other process, with the same sessions."""
-    peer = ServedPeer(here.token or "", two.other)
-    peer.sessions = here.sessions
-    yield peer
-    peer.client.close()
 
 
 class Stream:

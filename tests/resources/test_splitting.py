@@ -113,7 +113,7 @@ def test_a_column_without_values_has_no_range(root: DirectPeer) -> None:
 def test_a_tool_says_it_as_an_error_of_the_filter(
     root: DirectPeer, flights: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_slow(*args: Any) -> Any:
+    def too_slow(*args: Any, **named: Any) -> Any:
         raise TooSlow
 
     monkeypatch.setattr(rows, "find", too_slow)
@@ -133,7 +133,7 @@ def test_a_tool_says_it_as_an_error_of_the_filter(
 @override_settings(MCP={"STATEMENT_SECONDS": 5.0})
 @pytest.mark.parametrize("uri", ["db://flights/flight?departs_at__year=2013", "db://flights/flight?measures=count"])
 def test_a_resource_says_it_too(root: DirectPeer, flights: None, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
-    def too_slow(*args: Any) -> Any:
+    def too_slow(*args: Any, **named: Any) -> Any:
         raise TooSlow
 
     monkeypatch.setattr(queries, "answer", too_slow)

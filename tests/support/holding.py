@@ -3,6 +3,7 @@ module."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,27 @@ from tests.shop.models import Tag
 def fill(request: Any) -> str:
     """Answers with half a megabyte."""
     return "x" * 500_000
+
+
+#: Rows that ``pour`` has yielded, and its runs that were closed.
+_poured = {"rows": 0, "closed": 0}
+
+
+@tool(read_only=True)
+def pour(request: Any) -> Iterator[list[Any]]:
+    """A gigabyte."""
+    try:
+        for number in range(1_000_000):
+            _poured["rows"] += 1
+            yield [number, "x" * 1_000]
+    finally:
+        _poured["closed"] += 1
+
+
+@tool(read_only=True)
+def poured(request: Any) -> dict[str, int]:
+    """What became of ``pour``."""
+    return _poured
 
 
 @tool

@@ -21,16 +21,15 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def files(folder: str) -> dict[str, str]:
-    """The Python files below a folder that the pages show whole, by path. Raises ValueError for one shown twice."""
+    """The Python files below a folder that the pages show whole, by path. Raises ValueError if two pages differ."""
     found: dict[str, str] = {}
     for page in PAGES:
         for block in blocks(page, "python"):
             path = block.partition("\n")[0].removeprefix("# ")
             if not path.startswith(folder):
                 continue
-            if path in found:
-                raise ValueError(f"{path} is shown twice.")
-            found[path] = block
+            if found.setdefault(path, block) != block:
+                raise ValueError(f"{path} is shown in two ways.")
     return found
 
 

@@ -11,8 +11,10 @@ from typing import Any
 from tests.support.asgi import ASGICall, decode_headers, encode_headers
 from tests.support.base import LEGACY, MODERN, REVISIONS, Message, Peer, Watching, meta
 from tests.support.duplex import Connection, DuplexPeer, DuplexWatching
+from tests.support.grpc import GRPCPeer
 from tests.support.http import Answered, ASGIPeer, HTTPPeer, HTTPWatching, WSGIPeer
 from tests.support.loop import LoopThread
+from tests.support.protobuf import ProtobufWire
 from tests.support.sockets import Socket, SocketPeer
 from tests.support.stdio import Pipes, StdioPeer
 
@@ -51,8 +53,13 @@ class Peers:
                 return ASGIPeer(token, get_django_application(), self.loop)
             case "http-asgi":
                 return ASGIPeer(token, get_asgi_application(get_django_application(), site=self.site), self.loop)
+            case "http-protobuf":
+                application = get_asgi_application(get_django_application(), site=self.site)
+                return ASGIPeer(token, ProtobufWire(application), self.loop)
             case "websocket":
                 return SocketPeer(token, get_asgi_application(get_django_application(), site=self.site), self.loop)
+            case "grpc":
+                return GRPCPeer(token, self.site or default_site, self.loop)
             case "stdio":
                 return StdioPeer(token, self.site or default_site, self.loop)
         raise ValueError(self.transport)

@@ -127,6 +127,11 @@ def check(message: dict[str, Any], revision: str, method: str | None = None) -> 
             assert ids and all(isinstance(item, str) for item in ids)
             honoured = {k: v for k, v in framed["params"]["notifications"].items() if k != "taskIds"}
             framed = {**framed, "params": {**framed["params"], "notifications": honoured}}
+        if revision < "2025-11-25" and "_meta" in framed.get("params", {}):
+            # The older schemas say once for all notifications that they may have it.
+            assert_valid(revision, "Notification", {**framed, "params": {"_meta": framed["params"]["_meta"]}})
+            rest = {name: value for name, value in framed["params"].items() if name != "_meta"}
+            framed = {**framed, "params": rest}
         assert_valid(revision, _NOTIFICATIONS[message["method"]], framed)
         parse_server_notification(message["method"], revision, message.get("params"))
         return

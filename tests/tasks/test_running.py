@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,6 +63,22 @@ def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
         assert client.send(MODERN, "tools/call", params).json["result"]["resultType"] == "task"
     else:
         assert client.result(MODERN, "tools/call", params)["resultType"] == "task"
+
+
+@ONE
+def test_a_tool_that_yields_has_its_whole_result_in_a_task(client: Peer, declared: Declared, database: None) -> None:
+    def poem(request: Any) -> Iterator[str]:
+        """Say it piece by piece."""
+        yield from ("roses ", "are ", "red")
+
+    declared.tool(poem, read_only=True, task=True)
+    params = {"name": "poem", "_stream": True, "_meta": {"progressToken": 7}}
+
+    created = client.result(MODERN, "tools/call", params)
+    with tasks.working():
+        done = tasks.until(client, created, lambda found: found["status"] == "completed")
+
+    assert text_of(done) == "roses are red"
 
 
 def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:

@@ -1,4 +1,4 @@
-"""Every example of docs/queries.md can be called as it stands."""
+"""Every example of the pages about queries can be called as it stands."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from demo_project.flights.models import Airline, Flight
 from tests.support.asking import DirectPeer, errors_of
-from tests.support.data import Users
+from tests.support.data import Users, switch_on
 from tests.support.pages import PAGES, blocks
 
 pytestmark = pytest.mark.every_database
 
-QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGES["docs/queries.md"])
-EXAMPLES = [json.loads(block) for block in blocks("docs/queries.md", "json")]
+QUERIES = re.findall(r"`(?:db://flights/flight)?(\?[^`]+)`", PAGES["docs/resources.md"])
+EXAMPLES = [json.loads(block) for page in ("docs/queries.md", "docs/aggregates.md") for block in blocks(page, "json")]
 
 
 def test_there_are_examples_of_every_tool() -> None:
@@ -71,3 +71,17 @@ def test_a_search_that_finds_nothing_names_the_filter_of_the_page(users: Users, 
 
     assert found["structuredContent"]["notes"][0].endswith(note)
     assert note in PAGES["docs/queries.md"].replace("\n", " ")
+
+
+def test_an_action_by_a_filter_is_confirmed_as_its_page_shows(users: Users, flights: Any) -> None:
+    first, second = (json.loads(block) for block in blocks("docs/actions.md", "json"))
+    switch_on(first["tool"])
+    agent = DirectPeer(users.admin, "read", "actions")
+
+    shown = agent.call(first["tool"], **first["arguments"])
+    [confirm] = re.findall(r'"confirm": "([^"]+)"', shown["content"][0]["text"])
+    done = agent.call(second["tool"], **{**second["arguments"], "confirm": confirm})
+
+    assert not done["isError"], done
+    assert set(Flight.objects.filter(origin="JFK").values_list("status", flat=True)) == {"cancelled"}
+    assert Flight.objects.exclude(origin="JFK").exclude(status="cancelled").exists()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
 from mcp_django import site
+from mcp_django.test import MCPClient
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.pages import files
 from tests.support.peers import MODERN
@@ -15,9 +18,9 @@ from tests.support.peers import MODERN
 
 @pytest.fixture
 def root(db: None) -> Iterator[DirectPeer]:
-    example = files("shop/")["shop/labels.py"]
     before = dict(site._functions)
-    exec(example, {"__name__": "shop.labels"})
+    for name in ("labels", "imports"):
+        exec(files("shop/")[f"shop/{name}.py"], {"__name__": f"shop.{name}"})
     yield DirectPeer(User.objects.create_superuser("root"))
     site._functions = before
     site._forget()
@@ -47,3 +50,12 @@ def test_what_is_no_object_stands_under_result_for_older_clients(root: DirectPee
     assert (newest["structuredContent"], older["structuredContent"]) == ([200, 500], {"result": [200, 500]})
     assert text_of(newest) == text_of(older) == "[200,500]"
     assert listed(root, "postage")["inputSchema"]["properties"]["country"]["x-mcp-header"] == "Country"
+
+
+def test_a_file_is_read(root: DirectPeer, settings: Any, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path
+
+    with MCPClient(root.user) as client:
+        uri = client.upload("number,tötal\n1,2\n".encode(), "orders.csv")
+
+        assert client.call("check_import", file=uri).structured == ["status", "total"]

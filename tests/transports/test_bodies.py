@@ -20,6 +20,9 @@ from tests.support.data import Users, token_of
 from tests.support.peers import ASGICall, ASGIPeer, HTTPPeer, Peers, decode_headers
 from tests.support.raw import error
 
+#: Bodies that are cut into pieces by hand.
+pytestmark = pytest.mark.own_form
+
 PING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 LARGE = PING.ljust(SMALL_BODY_BYTES + 1)

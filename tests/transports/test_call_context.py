@@ -52,6 +52,7 @@ def test_each_tenant_gets_its_own_rows_and_never_the_last_callers(users: Any, te
     assert seen == [["a:1", "a:2"], ["b:1"], [], ["a:1", "a:2"], []]
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", [name for name in NETWORK if name in PUSHING])
 def test_a_tenant_is_told_of_its_own_rows_only(users: Any, tenant_peers: Peers) -> None:
     token = token_of(users.admin)

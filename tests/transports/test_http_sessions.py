@@ -206,12 +206,13 @@ def test_a_stream_needs_a_session(admin: HTTPPeer) -> None:
 
 
 @pytest.mark.parametrize("transport", STREAMS)
-def test_a_stream_needs_a_client_that_takes_one(admin: HTTPPeer) -> None:
+def test_a_stream_needs_a_client_that_takes_one_or_polls(admin: HTTPPeer) -> None:
     key = admin.session(REVISION)
 
-    answer = admin.http("GET", headers={"Mcp-Session-Id": key, "Accept": "application/json"})
+    answer = admin.http("GET", headers={"Mcp-Session-Id": key, "Accept": "text/html;q=0.1, image/png"})
 
-    assert (answer.status, answer.json["error"]["data"]["reason"]) == (406, "NOT_ACCEPTABLE")
+    message = "Send Accept: text/event-stream, or to poll application/json."
+    assert (answer.status, answer.json) == (406, error(-32600, "NOT_ACCEPTABLE", message))
 
 
 @pytest.mark.parametrize("transport", STREAMS)

@@ -32,6 +32,7 @@ def assert_refused(answer: Answered, status: int, reason: str) -> Any:
 # Bodies and media types.
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", HTTP)
 def test_a_body_beyond_the_limit_is_refused_with_json(admin: HTTPPeer, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 1000}
@@ -86,7 +87,8 @@ def test_djangos_own_limit_of_bodies_is_not_ours(admin: HTTPPeer, settings: Any)
 
 @pytest.mark.parametrize("transport", HTTP)
 def test_another_content_type_is_refused(admin: HTTPPeer) -> None:
-    refused = error(-32600, "UNSUPPORTED_MEDIA_TYPE", "Send Content-Type: application/json.", 1)
+    message = "Send Content-Type: application/json or application/mcp+protobuf."
+    refused = error(-32600, "UNSUPPORTED_MEDIA_TYPE", message, 1)
 
     for content_type in (
         "text/plain",
@@ -106,6 +108,7 @@ def test_a_content_type_may_have_parameters_and_any_case(admin: HTTPPeer, conten
     assert admin.post(PING, {"Content-Type": content_type}).json == PONG
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", HTTP)
 def test_a_client_that_takes_no_json_is_refused(admin: HTTPPeer) -> None:
     for accept in ("text/html", "text/event-stream", "application/json;q=0, */*", "application/json; q=0.0"):

@@ -121,6 +121,12 @@ def opened(user: User | None) -> str:
     return client.get("/mcp", headers={"accept": CHROMIUM}).content.decode()
 
 
+def test_the_server_is_named_after_the_host_under_which_clients_know_it(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "OAUTH_ORIGIN": "https://shop.example.com"}
+
+    assert "claude mcp add --transport http shop-example-com https://shop.example.com/mcp" in opened(None)
+
+
 def test_whoever_may_make_tokens_finds_the_page_for_it(users: Users) -> None:
     url = reverse("admin:mcp_django_accesstoken_add")
 

@@ -28,6 +28,7 @@ from mcp_django.push.subscriptions import watch
 from mcp_django.server.dispatch import respond
 from mcp_django.tools.base import Annotations
 from mcp_django.tools.function import FunctionTool
+from mcp_django.transports.http.formats import JSON_FORMAT
 from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.workers import get_workers
 from tests.support.asking import request_of
@@ -157,7 +158,7 @@ def test_watching_again_what_is_watched_loses_nothing_that_is_pending(db: None, 
 
 
 def test_a_stream_that_is_given_up_after_its_hub_ended_makes_no_other_hub(db: None, serving_loop: LoopThread) -> None:
-    stream = ListenerStream(listener_of(User.objects.create_superuser("root")))
+    stream = ListenerStream(JSON_FORMAT, listener_of(User.objects.create_superuser("root")))
 
     async def give_up() -> None:
         stream.abandon()

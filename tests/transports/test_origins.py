@@ -17,6 +17,8 @@ pytestmark = pytest.mark.every_transport
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 APP = "https://app.example.com"
+#: The headers of a response that a page may read.
+EXPOSED = "Mcp-Session-Id, WWW-Authenticate, Retry-After, Last-Event-ID, Preference-Applied"
 
 FOREIGN_ORIGIN = "Requests from this origin are not allowed (MCP['ALLOWED_ORIGINS'])."
 FOREIGN_HOST = "The Host header names a host that this server does not serve (ALLOWED_HOSTS)."
@@ -84,6 +86,7 @@ def test_dns_rebinding_to_a_host_that_is_not_ours_is_refused(
     assert message["error"] == error(-32600, "FORBIDDEN", FOREIGN_HOST)["error"]
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("host", ["evil.example", "localhost:x", "local host", ""])
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_a_host_that_is_not_ours_gets_no_page_although_debug_is_on(admin: Peer, host: str, settings: Any) -> None:
@@ -136,7 +139,7 @@ def test_a_browser_is_told_that_its_page_may_read_the_answer(admin: HTTPPeer, ap
     assert answer.json == PONG
     assert cors(answer) == {
         "access-control-allow-origin": app,
-        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After",
+        "access-control-expose-headers": EXPOSED,
     }
     assert "Origin" in answer.headers["vary"]
 
@@ -164,9 +167,9 @@ def test_a_preflight_is_answered_without_a_token(peers: Peers, app: str) -> None
         "access-control-allow-origin": app,
         "access-control-allow-methods": "GET, POST, DELETE",
         "access-control-allow-headers": "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, "
-        "Mcp-Name, Mcp-Session-Id, Last-Event-ID",
+        "Mcp-Name, Mcp-Session-Id, Last-Event-ID, Prefer",
         "access-control-max-age": "600",
-        "access-control-expose-headers": "Mcp-Session-Id, WWW-Authenticate, Retry-After",
+        "access-control-expose-headers": EXPOSED,
     }
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from mcp_django.compat.servers import transport_below
 from mcp_django.push import hub as hubs
+from mcp_django.transports import admission, lasting
 from mcp_django.transports.servers.wire import Wire
-from mcp_django.transports.websocket import admission, consumer
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.loop import LoopThread
@@ -108,7 +108,7 @@ def test_a_slow_socket_that_reads_on_stays(admin: SocketPeer, flights: Any, sett
     subscribed(socket, "db://flights/flight/1")
 
     async def look() -> None:
-        [watched] = consumer.get_watchdog()._watched
+        [watched] = lasting.get_watchdog()._watched
         original = watched.look
         watched.look = lambda now: (looked.append(now), original(now))
 
@@ -173,7 +173,7 @@ def test_opening_sockets_without_end(users: Any, peers: Peers, settings: Any) ->
 
     assert (first.accepted, second.accepted, third.accepted, other.accepted) == (True, True, False, True)
     assert third.refused[0]["status"] == 503
-    assert b"You have 2 sockets open (MAX_LISTENS). Close one of them." in third.refused[1]["body"]
+    assert b"You have 2 connections open (MAX_LISTENS). Close one of them." in third.refused[1]["body"]
     assert fourth.accepted
 
 
@@ -190,7 +190,7 @@ def test_an_error_of_our_own_ends_the_socket_with_1011(
     socket.send(PING)
 
     assert socket.wait_closed() == 1011
-    assert [record.message for record in caplog.records] == ["A socket ends, since a frame could not be taken in"]
+    assert [record.message for record in caplog.records] == ["A connection ends, since a frame could not be taken in"]
     assert hub().is_empty
 
 

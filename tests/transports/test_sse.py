@@ -19,6 +19,7 @@ from mcp_django.push import hub as hubs
 from mcp_django.routing import get_asgi_application
 from mcp_django.transports.http import sse
 from tests.push.conftest import assert_nothing_but
+from tests.support.chunks import parts_in
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
@@ -149,6 +150,23 @@ def test_a_question_is_asked_on_the_stream_and_its_answer_is_posted(peer: SSEPee
 
     assert question["method"] == "elicitation/create"
     assert (answer["id"], answer["result"]["content"]) == (5, [{"type": "text", "text": "Hello, Ada."}])
+
+
+def test_a_result_that_streams_on_it(peer: SSEPeer, declared: Declared) -> None:
+    def many(request: Any) -> Iterator[list[Any]]:
+        """More than a stream holds ready."""
+        for number in range(1_000):
+            yield [number, "a" * 1_000]
+
+    declared.tool(many, read_only=True)
+    connection = peer.connection("2025-06-18")
+
+    params = {"name": "many", "_stream": True}
+    answer = connection.ask({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
+
+    told = [connection.notifications.get_nowait() for _ in range(connection.notifications.qsize())]
+    assert [row[0] for row in parts_in(told)] == list(range(1_000))
+    assert answer["result"]["content"][-1]["text"].startswith("The result is cut here: it has 1000 parts")
 
 
 def test_a_cancelled_request_is_not_answered(peer: SSEPeer, gate: Gate, settings: Any) -> None:

@@ -98,6 +98,7 @@ def way(settings: Any, peers: Peers, users: Any, flights: Any) -> Way:
     return way
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize(
     ("transport", "files", "moves"), [("http-asgi", 16, 30), ("http-view-asgi", 16, 30), ("http-view-wsgi", 15, 27)]
 )
@@ -108,6 +109,7 @@ def test_a_call_is_dispatched_after_few_files_and_moves(way: Way, files: int, mo
     assert len(to_dispatch.stations) - 1 <= moves, to_dispatch
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", ["http-asgi", "http-view-wsgi"])
 def test_a_call_enters_few_files_in_all(way: Way) -> None:
     compat = [path for path in way.files if path.startswith("compat/")]

@@ -177,9 +177,9 @@ def test_a_call_whose_caller_has_gone_before_its_turn_is_left_out(
     made: list[str] = []
 
     async def go() -> None:
-        holding = asyncio.ensure_future(one_worker.run(gate.wait, 30))
-        gone = asyncio.ensure_future(one_worker.run(made.append, "of who has gone"))
-        stays = asyncio.ensure_future(one_worker.run(made.append, "of who stays"))
+        holding = asyncio.ensure_future(one_worker.run(gate.wait, 30, principal_key="user:1"))
+        gone = asyncio.ensure_future(one_worker.run(made.append, "of who has gone", principal_key="user:2"))
+        stays = asyncio.ensure_future(one_worker.run(made.append, "of who stays", principal_key="user:3"))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.wait([gone])
@@ -189,6 +189,21 @@ def test_a_call_whose_caller_has_gone_before_its_turn_is_left_out(
     serving_loop.run(go())
 
     assert made == ["of who stays"]
+
+
+def test_the_servers_own_work_goes_on_while_each_thread_is_taken(one_worker: Workers, serving_loop: LoopThread) -> None:
+    gate = threading.Event()
+
+    async def go() -> list[Any]:
+        holding = asyncio.ensure_future(one_worker.run(gate.wait, 30, principal_key="user:1"))
+        waiting = asyncio.ensure_future(one_worker.run(len, (), principal_key="user:2"))
+        await asyncio.sleep(0)
+        own = [await one_worker.run(max, number, 0) for number in range(3)]
+        assert not waiting.done()
+        gate.set()
+        return [*own, await holding, await waiting]
+
+    assert serving_loop.run(go()) == [0, 1, 2, True, 0]
 
 
 def test_one_principal_leaves_threads_to_the_others(serving_loop: LoopThread) -> None:

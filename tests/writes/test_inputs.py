@@ -65,7 +65,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_read(
     told = root.refused("update_record", **of_document({"name": "a.txt", "base64": "A" * (size * 4 // 3)}))
 
     assert errors_of(told) == [
-        ("values.upload", "is longer than 16,384 bytes: name it by its uri, or let a person upload it in the admin.")
+        ("values.upload", "is longer than 16,384 bytes: upload it as describe_form says, or name it by its uri.")
     ]
     assert len(told) < 1_000 and not list(tmp_path.iterdir())
 

@@ -33,17 +33,19 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--since", metavar="MOMENT", help=f"{MOMENT_HELP}. Default: 1d; with --follow, 1m.")
-        parser.add_argument("--until", metavar="MOMENT", help="The same. A day is included.")
-        parser.add_argument("--user", metavar="ID|NAME", help="Calls of this user, who need not exist any longer.")
+        parser.add_argument(
+            "--since", metavar="MOMENT", help=f"Calls since {MOMENT_HELP}. Default: 1d; with --follow, 1m."
+        )
+        parser.add_argument("--until", metavar="MOMENT", help="Calls until such a moment. A day is included.")
+        parser.add_argument("--user", metavar="ID|NAME", help="Calls of this user, who may have been deleted.")
         parser.add_argument("--token", metavar="ID|NAME", help="Calls with this token.")
         parser.add_argument("--tool", metavar="NAME", help="Calls of this tool or prompt.")
         parser.add_argument("--model", metavar="APP.MODEL", help="Calls about this model.")
-        parser.add_argument("--kind", choices=Call.Kind.values)
-        parser.add_argument("--outcome", choices=Call.Outcome.values)
+        parser.add_argument("--kind", choices=Call.Kind.values, help="Lines of this kind.")
+        parser.add_argument("--outcome", choices=Call.Outcome.values, help="Calls with this outcome.")
         parser.add_argument("--json", action="store_true", help="Print one JSON object a line.")
         ways = parser.add_mutually_exclusive_group()
-        ways.add_argument("--follow", action="store_true", help="Go on with the lines that are written, until Ctrl-C.")
+        ways.add_argument("--follow", action="store_true", help="Also print lines as they are written, until Ctrl-C.")
         ways.add_argument(
             "--clear", action="store_true", help='Delete the lines that are older than MCP["AUDIT_DAYS"].'
         )

@@ -36,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument("--user", metavar="NAME", help="Print what this user reaches now, by the database.")
         parser.add_argument(
             "--scopes",
-            help=f"Separated by commas, of: {scopes.GRAMMAR}. Default: {scopes.READ} for a user, else all.",
+            help=f"Scopes, separated by commas: {scopes.GRAMMAR}. Default: {scopes.READ} for a user, else all.",
         )
         parser.add_argument("--site", metavar="NAME", help="The site to look at, where there are several.")
         output = parser.add_mutually_exclusive_group()
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         output.add_argument(
             "--compare-admin",
             action="store_true",
-            help="Print what the admin shows and agents cannot reach. Fail if something of it has no reason.",
+            help="Print what the admin shows and agents cannot reach. Fail if there is no reason for it.",
         )
         output.add_argument(
             "--why",

@@ -14,18 +14,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connections
 
-from mcp_django.events.bus import LocalBus, get_bus
 from mcp_django.events.publisher import flush
 from mcp_django.exchange import scopes
 from mcp_django.exchange.principals import Principal, Source
-from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes
+from mcp_django.management.arguments import SCOPES_HELP, find_site, find_user, parse_scopes, warn_of_a_local_bus
 from mcp_django.middleware_policy import socket_problem
 from mcp_django.sites import MCPSite
 from mcp_django.transports.stdio.server import StdioServer
 from mcp_django.transports.stdio.standard import Standard, claim
 from mcp_django.workers import close_workers
-
-logger = logging.getLogger("mcp_django")
 
 #: How long calls may go on after their client has gone, before the process ends without them.
 _WORKERS_SECONDS = 0.5
@@ -48,10 +45,7 @@ class Command(BaseCommand):
         problem = socket_problem(site, "stdio")
         if problem is not None:
             raise CommandError(f"{problem[0].upper()}{problem[1:]}")
-        if isinstance(get_bus(), LocalBus):
-            logger.warning(
-                "Neither CHANNEL_LAYERS nor MCP['PUSH_DATABASE'] reaches other processes: their changes are not pushed."
-            )
+        warn_of_a_local_bus()
         standard = claim()
         # From now on, the loop's thread does not use the database.
         connections.close_all()

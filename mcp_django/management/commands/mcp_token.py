@@ -33,18 +33,25 @@ class Command(BaseCommand):
         what.add_argument("username", nargs="?", help="Make a token of this user.")
         what.add_argument("--roll", type=int, metavar="ID", help="Make the successor of this token, by its number.")
         what.add_argument(
-            "--clear", type=int, metavar="DAYS", help="Delete the tokens that expired or were revoked so long ago."
+            "--clear",
+            type=int,
+            metavar="DAYS",
+            help="Delete the tokens that expired or were revoked at least so many days ago.",
         )
         parser.add_argument("--name", default="", help="What the token is for.")
         parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
         parser.add_argument(
-            "--addresses", default="", help="Addresses and networks, separated by commas, from which alone it is valid."
+            "--addresses",
+            default="",
+            help="Addresses and networks, separated by commas. Elsewhere the token is invalid.",
         )
         parser.add_argument(
             "--grace", default="0s", metavar="TIME", help="With --roll: how long the old token stays valid, as 1h."
         )
         ends = parser.add_mutually_exclusive_group()
-        ends.add_argument("--expires-in-days", type=int, metavar="N", help="Default: as the setting TOKEN_DAYS says.")
+        ends.add_argument(
+            "--expires-in-days", type=int, metavar="N", help="Days until the token expires. Default: TOKEN_DAYS."
+        )
         ends.add_argument("--never", action="store_true", help="The token does not expire.")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -13,11 +13,12 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import get_hub
 from mcp_django.sites import MCPSite
-from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, ClientLeft, LargeBody
+from mcp_django.transports.http.bodies import SMALL_BODY_BYTES, LargeBody
+from mcp_django.transports.http.formats import JSON_FORMAT, accepted_format
 from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.incoming import BodyOfLoop, ClientLeft
 from mcp_django.transports.http.messages import (
     ANSWER_HEADERS,
-    SSE_HEADERS,
     EventStream,
     HTTPError,
     HTTPRequest,
@@ -61,12 +62,15 @@ class HTTPApplication:
             self._loop = loop
         for_hooks = from_scope(scope)
         request = HTTPRequest(scope["method"], Headers(for_hooks.META, scope["headers"]), None, for_hooks)
+        if self.route.view.reads_as_it_comes:
+            await self._answer_reading(request, BodyOfLoop(receive), send)
+            return
         try:
             # Before the caller is known: a client that sends a byte now and then is not waited for.
             async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
                 chunks, ended = await _read_small(scope, receive)
         except TimeoutError:
-            await _send(send, _too_slow())
+            await _send(send, _too_slow(request))
         except ClientLeft:
             return
         else:
@@ -88,7 +92,7 @@ class HTTPApplication:
                     async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
                         request.body, refused = await body.read()
             except TimeoutError:
-                await _send(send, _too_slow())
+                await _send(send, _too_slow(request))
             except ClientLeft:
                 return
             else:
@@ -98,9 +102,25 @@ class HTTPApplication:
                 if body.is_turned_away:
                     await hold_refusal()
                 # The whole answer, but not its end: a server closes a connection that it need not read any more.
-                await _send(send, refused, ends=False)
+                await _send(send, refused.written(accepted_format(request.headers)), ends=False)
                 await body.drain()
                 await send(_END)
+
+    async def _answer_reading(self, request: HTTPRequest, body: BodyOfLoop, send: Send) -> None:
+        """Answer a request whose view reads the body."""
+        request.incoming = body
+        view = self.route.view(self._site, request, push=True)
+        try:
+            answer = await view.respond_on_loop()
+        except ClientLeft:
+            return
+        if view.is_turned_away:
+            await hold_refusal()
+        # As in _answer_large.
+        await _send(send, answer, ends=body.has_ended)
+        if not body.has_ended:
+            await body.drain(get_conf().MAX_BODY_BYTES)
+            await send(_END)
 
     async def _answer(
         self,
@@ -115,6 +135,8 @@ class HTTPApplication:
             view = self.route.view(self._site, request, push=True)
             view.principal = principal
             answer = await view.respond_on_loop()
+            if view.format is not JSON_FORMAT:
+                answer = answer.written(view.format)
             if release is not None:
                 request.body = None
                 release()
@@ -131,7 +153,7 @@ class HTTPApplication:
         if answer.stream is None:
             return
         try:
-            await _start(send, answer.status, {**SSE_HEADERS, **answer.headers})
+            await _start(send, answer.status, answer.stream_headers())
         except BaseException:
             # The end of a stream takes what it has out of the hub, and this one never begins.
             answer.stream.abandon()
@@ -209,12 +231,13 @@ async def _write(wire: Wire, stream: EventStream) -> None:
         await wire.send(_END)
 
 
-def _too_slow() -> HTTPResponse:
+def _too_slow(request: HTTPRequest) -> HTTPResponse:
     refused = HTTPError(
         HTTPStatus.REQUEST_TIMEOUT, "The body took longer to come than a request may (REQUEST_SECONDS)."
     )
     body = jsonrpc.encode(jsonrpc.error_message(None, refused, LEGACY))
-    return HTTPResponse.json(body, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
+    refusal = HTTPResponse.json(body, HTTPStatus.REQUEST_TIMEOUT, {"Connection": "close"})
+    return refusal.written(accepted_format(request.headers))
 
 
 async def _read_small(scope: Scope, receive: Receive) -> tuple[list[bytes], bool]:

@@ -23,15 +23,13 @@ from mcp_django.protocol.errors import InternalError, LimitExceeded, Overloaded,
 from mcp_django.protocol.revisions import LEGACY, Era
 from mcp_django.server import trail
 from mcp_django.sites import MCPSite
+from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format, accepted_format, format_named
 from mcp_django.transports.http.headers import wanted_params
-from mcp_django.transports.http.messages import JSON_TYPE, HTTPError, HTTPRequest, HTTPResponse, headers_of
+from mcp_django.transports.http.messages import HTTPError, HTTPRequest, HTTPResponse, headers_of
 from mcp_django.workers import ADDRESS, get_workers
 
 logger = logging.getLogger("mcp_django")
 
-_CORS_REQUEST_HEADERS = (
-    "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, Last-Event-ID"
-)
 #: A page may read why it is refused, whatever its origin: that says how to log in, and never anything of the data.
 _FOR_EVERY_ORIGIN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
@@ -49,6 +47,16 @@ class View(ABC):
     methods: ClassVar[tuple[str, ...]] = ("POST",)
     #: The error message for another method.
     hint: ClassVar[str] = "Use POST."
+    #: The headers that a page of an allowed origin may send, and those that it may read.
+    cors_request_headers: ClassVar[str] = (
+        "Authorization, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, "
+        "Last-Event-ID, Prefer"
+    )
+    cors_exposed_headers: ClassVar[str] = (
+        "Mcp-Session-Id, WWW-Authenticate, Retry-After, Last-Event-ID, Preference-Applied"
+    )
+    #: Whether it reads the body as it comes, by ``HTTPRequest.incoming``. Otherwise the entry point has read it.
+    reads_as_it_comes: ClassVar[bool] = False
     #: Whether the token is read from the database, even where this process has just read it.
     reads_token_again: ClassVar[bool] = True
 
@@ -61,6 +69,14 @@ class View(ABC):
         self.principal_key = queue_key(self.request) if self.push else ""
         #: Whether it was refused as a request of a caller who is not known.
         self.is_turned_away = False
+        # Nearly all requests are of JSON, and cost nothing here.
+        content_type = self.request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        #: The format of the body; None where its type is none of ours.
+        self.content_format = JSON_FORMAT if content_type == JSON_TYPE else format_named(content_type)
+        #: The format of the response.
+        self.format: Format = JSON_FORMAT
+        if "protobuf" in self.request.META.get("HTTP_ACCEPT", "").lower():
+            self.format = accepted_format(self.http.headers)
 
     # The way of a request.
 
@@ -124,7 +140,7 @@ class View(ABC):
         is_allowed = origin in get_conf().ALLOWED_ORIGINS
         if is_allowed or response.status in _FOR_EVERY_ORIGIN or self.http.method == "OPTIONS":
             response.headers["Access-Control-Allow-Origin"] = origin if is_allowed else "*"
-            response.headers["Access-Control-Expose-Headers"] = "Mcp-Session-Id, WWW-Authenticate, Retry-After"
+            response.headers["Access-Control-Expose-Headers"] = self.cors_exposed_headers
             response.headers["Vary"] = "Origin"
         return response
 
@@ -149,7 +165,8 @@ class View(ABC):
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
             # No message of that id is waited for: the status alone can tell of the error.
-            status = error.http_status or HTTPStatus.BAD_REQUEST
+            ours = isinstance(error, InternalError)
+            status = error.http_status or (HTTPStatus.INTERNAL_SERVER_ERROR if ours else HTTPStatus.BAD_REQUEST)
         body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
         return self.finalize(HTTPResponse.json(body, status, headers_of(error, status)))
 
@@ -162,11 +179,12 @@ class View(ABC):
         """The error for a wrong method; the allowed ones are those of the URL, unless others are named."""
         return HTTPError(HTTPStatus.METHOD_NOT_ALLOWED, message, {"Allow": ", ".join(methods or self.methods)})
 
-    def json_body(self) -> bytes:
-        """The body of a POST whose Content-Type is JSON. Raises HTTPError."""
-        content_type = (self.http.headers.get("content-type") or "").partition(";")[0].strip().lower()
-        if content_type != JSON_TYPE:
-            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {JSON_TYPE}.")
+    def checked_body(self, *formats: Format | None) -> bytes:
+        """The body of a POST whose Content-Type is that of one of the formats. Raises HTTPError."""
+        allowed = [known for known in formats or (JSON_FORMAT,) if known is not None]
+        if self.content_format not in allowed:
+            types = " or ".join(known.message_type for known in allowed)
+            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send Content-Type: {types}.")
         if self.http.body is None:
             limit = get_conf().MAX_BODY_BYTES
             raise HTTPError(
@@ -182,7 +200,9 @@ class View(ABC):
             headers={
                 "Allow": allow,
                 "Access-Control-Allow-Methods": allow,
-                "Access-Control-Allow-Headers": ", ".join((_CORS_REQUEST_HEADERS, *wanted_params(self.http.headers))),
+                "Access-Control-Allow-Headers": ", ".join(
+                    (self.cors_request_headers, *wanted_params(self.http.headers))
+                ),
                 "Access-Control-Max-Age": "600",
             },
         )

@@ -21,16 +21,13 @@ from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, Era
 from mcp_django.sites import MCPSite
 from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http.base import View
+from mcp_django.transports.http.incoming import ClientLeft
 from mcp_django.transports.http.messages import HTTPRequest, HTTPResponse
 from mcp_django.types import Receive
 from mcp_django.workers import ADDRESS, ADDRESSES_PART, Tally
 
 #: Bodies up to this are read before their caller is known.
 SMALL_BODY_BYTES = 16_384
-
-
-class ClientLeft(Exception):
-    """The client has gone away before its body was there."""
 
 
 class BodyMemory:

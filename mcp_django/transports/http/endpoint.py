@@ -20,7 +20,7 @@ from mcp_django.exchange.principals import Principal
 from mcp_django.on_loop.suspension import Suspended, finishing
 from mcp_django.protocol import envelope, jsonrpc
 from mcp_django.protocol.envelope import Client
-from mcp_django.protocol.errors import InternalError, InvalidRequest, Overloaded
+from mcp_django.protocol.errors import InternalError, InvalidRequest
 from mcp_django.protocol.revisions import LEGACY, MODERN, MODERN_REVISIONS, POLLING_REVISIONS, Era
 from mcp_django.server.dispatch import PendingQuestions, Reply, respond, respond_again
 from mcp_django.server.methods import QUICK_METHODS
@@ -29,7 +29,8 @@ from mcp_django.transports.http import headers as mcp_headers
 from mcp_django.transports.http import sessions
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.bodies import SMALL_BODY_BYTES
-from mcp_django.transports.http.messages import JSON_TYPE, SSE_HEADERS, SSE_TYPE, HTTPError, HTTPResponse, event
+from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, protobuf_format
+from mcp_django.transports.http.messages import STREAM_HEADERS, HTTPError, HTTPResponse
 from mcp_django.transports.http.streaming import StreamingCall
 from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.transports.in_flight import InFlight, Opening
@@ -59,11 +60,13 @@ class EndpointView(View, InFlight):
         self._fault: tuple[MCPError, jsonrpc.RequestId | None] | None = None
         #: Whether the client was asked something before this run of the handler.
         self._was_asked = False
+        #: Whether the client takes no stream, and its polls may bring it our questions.
+        self.is_polled = False
+        super().__post_init__()
         body = self.http.body
         # A larger body is parsed in a worker, and only for a caller who is let in.
         if self.http.method == "POST" and body is not None and len(body) <= SMALL_BODY_BYTES:
             self._read(body)
-        super().__post_init__()
 
     # The way of a request.
 
@@ -79,7 +82,9 @@ class EndpointView(View, InFlight):
             else:
                 # The request of a legacy client is done even if the client no longer waits for the answer.
                 response = await StreamingCall(self, needs_worker=here is None).respond()
-        except Overloaded as error:
+            if response.poll is not None:
+                response = self.finalize(await response.poll.respond())
+        except MCPError as error:
             response = self.refuse(error)
         except Exception:
             logger.exception("A request could not be answered")
@@ -105,7 +110,7 @@ class EndpointView(View, InFlight):
             self.request.for_principal(pending.exchange.principal)
             self._was_asked = True
             again = partial(respond_again, pending, given)
-            return finishing(lambda run: _response_of(pending.exchange, run()), again)
+            return finishing(lambda run: self._response_of(pending.exchange, run()), again)
 
         return self.respond_by(answer)
 
@@ -124,8 +129,9 @@ class EndpointView(View, InFlight):
         bodies = self.buffer.take() if response.status == HTTPStatus.OK else []
         if not bodies:
             return response
-        events = b"".join(map(event, [*bodies, response.body]))
-        return HTTPResponse(response.status, events, {**response.headers, **SSE_HEADERS})
+        events = b"".join(map(self.format.event, [*bodies, response.body]))
+        stream_type = {"Content-Type": self.format.stream_type}
+        return HTTPResponse(response.status, events, {**response.headers, **STREAM_HEADERS, **stream_type})
 
     def _principal_here(self) -> Principal | None:
         """The principal, if the response needs no worker, or at least none before the body of a function."""
@@ -191,7 +197,11 @@ class EndpointView(View, InFlight):
     @property
     def can_stream(self) -> bool:
         """Whether the client takes a stream as the answer to this request: the answer to one message."""
-        return self._batch is None and self._headers.accepts(SSE_TYPE)
+        return self._batch is None and self._headers.accepts(self.format.stream_type)
+
+    @property
+    def is_live(self) -> bool:
+        return self.can_stream and super().is_live
 
     @property
     def can_challenge(self) -> bool:  # type: ignore[override]
@@ -205,7 +215,7 @@ class EndpointView(View, InFlight):
 
     @property
     def can_ask(self) -> bool:
-        return self.push and self.session is not None and self.can_stream
+        return self.push and self.session is not None and (self.can_stream or self.is_polled)
 
     @property
     def message_limit(self) -> int:
@@ -228,7 +238,7 @@ class EndpointView(View, InFlight):
     def _read(self, body: bytes) -> None:
         """Parse the body. Its faults are reported only after the caller is known."""
         try:
-            value = jsonrpc.decode(body)
+            value = jsonrpc.decode(body) if self.content_format is None else self.content_format.decode(body)
             if isinstance(value, list):
                 self._batch = value
             else:
@@ -240,12 +250,13 @@ class EndpointView(View, InFlight):
 
     def _post(self, principal: Principal) -> HTTPResponse:
         """The answer to a body. Raises MCPError, whose answer carries ``request_id``."""
-        body = self.json_body()
+        body = self.checked_body(JSON_FORMAT, protobuf_format())
         if len(body) > SMALL_BODY_BYTES:
             self._read(body)
         is_listen = isinstance(self._message, jsonrpc.Request) and self._message.method == "subscriptions/listen"
-        if not self._headers.accepts(SSE_TYPE if is_listen else JSON_TYPE):
-            raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {JSON_TYPE}, {SSE_TYPE}.")
+        message_type, stream_type = self.format.message_type, self.format.stream_type
+        if not self._headers.accepts(stream_type if is_listen else message_type):
+            raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {message_type}, {stream_type}.")
         if self._fault is not None:
             raise self._fault[0]
         if self._batch is not None:
@@ -279,21 +290,22 @@ class EndpointView(View, InFlight):
         try:
             reply = respond(exchange)
         except Suspended as suspended:
-            suspended.then(lambda run: _response_of(exchange, run()))
+            suspended.then(lambda run: self._response_of(exchange, run()))
             raise
-        return _response_of(exchange, reply)
+        return self._response_of(exchange, reply)
 
-
-def _response_of(exchange: Exchange, reply: Reply) -> HTTPResponse:
-    """The response that a reply is: a message, a stream, or questions first."""
-    if reply.pending is not None:
-        return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
-    if reply.listen is None:
-        headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
-        if reply.retry_after:
-            headers["Retry-After"] = str(reply.retry_after)
-        return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})
-    listen = reply.listen
-    opening, closing = listen.acknowledgement(exchange.request_id), listen.completion(exchange.request_id)
-    stream = ListenerStream(listen.listener, event(jsonrpc.encode(opening)), event(jsonrpc.encode(closing)))
-    return HTTPResponse(HTTPStatus.OK, stream=stream)
+    def _response_of(self, exchange: Exchange, reply: Reply) -> HTTPResponse:
+        """The response that a reply is: a message, a stream, or questions first."""
+        if reply.pending is not None:
+            return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
+        if reply.listen is None:
+            headers = {"WWW-Authenticate": reply.challenge} if reply.challenge else {}
+            if reply.retry_after:
+                headers["Retry-After"] = str(reply.retry_after)
+            return HTTPResponse(reply.status, reply.body, {"Content-Type": JSON_TYPE, **headers})
+        listen, event = reply.listen, self.format.event
+        opening, closing = listen.acknowledgement(exchange.request_id), listen.completion(exchange.request_id)
+        stream = ListenerStream(
+            self.format, listen.listener, event(jsonrpc.encode(opening)), event(jsonrpc.encode(closing))
+        )
+        return HTTPResponse(HTTPStatus.OK, stream=stream)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcp_django.conf import get_conf
 from mcp_django.push.hub import get_hub
 from mcp_django.sessions import streams
-from mcp_django.transports.http.messages import event
+from mcp_django.transports.message_buffer import Chunk
 from mcp_django.workers import run_patiently
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class EventLog:
             return
         get_hub().waiters.stored_streams[self._key] = self
         if self._view.is_primed:
-            self._put(f"retry: {_PRIMING_RETRY_MS}\n".encode() + event(b"", streams.event_id(self._key, 0)))
+            self._put(self._view.format.event(b"", streams.event_id(self._key, 0), _PRIMING_RETRY_MS))
 
     async def write(self, bodies: Sequence[bytes]) -> None:
         """Send messages, and wait while the client has too much to read."""
@@ -109,18 +109,23 @@ class EventLog:
     def release(self, retry_ms: int) -> None:
         """Let the client go, if it can come back."""
         if self._key and self._view.is_primed:
-            self._put(f"retry: {retry_ms}\n\n".encode())
+            self._put(self._view.format.event(b"", retry_ms=retry_ms))
             self.is_attached = False
             self._more.set()
 
     # Storing and writing.
 
     async def _write(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
-        first = self._number
-        if self._key:
-            await self._store(bodies, last=last)
-        for number, body in enumerate(bodies, first):
-            self._put(event(body, streams.event_id(self._key, number) if self._key else ""))
+        number = self._number
+        stored = [body for body in bodies if not isinstance(body, Chunk)]
+        if self._key and (stored or last):
+            await self._store(stored, last=last)
+        for body in bodies:
+            event_id = ""
+            if self._key and not isinstance(body, Chunk):
+                event_id = streams.event_id(self._key, number)
+                number += 1
+            self._put(self._view.format.event(body, event_id))
 
     def _put(self, chunk: bytes) -> None:
         if self.is_attached:

@@ -73,6 +73,10 @@ class Headers:
         lets_through = _lets_through if len(accept) <= _USUAL_ACCEPT else _lets_through.__wrapped__
         return lets_through(accept, media_type)
 
+    def names(self, media_type: str) -> bool:
+        """Whether Accept lets ``media_type`` through, and names it: ``*/*`` does not."""
+        return media_type in (self.get("accept") or "").lower() and self.accepts(media_type)
+
 
 @lru_cache(maxsize=1_000)
 def _meta_key(name: str) -> str:

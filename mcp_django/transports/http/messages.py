@@ -6,23 +6,25 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import TYPE_CHECKING
 
 from mcp_django.exceptions import MCPError
 from mcp_django.exchange.requests import MCPRequest
 from mcp_django.protocol.errors import InsufficientScope, InvalidRequest, Throttled, Unauthenticated
 from mcp_django.server.dispatch import PendingQuestions
+from mcp_django.transports.http.formats import JSON_FORMAT, JSON_TYPE, Format
 from mcp_django.transports.http.headers import Headers
+from mcp_django.transports.http.incoming import IncomingBody
 
-JSON_TYPE = "application/json"
-SSE_TYPE = "text/event-stream"
+if TYPE_CHECKING:
+    from mcp_django.transports.http.polling import WaitingPoll
 
 #: Headers of every response: it is for its caller alone, and it is what its type says.
 ANSWER_HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
-#: Response headers of an event stream: no proxy may hold it back or compress it.
-SSE_HEADERS = {
+#: Response headers of a stream: no proxy may hold it back or compress it.
+STREAM_HEADERS = {
     **ANSWER_HEADERS,
-    "Content-Type": SSE_TYPE,
     "Cache-Control": "no-store, no-transform",
     "Content-Encoding": "identity",
     "X-Accel-Buffering": "no",
@@ -30,7 +32,10 @@ SSE_HEADERS = {
 
 
 #: Reasons whose names in HTTPStatus depend on the version of Python: 3.13 has CONTENT_TOO_LARGE.
-_REASONS = {HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "REQUEST_ENTITY_TOO_LARGE"}
+_REASONS = {
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "REQUEST_ENTITY_TOO_LARGE",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "REQUESTED_RANGE_NOT_SATISFIABLE",
+}
 
 
 class HTTPError(InvalidRequest):
@@ -67,10 +72,15 @@ class HTTPRequest:
     body: bytes | None
     #: The Django request that the project's hooks are given.
     for_hooks: MCPRequest
+    #: The body, where its view reads it as it comes.
+    incoming: IncomingBody | None = None
 
 
 class EventStream(ABC):
-    """An event stream that an entry point is to write. On the event loop."""
+    """A stream of events that an entry point is to write. On the event loop."""
+
+    #: How its events are written.
+    format: Format = JSON_FORMAT
 
     @abstractmethod
     def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -93,6 +103,8 @@ class HTTPResponse:
     stream: EventStream | None = None
     #: The questions that a legacy client must answer before there is a response.
     pending: PendingQuestions | None = None
+    #: The poll whose response this will be, once a message waits or its time is over.
+    poll: WaitingPoll | None = None
 
     @classmethod
     def json(
@@ -101,8 +113,14 @@ class HTTPResponse:
         """A response whose body is JSON."""
         return cls(status, body, {"Content-Type": JSON_TYPE, **(headers or {})})
 
+    def written(self, wanted: Format) -> HTTPResponse:
+        """The response as its client wants it written. A stream is written so by itself."""
+        if self.headers.get("Content-Type") == JSON_TYPE:
+            self.body = wanted.message(self.body)
+            self.headers["Content-Type"] = wanted.message_type
+        return self
 
-def event(body: bytes, event_id: str = "") -> bytes:
-    """One server-sent event that carries an encoded message; an empty one only marks a place in its stream."""
-    name = f"id: {event_id}\n".encode() if event_id else b""
-    return name + (b"event: message\ndata: " + body if body else b"data:") + b"\n\n"
+    def stream_headers(self) -> dict[str, str]:
+        """All headers of a response that is a stream."""
+        stream_type = {} if self.stream is None else {"Content-Type": self.stream.format.stream_type}
+        return {**STREAM_HEADERS, **stream_type, **self.headers}

@@ -10,6 +10,7 @@ from mcp_django.transports.http import sse
 from mcp_django.transports.http.base import View
 from mcp_django.transports.http.endpoint import EndpointView
 from mcp_django.transports.http.ticket import TicketView
+from mcp_django.transports.http.uploads import NewUploadView, UploadView, accepts_uploads
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,20 @@ class Route:
     is_open: Callable[[], bool] | None = None
     #: Whether people who open it in a browser get a page.
     has_page: bool = False
+    #: Whether one more segment of the path follows: the key of what is meant.
+    has_key: bool = False
+
+    @property
+    def pattern(self) -> str:
+        """The path as Django's URL patterns have it."""
+        return f"{self.path}/<str:key>" if self.has_key else self.path
 
 
 ROUTES = (
     Route("mcp", "endpoint", EndpointView, has_page=True),
     Route("mcp/ticket", "ticket", TicketView),
+    Route("mcp/upload", "uploads", NewUploadView, is_open=accepts_uploads),
+    Route("mcp/upload", "upload", UploadView, is_open=accepts_uploads, has_key=True),
     Route("sse", "sse", sse.StreamView, sse.UnservedView, lambda: get_conf().SSE_TRANSPORT),
     Route("sse/messages", "sse-messages", sse.MessageView, sse.UnservedView, lambda: get_conf().SSE_TRANSPORT),
 )

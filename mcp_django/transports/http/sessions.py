@@ -14,15 +14,13 @@ from mcp_django.protocol.batches import Batch
 from mcp_django.protocol.errors import HeaderMismatch, InvalidRequest, NotInitialized, UnsupportedVersionHeader
 from mcp_django.protocol.revisions import ASSUMED_REVISION, LEGACY_REVISIONS, MODERN_REVISIONS, NEWEST_LEGACY
 from mcp_django.push.listeners import LISTS, Listener
-from mcp_django.push.session_streams import session_uris, subscriptions, unseen
 from mcp_django.server.dispatch import respond
 from mcp_django.sessions import streams
 from mcp_django.sessions.store import StoredSession
 from mcp_django.sessions.stored_questions import answer_question
-from mcp_django.sites import MCPSite
-from mcp_django.transports.attachment import Attachment
 from mcp_django.transports.http import headers as mcp_headers
-from mcp_django.transports.http.messages import SSE_TYPE, HTTPError, HTTPResponse
+from mcp_django.transports.http import polling
+from mcp_django.transports.http.messages import HTTPError, HTTPResponse
 from mcp_django.transports.http.streams import ListenerStream, RestStream
 from mcp_django.transports.in_flight import Opening
 
@@ -74,6 +72,7 @@ def answer(view: EndpointView, principal: Principal, message: jsonrpc.Request | 
         return HTTPResponse(HTTPStatus.ACCEPTED)
     view.session = session
     if session is not None:
+        view.is_polled = polling.may_ask(view, session)
         RUNNING[running_key(session.key, message.id)] = view.cancellation
     return view.answer(principal, message, opening)
 
@@ -101,16 +100,20 @@ def take_response(view: EndpointView, principal: Principal, response: jsonrpc.Re
 
 
 def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
-    """``GET``: the stream on which a session is sent the messages that answer no request."""
+    """``GET``: the stream on which a session is sent the messages that answer no request, or a poll of them."""
     headers = view.http.headers
     key = headers.get(mcp_headers.SESSION)
     if not view.push:
         raise view.not_allowed("Notifications need an ASGI server.", "POST", "DELETE")
     if key is None:
         raise view.not_allowed("A stream belongs to a session: send initialize, then GET with its Mcp-Session-Id.")
-    if not headers.accepts(SSE_TYPE):
-        raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {SSE_TYPE}.")
+    message_type, stream_type = view.format.message_type, view.format.stream_type
+    is_poll = not headers.accepts(stream_type)
+    if is_poll and not headers.accepts(message_type):
+        raise HTTPError(HTTPStatus.NOT_ACCEPTABLE, f"Send Accept: {stream_type}, or to poll {message_type}.")
     session, opening = find(view, principal)
+    if session is not None and is_poll:
+        return polling.open_poll(view, principal, session, opening)
     last_event_id = headers.get("last-event-id")
     if session is not None and last_event_id is not None:
         return _resume(view, session, last_event_id)
@@ -125,8 +128,8 @@ def open_stream(view: EndpointView, principal: Principal) -> HTTPResponse:
         transport=view.transport,
         client_name=opening.client.name,
     )
-    _attach(view.site, view.attachment(), listener)
-    return HTTPResponse(HTTPStatus.OK, stream=ListenerStream(listener, opening=b":\n\n"))
+    view.attachment().attach_stream(listener)
+    return HTTPResponse(HTTPStatus.OK, stream=ListenerStream(view.format, listener, opening=view.format.keepalive))
 
 
 def end(view: EndpointView, principal: Principal) -> HTTPResponse:
@@ -148,23 +151,9 @@ def _receive(session: StoredSession | None, message: jsonrpc.Notification | json
         session.cancel(message.params.get("requestId"))
 
 
-def _attach(site: MCPSite, attachment: Attachment, listener: Listener) -> None:
-    """Give the stream of a session to the hub, with what the session watches."""
-    attachment.attach(listener)
-    # Read only now, when no change of it can be missed any more.
-    watched = subscriptions(listener, session_uris(listener.session_key) or {})
-    attachment.watch(listener, watched)
-    # Resources that vanished while no stream was open are reported when they are there again.
-    _, unknown = unseen(listener, watched)
-    attachment.look_later(listener, unknown)
-    attachment.arrange(listener.session_key or "")
-    with site.call_context(listener.request):
-        attachment.remember_lists(listener)
-
-
 def _resume(view: EndpointView, session: StoredSession, last_event_id: str) -> HTTPResponse:
     """The rest of the stream that a request of the session was answered with."""
     found = streams.find(session, last_event_id)
     if found is None:
         raise view.not_allowed("Nothing is left on that stream.")
-    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view.request, session.key, *found))
+    return HTTPResponse(HTTPStatus.OK, stream=RestStream(view.format, view.request, session.key, *found))

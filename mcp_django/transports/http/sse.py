@@ -28,13 +28,13 @@ from mcp_django.sessions import sse_streams
 from mcp_django.sites import MCPSite
 from mcp_django.transports.duplex import DuplexConnection
 from mcp_django.transports.http.base import View
-from mcp_django.transports.http.messages import SSE_TYPE, EventStream, HTTPError, HTTPResponse, event
+from mcp_django.transports.http.formats import SSE_TYPE
+from mcp_django.transports.http.messages import EventStream, HTTPError, HTTPResponse
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
 logger = logging.getLogger("mcp_django")
 
-_KEEPALIVE = b":\n\n"
 _PARAMETER = "session_id"
 #: Bytes that may wait for a client that reads slowly, before what answers it waits too.
 _MAX_READY_BYTES = 65_536
@@ -129,7 +129,7 @@ class SSEStream(EventStream):
                         async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
                             await self._more.wait()
                     except TimeoutError:
-                        yield _KEEPALIVE
+                        yield self.format.keepalive
                 self._more.clear()
                 if self._ready:
                     ready, self._ready = bytes(self._ready), bytearray()
@@ -202,7 +202,7 @@ class SSEStream(EventStream):
         while len(self._ready) >= _MAX_READY_BYTES:
             self._room.clear()
             await self._room.wait()
-        self._ready += event(body)
+        self._ready += self.format.event(body)
         self._more.set()
 
 
@@ -223,7 +223,7 @@ class MessageView(View):
         return self._request_id
 
     def handle(self, principal: Principal) -> HTTPResponse:
-        body = self.json_body()
+        body = self.checked_body()
         value = jsonrpc.decode(body)
         if not isinstance(value, list):
             self._check(value)

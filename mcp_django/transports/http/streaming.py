@@ -29,6 +29,7 @@ from mcp_django.server.dispatch import PendingQuestions
 from mcp_django.transports.asking import StoredQuestions, ask
 from mcp_django.transports.http.event_log import EventLog
 from mcp_django.transports.http.messages import HTTPResponse
+from mcp_django.transports.http.polling import PolledEvents
 from mcp_django.transports.http.streams import CallEventStream
 from mcp_django.transports.message_buffer import no_reader
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 #: Calls that go on, whether somebody waits for them or not.
-_tasks: set[asyncio.Task[None]] = set()
+_tasks: set[asyncio.Task[HTTPResponse]] = set()
 
 
 class StreamingCall:
@@ -84,10 +85,16 @@ class StreamingCall:
         task = self._loop.create_task(self._run(working))
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
-        return self._view.finalize(HTTPResponse(HTTPStatus.OK, stream=CallEventStream(self)))
+        if self._view.is_polled:
+            # The call goes on without its client, as one does that is answered with a stream.
+            return await asyncio.shield(task)
+        return self._view.finalize(HTTPResponse(HTTPStatus.OK, stream=CallEventStream(self._view.format, self)))
 
     @cached_property
     def events(self) -> EventLog:
+        session = self._view.session
+        if session is not None and self._view.is_polled:
+            return PolledEvents(self._view, session.key, self._end)
         return EventLog(self._view)
 
     def leave(self) -> None:
@@ -173,7 +180,7 @@ class StreamingCall:
         is_plain = refused or response.stream is not None or not self._buffer.used
         return response if is_plain and response.pending is None else None
 
-    async def _run(self, working: asyncio.Future[HTTPResponse]) -> None:
+    async def _run(self, working: asyncio.Future[HTTPResponse]) -> HTTPResponse:
         hub = get_hub()
         close_hub_at_shutdown(hub)
         hub.join(self)
@@ -183,6 +190,7 @@ class StreamingCall:
             self._buffer.close()
             # A client that has given its request up gets no answer to it.
             await self.events.finish([] if isinstance(self._ending, RequestCancelled) else [response.body])
+            return response
         finally:
             self._is_over = True
             # As long as its last words are being written, the process must not end.

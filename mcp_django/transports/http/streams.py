@@ -14,7 +14,8 @@ from mcp_django.protocol.revisions import LEGACY
 from mcp_django.push.hub import find_hub, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.sessions import streams
-from mcp_django.transports.http.messages import EventStream, event
+from mcp_django.transports.http.formats import Format
+from mcp_django.transports.http.messages import EventStream
 from mcp_django.transports.servers.shutdown import close_hub_at_shutdown
 from mcp_django.workers import get_workers
 
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: Written while there is nothing to send, so that no proxy takes the connection for dead.
-_KEEPALIVE = b":\n\n"
-
 
 class ListenerStream(EventStream):
     """The messages for a listener, between an opening and a closing one."""
 
-    def __init__(self, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
+    def __init__(self, body_format: Format, listener: Listener, opening: bytes = b"", closing: bytes = b"") -> None:
+        self.format = body_format
         self.listener = listener
         self._opening = opening
         self._closing = closing
@@ -47,11 +46,11 @@ class ListenerStream(EventStream):
                     async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
                         pending = await self.listener.next()
                 except TimeoutError:
-                    yield _KEEPALIVE
+                    yield self.format.keepalive
                     continue
                 if pending is None:
                     break
-                yield b"".join(map(event, pending))
+                yield b"".join(map(self.format.event, pending))
             if self._closing:
                 yield self._closing
         finally:
@@ -69,7 +68,8 @@ class ListenerStream(EventStream):
 class CallEventStream(EventStream):
     """The messages of a call, and its answer at the end."""
 
-    def __init__(self, call: StreamingCall) -> None:
+    def __init__(self, body_format: Format, call: StreamingCall) -> None:
+        self.format = body_format
         self._call = call
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -83,7 +83,7 @@ class CallEventStream(EventStream):
                     async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
                         await events.ready()
                 except TimeoutError:
-                    yield _KEEPALIVE
+                    yield self.format.keepalive
         finally:
             self._call.leave()
 
@@ -104,7 +104,8 @@ class RestStream(EventStream):
     is_counted = False
     transport = "http"
 
-    def __init__(self, request: MCPRequest, session_key: str, key: str, number: int) -> None:
+    def __init__(self, body_format: Format, request: MCPRequest, session_key: str, key: str, number: int) -> None:
+        self.format = body_format
         self.request = request
         self.principal = request.mcp.principal
         self.session_key = session_key
@@ -114,7 +115,7 @@ class RestStream(EventStream):
         self._woken = asyncio.Event()
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        hub = get_hub()
+        hub, event = get_hub(), self.format.event
         close_hub_at_shutdown(hub)
         woken = self._woken = hub.waiters.begin_reading(self._key, self)
         hub.join(self)
@@ -139,7 +140,7 @@ class RestStream(EventStream):
                         async with asyncio.timeout(get_conf().KEEPALIVE_SECONDS):
                             await woken.wait()
                     except TimeoutError:
-                        yield _KEEPALIVE
+                        yield self.format.keepalive
         finally:
             hub.leave(self)
             hub.waiters.end_reading(self._key, self, woken)

@@ -24,8 +24,10 @@ from mcp_django.conf import get_conf
 from mcp_django.exchange.requests import from_view
 from mcp_django.push.hub import Hub, get_hub
 from mcp_django.sites import MCPSite
+from mcp_django.transports.http.base import View
 from mcp_django.transports.http.headers import Headers
-from mcp_django.transports.http.messages import ANSWER_HEADERS, SSE_HEADERS, EventStream, HTTPRequest, HTTPResponse
+from mcp_django.transports.http.incoming import BodyOfView
+from mcp_django.transports.http.messages import ANSWER_HEADERS, EventStream, HTTPRequest, HTTPResponse
 from mcp_django.transports.http.routes import ROUTES, Route
 from mcp_django.transports.http.visits import VISITING, is_visit
 from mcp_django.transports.pacing import hold_refusal
@@ -72,8 +74,8 @@ def url_patterns(site: MCPSite, page: Page) -> list[URLPattern]:
         pattern
         for route in ROUTES
         for pattern in (
-            EndpointPattern(route.path, site, route, page, route.name),
-            EndpointPattern(f"{route.path}/", site, route, page),
+            EndpointPattern(route.pattern, site, route, page, route.name),
+            EndpointPattern(f"{route.pattern}/", site, route, page),
         )
     ]
 
@@ -104,8 +106,9 @@ def wsgi_view(site: MCPSite, route: Route) -> DjangoView:
     """Answers in the thread of the request. Offers no push: it could only hold a worker for each client."""
     view_class = route.sync_view or route.view
 
-    def view(request: HttpRequest) -> HttpResponseBase:
-        return _response(view_class(site, _request(request)).respond_in_thread())
+    def view(request: HttpRequest, **_: str) -> HttpResponseBase:
+        ours = view_class(site, _request(request, view_class))
+        return _response(ours.respond_in_thread().written(ours.format))
 
     return unguarded(view)
 
@@ -115,7 +118,7 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
 
     watched: Hub | None = None
 
-    async def view(request: HttpRequest) -> HttpResponseBase:
+    async def view(request: HttpRequest, **_: str) -> HttpResponseBase:
         nonlocal watched
         if _uses_pool():
             # The worker needs a pooled connection too. If each request kept one, they would all wait for each other.
@@ -125,15 +128,15 @@ def asgi_view(site: MCPSite, route: Route) -> DjangoView:
         if hub is not watched:
             close_hub_at_shutdown(hub)
             watched = hub
-        ours = route.view(site, _request(request), push=True)
-        answer = await ours.respond_on_loop()
+        ours = route.view(site, _request(request, route.view), push=True)
+        answer = (await ours.respond_on_loop()).written(ours.format)
         if ours.is_turned_away:
             await hold_refusal()
         if answer.stream is None:
             return _response(answer)
         wire = Wire(getattr(request, "scope", {}).get(SEND))
         response = StreamingHttpResponse(_read_chunks(answer.stream, wire), status=answer.status)
-        for name, value in {**SSE_HEADERS, **answer.headers}.items():
+        for name, value in answer.stream_headers().items():
             response[name] = value
         # A response that middleware replaces, or that nobody waits for, may end without having been begun.
         weakref.finalize(response, _abandon, asyncio.get_running_loop(), answer.stream)
@@ -189,18 +192,22 @@ async def _close_connections() -> None:
     await sync_to_async(close, thread_sensitive=True)()
 
 
-def _request(request: HttpRequest) -> HTTPRequest:
+def _request(request: HttpRequest, view: type[View]) -> HTTPRequest:
+    comes = view.reads_as_it_comes
+    body, incoming = (None, BodyOfView(request)) if comes else (_body(request), None)
+    made = from_view(request)
+    headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
+    return HTTPRequest(request.method or "GET", headers, body, made, incoming)
+
+
+def _body(request: HttpRequest) -> bytes | None:
+    """The body, or None where it is longer than allowed."""
     limit = get_conf().MAX_BODY_BYTES
-    body: bytes | None
     try:
         body = request.read(limit + 1) if request.method == "POST" else b""
     except (RequestDataTooBig, OSError):
-        body = None
-    if body is not None and len(body) > limit:
-        body = None
-    made = from_view(request)
-    headers = Headers(made.META, getattr(request, "scope", {}).get("headers", ()))
-    return HTTPRequest(request.method or "GET", headers, body, made)
+        return None
+    return body if len(body) <= limit else None
 
 
 def _response(answer: HTTPResponse) -> HttpResponse:

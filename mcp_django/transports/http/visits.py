@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcp_django.conf import get_conf
+from mcp_django.transports.http.formats import SSE_TYPE
 from mcp_django.transports.http.headers import SESSION, VERSION
-from mcp_django.transports.http.messages import SSE_TYPE
 
 #: The methods by which a browser asks for a page.
 VISITING = ("GET", "HEAD")

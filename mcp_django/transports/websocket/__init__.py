@@ -4,7 +4,7 @@ The specification leaves custom transports to their makers (2026-07-28 basic/tra
 cancellation and listens are those of stdio; a legacy session is the socket. It imports what transports may.
 """
 
-from mcp_django.transports.websocket.admission import SUBPROTOCOL
 from mcp_django.transports.websocket.consumer import MCPConsumer
+from mcp_django.transports.websocket.handshake import SUBPROTOCOL
 
 __all__ = ["SUBPROTOCOL", "MCPConsumer"]

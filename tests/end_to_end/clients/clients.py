@@ -17,8 +17,10 @@ from typing import Any
 from tests.conformance import node
 from tests.end_to_end.clients.environments import python_with
 from tests.end_to_end.clients.serving import Desk
+from tests.end_to_end.servers import ROOT
 
 HERE = Path(__file__).parent
+PROTO = ROOT / "mcp_django/protocol/mcp.proto"
 SECONDS = 300
 #: Conversations that go on at a time.
 AT_ONCE = 4
@@ -48,7 +50,7 @@ class RealClient:
     def command(self) -> list[str]:
         """How its script is run. Raises NPMMissing, and RuntimeError where it could not be installed."""
         if self.sdk == "python" and self.version == "2":
-            return [sys.executable, str(HERE / "python_v2.py")]
+            return [sys.executable, "-m", f"{__package__}.python_v2"]
         if self.sdk == "python":
             return [str(prepared(python_with, self.version)), str(HERE / "python_v1.py")]
         suite = prepared(install_scripts)
@@ -67,26 +69,31 @@ CLIENTS = (
     RealClient("python", "2", "http", "2025-11-25", "legacy"),
     RealClient("python", "2", "stdio", "2026-07-28", "auto"),
     RealClient("python", "2", "stdio", "2025-11-25", "legacy"),
+    RealClient("python", "2", "grpc", "2026-07-28", "auto"),
+    RealClient("python", "2", "grpc", "2025-11-25", "legacy"),
     RealClient("typescript", "1", "http", "2025-11-25"),
     RealClient("typescript", "1", "sse", "2025-11-25"),
     RealClient("typescript", "1", "stdio", "2025-11-25"),
     RealClient("typescript", "1", "websocket", "2025-11-25"),
+    RealClient("typescript", "1", "grpc", "2025-11-25"),
     RealClient("typescript", "2", "http", "2026-07-28", "auto"),
     RealClient("typescript", "2", "http", "2025-11-25", "legacy"),
     RealClient("typescript", "2", "stdio", "2026-07-28", "auto"),
     RealClient("typescript", "2", "stdio", "2025-11-25", "legacy"),
+    RealClient("typescript", "2", "grpc", "2026-07-28", "auto"),
 )
 
 
 def job(desk: Desk, client: RealClient, task: str = "all", **other: Any) -> Report:
     """What the client's script is told; ``other`` takes the place of what it is told by default."""
     near = desk.near
-    url = {"sse": f"{near.origin}/sse", "websocket": near.socket_url}.get(client.transport, near.url)
+    urls = {"sse": f"{near.origin}/sse", "websocket": near.socket_url, "grpc": desk.grpc.address}
     return {
         "task": task,
         "transport": client.transport,
         "mode": client.mode,
-        "url": url,
+        "url": urls.get(client.transport, near.url),
+        "proto": str(PROTO),
         "ticketUrl": f"{near.url}/ticket",
         "token": desk.token,
         "command": desk.command,
@@ -131,7 +138,7 @@ class Conversations:
 def converse(client: RealClient, told: Report) -> Report:
     """Run the client's script and return its report. Raises NPMMissing, and AssertionError with what it logged."""
     done = subprocess.run(
-        [*client.command(), json.dumps(told)], capture_output=True, text=True, timeout=SECONDS, check=False
+        [*client.command(), json.dumps(told)], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
     )
     assert done.returncode == 0, f"{client} failed:\n{done.stderr}"
     assert "Traceback" not in done.stderr, f"{client}:\n{done.stderr}"

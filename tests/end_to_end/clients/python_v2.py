@@ -10,15 +10,21 @@ import hashlib
 import json
 import sys
 import warnings
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
+import grpc
 import httpx2
 import mcp_types as types
+from anyio import ClosedResourceError, create_memory_object_stream
 from mcp import Client, MCPError
 from mcp.client.caching import CacheConfig
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.message import SessionMessage
+
+from mcp_django.protocol import mcp_pb2_grpc, protobuf
 
 SECONDS = 60
 #: How long the client keeps what does not say how long it is good for, which no legacy result can say.
@@ -107,12 +113,45 @@ class Talk:
         return str(event.uri)
 
 
+@asynccontextmanager
+async def grpc_client(address: str, token: str) -> AsyncIterator[Any]:
+    """The SDK's transport over gRPC: the streams of one Session."""
+    received, incoming = create_memory_object_stream[Any](0)
+    outgoing, sent = create_memory_object_stream[Any](0)
+    async with grpc.aio.insecure_channel(address) as channel:
+        call = mcp_pb2_grpc.MCPStub(channel).Session(metadata=[("authorization", f"Bearer {token}")])
+
+        async def read() -> None:
+            async with received:
+                with suppress(ClosedResourceError, asyncio.CancelledError):
+                    async for message in call:
+                        value = protobuf.value_of(message)
+                        await received.send(SessionMessage(types.jsonrpc_message_adapter.validate_python(value)))
+
+        async def write() -> None:
+            async with sent:
+                async for one in sent:
+                    value = one.message.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                    await call.write(protobuf.message_of(value))
+            await call.done_writing()
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(read())
+            tasks.create_task(write())
+            yield incoming, outgoing
+            incoming.close()
+            outgoing.close()
+            call.cancel()
+
+
 async def converse(job: dict[str, Any]) -> dict[str, Any]:
     host = Host()
     async with AsyncExitStack() as stack:
         if job["transport"] == "stdio":
             command, *arguments = job["command"]
             server: Any = StdioServerParameters(command=command, args=arguments, env=job["env"])
+        elif job["transport"] == "grpc":
+            server = grpc_client(job["url"], job["token"])
         else:
             headers = {"Authorization": f"Bearer {job['token']}"}
             http_client = await stack.enter_async_context(httpx2.AsyncClient(headers=headers, timeout=SECONDS))

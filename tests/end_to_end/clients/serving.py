@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.end_to_end.servers import Project, Served
+from tests.end_to_end.servers import GRPCServed, Project, Served
 
 HERE = Path(__file__).parent
 MODULE = "tests.end_to_end.clients.desk"
@@ -17,10 +17,11 @@ MODULE = "tests.end_to_end.clients.desk"
 
 @dataclass(frozen=True)
 class Desk:
-    """The desk, served by one process or by two, to whoever holds the token."""
+    """The desk, served to whoever holds the token."""
 
     project: Project
     near: Served
+    grpc: GRPCServed
     #: The process in which what a client watches is changed. None where no push goes from one process to another.
     far: Served | None
     token: str
@@ -46,8 +47,10 @@ def serve_desk(folder: Path, *, redis: bool, tickets: int = 1, max_result_bytes:
     token = project.run(_SET_UP.format(tickets=tickets)).strip()
     with ExitStack() as servers:
         near = servers.enter_context(project.served("uvicorn"))
+        grpc = servers.enter_context(project.served("grpc"))
+        assert isinstance(grpc, GRPCServed)
         far = servers.enter_context(project.served("daphne")) if redis else None
-        yield Desk(project, near, far, token)
+        yield Desk(project, near, grpc, far, token)
 
 
 _SET_UP = """

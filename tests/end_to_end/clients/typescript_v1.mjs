@@ -14,6 +14,7 @@ import {
 } from "@modelcontextprotocol/sdk/types.js";
 
 import { CAPABILITIES, main } from "./conversation.mjs";
+import { GRPCClientTransport } from "./grpc_transport.mjs";
 
 async function transportOf(job) {
     const requestInit = { headers: { Authorization: `Bearer ${job.token}` } };
@@ -28,6 +29,8 @@ async function transportOf(job) {
             const { ticket } = await response.json();
             return new WebSocketClientTransport(new URL(`${job.url}?ticket=${ticket}`));
         }
+        case "grpc":
+            return new GRPCClientTransport(job);
         case "sse":
             return new SSEClientTransport(new URL(job.url), { requestInit });
         default:

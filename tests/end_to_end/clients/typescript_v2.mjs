@@ -4,6 +4,7 @@ import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/cli
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 
 import { CAPABILITIES, main } from "./conversation.mjs";
+import { GRPCClientTransport } from "./grpc_transport.mjs";
 
 // How long the client keeps what does not say how long it is good for, which no legacy result can say.
 const KEEP_MILLISECONDS = 3_600_000;
@@ -13,6 +14,7 @@ function transportOf(job) {
         const [command, ...args] = job.command;
         return new StdioClientTransport({ command, args, env: job.env });
     }
+    if (job.transport === "grpc") return new GRPCClientTransport(job);
     const requestInit = { headers: { Authorization: `Bearer ${job.token}` } };
     return new StreamableHTTPClientTransport(new URL(job.url), { requestInit });
 }

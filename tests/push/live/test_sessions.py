@@ -9,7 +9,7 @@ import pytest
 from demo_project.flights.models import Flight
 from mcp_django.models import WatchedResource
 from mcp_django.resources import uris
-from mcp_django.transports.http import sessions
+from mcp_django.transports import attachment
 from tests.push.conftest import watch
 from tests.push.live.conftest import COUNTED, JFK, ON_ASGI, QUIET, Told, change, wait_until
 from tests.support.peers import LEGACY, ASGIPeer, Peer, Watching
@@ -38,13 +38,13 @@ def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
     admin.result(LEGACY[-1], "resources/subscribe", {"uri": JFK})
     change(Flight, 1, number=7)
     computed.clear()
-    look = sessions.unseen
+    look = attachment.unseen
 
     def late(*arguments: Any) -> Any:
         wait_until(lambda: len(computed) > 2)
         return look(*arguments)
 
-    monkeypatch.setattr(sessions, "unseen", late)
+    monkeypatch.setattr(attachment, "unseen", late)
 
     assert stream_of(admin).uris(1) == [JFK]
 

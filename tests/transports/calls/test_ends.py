@@ -162,6 +162,7 @@ def test_a_session_lives_as_long_as_its_client_is_asked(peer: ASGIPeer, settings
     assert text_of(message(end)) == "Hello, Ada."
 
 
+@pytest.mark.own_form
 @pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_who_was_asked_is_not_sent_away_because_the_workers_are_busy(
     users: Any, declared: Declared, peers: Peers, gate: Gate, settings: Any

@@ -107,7 +107,7 @@ class Command(BaseCommand):
     help = "Say what a client finds that wants to log in, and what is wrong with it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("what", choices=["check"], help="What to do.")
+        parser.add_argument("what", choices=["check"], help="Ask for what a client asks for, and say what is wrong.")
         parser.add_argument(
             "--url",
             metavar="URL",

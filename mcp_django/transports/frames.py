@@ -1,4 +1,4 @@
-"""Writing the frames of a socket, one at a time."""
+"""Writing the frames of a lasting connection, one at a time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,18 @@ class FrameWire(Wire):
         self._is_taken = False
         self._turns: deque[asyncio.Future[None]] | None = None
 
+    def frame(self, body: bytes) -> Any:
+        """The frame that carries an encoded message."""
+        return {"type": "websocket.send", "text": body.decode()}
+
     async def write(self, body: bytes) -> None:
-        """Write a text frame, unless the client is gone: the reader finds that out too, and ends the socket."""
+        """Write a frame, unless the client is gone: the reader finds that out too, and ends the socket."""
         if self._is_taken:
             await self._turn()
         self._is_taken = True
         try:
             if not self._is_gone:
-                await self.send({"type": "websocket.send", "text": body.decode()})
+                await self.send(self.frame(body))
         except Exception:  # noqa: BLE001 - each server has its own
             self._is_gone = True
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import mcp_django
 from mcp_django import ModelMCP
 from mcp_django.conf import Conf
 from mcp_django.exchange.scopes import SCOPES, SINGLE_SCOPES
-from tests.support.pages import PAGES, ROOT, anchors, blocks, cells, links
+from tests.support.pages import PAGES, ROOT, anchors, blocks, cells, links, prose
 
 PACKAGE = ROOT / "mcp_django"
 
@@ -23,13 +24,19 @@ def names_in(page: str, heading: str = "") -> list[str]:
     return [name for row in cells(page, heading) for name in re.findall(r"`([^`]+)`", row[0])]
 
 
-def test_every_setting_stands_once_on_its_page_with_its_default() -> None:
+def test_a_default_in_the_table_is_that_of_the_code() -> None:
     rows = [(key.strip("`"), ast.literal_eval(default.strip("`"))) for key, default, _ in cells("docs/settings.md")]
 
     declared = {field.name: getattr(Conf(), field.name) for field in dataclasses.fields(Conf)}
 
     assert [key for key, _ in rows] == list(declared)
     assert {key: tuple(value) if isinstance(value, list) else value for key, value in rows} == declared
+
+
+def test_the_first_settings_are_twenty_five() -> None:
+    first = PAGES["docs/settings.md"].partition("\n## Limits, and the other settings\n")[0]
+
+    assert len(re.findall(r"^\| `", first, re.MULTILINE)) == 25
 
 
 def test_every_setting_is_said_to_do_something() -> None:
@@ -63,24 +70,41 @@ def test_every_name_that_a_project_imports_is_there_and_documented(name: str) ->
     assert any(re.search(rf"\b{name}\b", text) for text in PAGES.values())
 
 
-def test_every_command_is_documented() -> None:
-    commands = [path.stem for path in PACKAGE.glob("management/commands/mcp_*.py")]
-
-    assert commands
-    for command in commands:
-        assert any(command in text for text in PAGES.values()), command
+def test_nothing_else_is_said_to_be_in_the_interface() -> None:
+    assert sorted(names_in("docs/reference-imports.md", "## `mcp_django`")) == sorted(mcp_django.__all__)
 
 
-def test_every_page_is_listed() -> None:
-    pages = {Path(page).name for page in PAGES if page.startswith("docs/")} - {"README.md"}
+def test_no_page_names_a_setting_or_command_that_does_not_exist() -> None:
+    settings = {field.name for field in dataclasses.fields(Conf)}
+    commands = {path.stem for path in PACKAGE.glob("**/management/commands/mcp_*.py")}
 
-    listed = [link for link in links("docs/README.md") if "/" not in link]
+    for page, text in PAGES.items():
+        keys = re.findall(r"MCP(?: = \{|\[)\"([A-Z_]+)\"", text)
+        assert set(keys) <= settings, page
+        assert set(re.findall(r"manage\.py (mcp_\w+)", text)) <= commands, page
 
-    assert sorted(listed) == sorted(pages)
+
+def test_the_menu_of_the_site_is_the_table_of_the_first_page() -> None:
+    pages = {Path(page).name for page in PAGES if page.startswith("docs/")}
+    nav = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    menu = [
+        page for entry in nav for found in entry.values() for page in ([found] if isinstance(found, str) else found)
+    ]
+
+    listed = [re.findall(r"\((.+)\)", row[0])[0] for row in cells("docs/README.md")]
+
+    assert menu == ["README.md", *listed]
+    assert sorted(menu) == sorted(pages)
 
 
 def test_the_readme_is_short() -> None:
-    assert len(PAGES["README.md"].splitlines()) <= 250
+    assert len(PAGES["README.md"].splitlines()) <= 200
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_is_read_in_ten_minutes(page: str) -> None:
+    """Adults read some 238 words of English prose in a minute (Brysbaert 2019, doi:10.1016/j.jml.2019.104047)."""
+    assert len(prose(page).split()) <= 2380
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,107 @@
+"""How changes reach other processes, and what the databases must have for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core import mail
+from django.core.checks import CheckMessage, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+
+from mcp_django.conf import unknown_keys
+from mcp_django.events.bus import CORE, IN_MEMORY, PUBSUB, layer_config, push_databases
+from mcp_django.events.nats_servers import named_servers
+from mcp_django.sites import all_sites
+
+
+@register("mcp_django")
+def check_bus(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check how changes reach other processes."""
+    if unknown_keys(getattr(settings, "MCP", {})):
+        return []
+    try:
+        is_shared, layer = push_databases() is not None or named_servers() is not None, layer_config()
+    except ImproperlyConfigured:
+        return []  # check_settings reports it.
+    if is_shared or not any(model.watch for site in all_sites() for model in site.models.values()):
+        return []
+    if layer is not None and layer["BACKEND"] == CORE:
+        return [
+            Warning(
+                f"Changes go from process to process through {CORE}, which drops messages above its capacity: "
+                "subscribers then learn of the change only some time later.",
+                hint='Add a layer for these changes: CHANNEL_LAYERS["mcp"] with the same hosts and '
+                f"{PUBSUB}, which has no capacity.",
+                id="mcp_django.W012",
+            )
+        ]
+    reason = _several_processes() if layer is None or layer["BACKEND"] == IN_MEMORY else None
+    if reason is None:
+        return []
+    return [
+        Warning(
+            f"Changes are pushed only within one process, and {reason}: a client that listens to one process does not "
+            "learn what is saved in another.",
+            hint=f"Name Redis in CHANNEL_LAYERS ({PUBSUB}), a NATS server in MCP['BUS'], or a PostgreSQL database in "
+            "MCP['PUSH_DATABASE']. If one process serves the site and nothing else saves, add 'mcp_django.W011' to "
+            "SILENCED_SYSTEM_CHECKS.",
+            id="mcp_django.W011",
+        )
+    ]
+
+
+def _several_processes() -> str | None:
+    """Why more than one process probably serves the project and pushes its changes, or None if only one does."""
+    if getattr(settings, "ASGI_APPLICATION", None) is None:
+        return None  # Under WSGI nothing is pushed.
+    workers = os.environ.get("WEB_CONCURRENCY", "")
+    if workers.isdigit() and int(workers) > 1:
+        return f"WEB_CONCURRENCY is {workers}"
+    # In a test run DEBUG is off, whatever the project's settings say.
+    return None if settings.DEBUG or hasattr(mail, "outbox") else "DEBUG is off"
+
+
+@register(Tags.database, "mcp_django")
+def check_databases(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Check what only the database itself knows. ``check --database`` and ``migrate`` run this."""
+    found: list[CheckMessage] = []
+    for alias in databases or ():
+        if connections[alias].vendor != "mysql" or not settings.USE_TZ:
+            continue
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT CONVERT_TZ('2013-01-01', 'UTC', %s)", [settings.TIME_ZONE])
+            if cursor.fetchone() == (None,):
+                found.append(
+                    Warning(
+                        f"The database {alias!r} has no time zone tables: filters by parts of a datetime find nothing.",
+                        hint="Load them: mariadb-tzinfo-to-sql /usr/share/zoneinfo | mariadb mysql",
+                        id="mcp_django.W003",
+                    )
+                )
+    return [*found, *_check_triggers(databases or ())]
+
+
+def _check_triggers(databases: Sequence[str]) -> Iterator[CheckMessage]:
+    """Check that the installed triggers report changes of every model that is watched now."""
+    try:
+        bus = push_databases()
+    except ImproperlyConfigured:
+        return  # check_settings reports it.
+    if bus is None or bus[0] not in databases:
+        return
+    from mcp_django.push import triggers  # Needs psycopg.
+
+    state = triggers.state(connections[bus[0]])
+    if state.is_installed and state.problems:
+        yield Warning(
+            f"The triggers of the database {bus[0]!r} are out of date. {' '.join(state.problems)}",
+            hint="Make them again: manage.py mcp_triggers --install",
+            id="mcp_django.W010",
+        )

@@ -1,0 +1,137 @@
+"""Each site: its admin sites, its middleware, its tasks and its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.apps import AppConfig, apps
+from django.conf import settings
+from django.contrib.admin import AdminSite
+from django.core.checks import CheckMessage, Error, Warning, register
+
+from mcp_django.checks.models import check_model
+from mcp_django.checks.settings import problem_of_admin_site
+from mcp_django.compat.admin import model_admins, served_admin_sites
+from mcp_django.conf import get_conf, unknown_keys
+from mcp_django.middleware_policy import skips_middleware, unknown_middleware
+from mcp_django.resources.policy import Rights
+from mcp_django.secrets import is_ours
+from mcp_django.sites import MCPSite, all_sites, superusers_request
+from mcp_django.tasks import framework
+from mcp_django.tools.actions import AdminActionTool, declared_actions
+
+
+@register("mcp_django")
+def check_sites(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
+    """Check what each site declares. What hooks answer at request time cannot be checked."""
+    if unknown_keys(getattr(settings, "MCP", {})) or problem_of_admin_site() is not None:
+        return []
+    return [message for site in all_sites() for message in _check_site(site)]
+
+
+def _check_site(site: MCPSite) -> Iterator[CheckMessage]:
+    yield from _check_admin_sites(site)
+    yield from _check_middleware(site)
+    yield from _check_tasks(site)
+    yield from _check_resources(site)
+    names = {name: f"tool {name}" for name, tool in site.tools.items() if not isinstance(tool, AdminActionTool)}
+    for model_mcp in site.models.values():
+        yield from check_model(model_mcp)
+        for tool in declared_actions(model_mcp):
+            declared = f"action {model_mcp.label}.{tool.action_name}"
+            if names.setdefault(tool.name, declared) != declared:
+                text = f"The {declared} has the same tool name as the {names[tool.name]}: {tool.name}."
+                if names[tool.name].startswith("action "):
+                    yield Warning(f"{text} It is not offered.", hint="Rename one of them.", id="mcp_django.W015")
+                else:
+                    yield Error(text, hint="Rename one of them.", id="mcp_django.E003")
+
+
+def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
+    if not site.is_served:
+        return
+    exposes = get_conf().EXPOSE_ADMIN
+    if exposes and not site.admin_sites:
+        yield Warning(
+            "The URLconf serves no AdminSite, so agents see no model of the admin.",
+            hint="Include the URLs of the admin, name an AdminSite in MCP['ADMIN_SITE'], or set MCP['EXPOSE_ADMIN'] = "
+            "False.",
+            id="mcp_django.W016",
+        )
+    withheld = {model_mcp.model for model_mcp in site.withheld_models}
+    for model, admin_sites in site.undecided_models.items():
+        if model in withheld or (exposes and site.admin_sites):
+            names = " and ".join(admin_site.name for admin_site in admin_sites)
+            where = f"the AdminSites {names}" if site.admin_sites else f"the AdminSite {names}, which nobody serves"
+            yield Warning(
+                f"{model._meta.label_lower} is in {where}. Agents do not see it until one is named.",
+                hint="Name one in MCP['ADMIN_SITE'], or as MCPSite(admin_site=...). A ModelMCP with use_admin = False "
+                "does without.",
+                id="mcp_django.W017",
+            )
+    for admin_site in served_admin_sites() if apps.is_installed("django.contrib.admin") else ():
+        if not any(is_ours(model) for model in model_admins(admin_site)):
+            yield Warning(
+                f"The AdminSite {admin_site.name} has no pages of mcp_django: it is made after the apps are ready.",
+                hint="Call mcp_django.admin.register(site) where it is made, or silence this check.",
+                id="mcp_django.W026",
+            )
+    if not exposes:
+        return
+    for admin_site in site.admin_sites:
+        if not _lets_in(admin_site):
+            yield Warning(
+                f"The AdminSite {admin_site.name} lets no token in, not even a superuser's, so agents see none of its "
+                "models.",
+                hint="Its has_permission may ask for a second factor, which a token has not. Let it accept requests "
+                "with request.mcp, or name another AdminSite in MCP['ADMIN_SITE'].",
+                id="mcp_django.W018",
+            )
+
+
+def _lets_in(admin_site: AdminSite) -> bool:
+    try:
+        return admin_site.has_permission(superusers_request())
+    except Exception:  # noqa: BLE001 - in a request this is a refusal, which is logged
+        return False
+
+
+def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
+    unknown = unknown_middleware()
+    if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
+        yield Warning(
+            f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
+            "or guard the site.",
+            hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
+            "it.",
+            id="mcp_django.W002",
+        )
+
+
+def _check_tasks(site: MCPSite) -> Iterator[CheckMessage]:
+    tools = [tool for tool in site.tools.values() if tool.task]
+    problem = framework.problem(site) if tools else None
+    if problem is None:
+        return
+    lost = [tool.name for tool in tools if tool.task == "required"]
+    yield Warning(
+        f"Nothing runs as a task: {tools[0].name} is declared with task=, and its callers wait while it runs"
+        + (f"; nobody can see or call {', '.join(lost)}." if lost else "."),
+        hint=problem,
+        id="mcp_django.W004",
+    )
+
+
+def _check_resources(site: MCPSite) -> Iterator[CheckMessage]:
+    for resource in site.resources.values():
+        for model in resource.watched_models:
+            model_mcp = site.models.get(Rights.label_of(model))
+            if model_mcp is None or not model_mcp.watch:
+                why = "agents never see" if model_mcp is None else "has watch = False"
+                yield Warning(
+                    f"The resource {resource.uri} is declared with watch= for {model._meta.label}, which {why}: its "
+                    "subscribers are not notified of changes of that model.",
+                    hint="Expose and watch the model, or declare watch=True and call mcp_django.updated(uri).",
+                    id="mcp_django.W019",
+                )

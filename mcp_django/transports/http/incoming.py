@@ -1,0 +1,82 @@
+"""Bodies that a view reads as they come, and never holds whole."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING
+
+from mcp_django.compat.handlers import is_asgi_request
+from mcp_django.conf import get_conf
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest
+
+    from mcp_django.types import Receive
+
+#: Bytes that are read at a time.
+_CHUNK = 262_144
+
+
+class ClientLeft(Exception):
+    """The client has gone away before its body was there."""
+
+
+class BodyOfView:
+    """The body of a Django request, which is read in a thread.
+
+    Under WSGI it comes from the client. Django's own ASGI handler has put it into a temporary file.
+    """
+
+    def __init__(self, request: HttpRequest) -> None:
+        self._request = request
+        #: Whether it can be read without a Content-Length: Django finds no end of such a body under WSGI.
+        self.needs_length = not is_asgi_request(request)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Raises ClientLeft."""
+        try:
+            while chunk := self._request.read(_CHUNK):
+                yield chunk
+        except OSError as error:
+            raise ClientLeft from error
+
+
+class BodyOfLoop:
+    """The body of a request of our own ASGI application, which is read on the loop."""
+
+    needs_length = False
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self.has_ended = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Chunks of some size. Raises ClientLeft, and TimeoutError for one that does not come in REQUEST_SECONDS."""
+        while not self.has_ended:
+            held = bytearray()
+            async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
+                while not self.has_ended and len(held) < _CHUNK:
+                    held += await self._next()
+            if held:
+                yield bytes(held)
+
+    async def drain(self, limit: int) -> None:
+        """Throw away what is still to come: a client that is still sending loses the answer if the server closes."""
+        size = 0
+        with contextlib.suppress(ClientLeft, TimeoutError):
+            async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):
+                while not self.has_ended and size <= limit:
+                    size += len(await self._next())
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ClientLeft
+        self.has_ended = not message.get("more_body", False)
+        chunk: bytes = message.get("body", b"")
+        return chunk
+
+
+IncomingBody = BodyOfView | BodyOfLoop

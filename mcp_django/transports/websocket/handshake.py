@@ -1,0 +1,62 @@
+"""The upgrade of a request to a socket: its credentials, its subprotocol, and how it is refused."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from http import HTTPStatus
+from typing import Any
+
+from mcp_django.exceptions import MCPError
+from mcp_django.exchange.requests import MCPRequest, from_scope
+from mcp_django.exchange.token_format import is_well_formed
+from mcp_django.protocol import jsonrpc
+from mcp_django.protocol.revisions import LEGACY
+from mcp_django.transports.admission import bad_request
+from mcp_django.transports.http.formats import JSON_TYPE
+from mcp_django.transports.http.messages import ANSWER_HEADERS, headers_of
+from mcp_django.types import JSON, Scope
+
+SUBPROTOCOL = "mcp"
+
+
+def request_of(scope: Scope) -> MCPRequest:
+    """The upgrade request, with a token that came as a Basic password taken for a Bearer token.
+
+    The official Python client can send credentials only so, from ``ws://user:TOKEN@host``.
+    """
+    request = from_scope(scope)
+    scheme, _, encoded = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "basic":
+        return request
+    try:
+        _, _, password = base64.b64decode(encoded, validate=True).decode("ascii").partition(":")
+    except (binascii.Error, ValueError):
+        return request
+    if is_well_formed(password):
+        request.META["HTTP_AUTHORIZATION"] = f"Bearer {password}"
+    return request
+
+
+def subprotocol_of(scope: Scope) -> str | None:
+    """The subprotocol that both sides speak, if the client offers any. Raises InvalidRequest."""
+    offered = scope.get("subprotocols") or []
+    if offered and SUBPROTOCOL not in offered:
+        raise bad_request(f"The only subprotocol is {SUBPROTOCOL!r}.")
+    return SUBPROTOCOL if offered else None
+
+
+def denial(scope: Scope, error: MCPError) -> list[dict[str, Any]]:
+    """The messages that refuse the upgrade: an HTTP answer where the server can give it, else the 403 of a close."""
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        return [{"type": "websocket.close"}]
+    status = int(error.http_status or HTTPStatus.FORBIDDEN)
+    body = jsonrpc.encode(jsonrpc.error_message(None, error, LEGACY))
+    named = {"Content-Type": JSON_TYPE, "Content-Length": str(len(body)), **ANSWER_HEADERS, **headers_of(error, status)}
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in named.items()]
+    start: JSON = {
+        "type": "websocket.http.response.start",
+        "status": status,
+        "headers": headers,
+    }
+    return [start, {"type": "websocket.http.response.body", "body": body}]

@@ -1,0 +1,50 @@
+"""The pages of the console lead to their description, if the project says where the documentation is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from mcp_django.admin.documentation import SECTIONS, SUBJECTS
+from mcp_django.models import Tool
+from tests.console.visiting import client_of
+from tests.support.data import Users
+from tests.support.pages import PAGES, anchors
+
+pytestmark = pytest.mark.django_db
+
+OVERVIEW = "/admin/mcp_django/"
+
+
+def links_on(users: Users, url: str) -> list[str]:
+    page = client_of(users.admin).get(url).content.decode()
+    return re.findall(r'href="(https://docs\.example\.com[^"]*)"', page)
+
+
+def try_page() -> str:
+    return f"/admin/mcp_django/tool/{Tool.objects.get(name='find_records').pk}/try/"
+
+
+def test_the_first_page_and_pages_of_ours_lead_there(users: Users, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "DOCS_URL": "https://docs.example.com/mcp/"}
+
+    assert links_on(users, OVERVIEW) == [f"https://docs.example.com/mcp/{section}" for _, section in SUBJECTS]
+    assert links_on(users, try_page()) == ["https://docs.example.com/mcp/admin/#try-it"]
+
+
+@pytest.mark.parametrize("url", [OVERVIEW, "try"])
+def test_without_the_setting_nothing_is_shown(users: Users, url: str) -> None:
+    page = client_of(users.admin).get(try_page() if url == "try" else url).content.decode()
+
+    assert "documentation" not in page.lower().replace("documentation</a> is", "")
+
+
+@pytest.mark.parametrize("section", sorted({*SECTIONS.values(), *(section for _, section in SUBJECTS)}))
+def test_a_section_exists(section: str) -> None:
+    page, _, anchor = section.partition("/#")
+    page = f"docs/{page.rstrip('/')}.md"
+
+    assert page in PAGES
+    assert not anchor or anchor in anchors(page)

@@ -1,0 +1,50 @@
+"""Stands where a hub stands, and keeps what the follower of a bus tells it."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mcp_django.events.bus import Bus
+from mcp_django.events.changes import Changes
+from mcp_django.push.follower import Follower
+from tests.support.loop import LoopThread
+
+RESYNCED = "resynced"
+
+
+class Looking:
+    """Keeps in their order the kinds of controls, the changed models with their keys, and when to look again."""
+
+    def __init__(self) -> None:
+        self.heard: queue.Queue[Any] = queue.Queue()
+
+    def resync(self) -> None:
+        self.heard.put(RESYNCED)
+
+    def receive(self, changes: Changes, controls: Any) -> None:
+        written = {label: change.written for (_, label), change in changes.items()}
+        self.heard.put(written or sorted(control.kind for control in controls))
+
+
+@contextmanager
+def following(bus: Bus, loop: LoopThread) -> Iterator[Looking]:
+    """Somebody who follows the bus, and has joined it."""
+    looking = Looking()
+
+    async def start() -> Any:
+        return asyncio.ensure_future(Follower(looking, bus).follow())  # type: ignore[arg-type]
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    task = loop.run(start())
+    try:
+        assert looking.heard.get(timeout=30) == RESYNCED
+        yield looking
+    finally:
+        loop.run(stop())

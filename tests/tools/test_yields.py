@@ -1,0 +1,592 @@
+"""Tools that yield: what their clients get while they run, and the result at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from django.test import override_settings
+
+from demo_project.flights.models import Airport
+from mcp_django.content import Audio, Image, ResourceLink, Text
+from mcp_django.exceptions import ToolError
+from mcp_django.test import MCPClient
+from tests.conftest import PUSHING, TRANSPORTS
+from tests.support import schemas
+from tests.support.chunks import KEY, chunks_in, parts_in, texts_in
+from tests.support.data import Users
+from tests.support.declared import Declared
+from tests.support.peers import MODERN, REVISIONS, HTTPPeer, Peer
+from tests.support.talking import Talk, accept, talk
+
+EACH = pytest.mark.parametrize("revision", REVISIONS)
+PUSHED = pytest.mark.parametrize("transport", PUSHING)
+FAILED = "failed. The server's log has the details; calling it again may not help."
+
+
+def ask(peer: Peer, name: str, revision: str = MODERN, *, answerer: Any = None, **params: Any) -> Talk:
+    return talk(peer, revision, "tools/call", {"name": name, "_stream": True, **params}, answerer)
+
+
+@dataclass
+class Row:
+    number: int
+    name: str
+
+
+def poem(request: HttpRequest) -> Iterator[str]:
+    """Say it piece by piece."""
+    yield "roses "
+    yield "are "
+    yield "red"
+
+
+async def apoem(request: HttpRequest) -> AsyncIterator[str]:
+    """Say it piece by piece."""
+    yield "roses "
+    await asyncio.sleep(0)
+    yield "are "
+    yield "red"
+
+
+def table(request: HttpRequest) -> Generator[Row, None, None]:
+    """Three rows."""
+    for number in range(3):
+        yield Row(number, f"n{number}")
+
+
+async def atable(request: HttpRequest) -> AsyncIterator[Row]:
+    """Three rows."""
+    for number in range(3):
+        yield Row(number, f"n{number}")
+
+
+ROWS = [{"number": number, "name": f"n{number}"} for number in range(3)]
+
+
+# What the client gets.
+
+
+@EACH
+@PUSHED
+@pytest.mark.parametrize("tool", [poem, apoem])
+def test_text_comes_in_chunks_and_as_a_whole(declared: Declared, admin: Peer, revision: str, tool: Any) -> None:
+    declared.tool(tool, read_only=True)
+
+    said = ask(admin, tool.__name__, revision)
+
+    assert said.text == "roses are red"
+    assert texts_in(said.told) == "roses are red"
+    messages = [told["params"].get("message") for told in said.told]
+    assert messages == [None] * len(messages) if revision == "2024-11-05" else "".join(messages) == "roses are red"
+    assert all(told["method"] == "notifications/progress" for told in said.told)
+
+
+@EACH
+@PUSHED
+@pytest.mark.parametrize("tool", [table, atable])
+def test_rows_come_in_chunks_and_as_structured_content(
+    declared: Declared, admin: Peer, revision: str, tool: Any
+) -> None:
+    declared.tool(tool, read_only=True)
+
+    said = ask(admin, tool.__name__, revision)
+
+    assert parts_in(said.told) == ROWS
+    assert json.loads(said.text) == ROWS
+    structured = (
+        {} if revision < "2025-06-18" else {"structuredContent": ROWS if revision == MODERN else {"result": ROWS}}
+    )
+    assert {name: said.answer["result"].get(name) for name in structured} == structured
+    if revision != "2024-11-05":
+        lines = "\n".join(told["params"]["message"] for told in said.told).split("\n")
+        assert list(map(json.loads, lines)) == ROWS
+
+
+@EACH
+def test_the_schema_is_that_of_a_list(declared: Declared, admin: Peer, revision: str) -> None:
+    declared.tool(atable, read_only=True)
+
+    listed = admin.result(revision, "tools/list")["tools"]
+
+    [schema] = [tool.get("outputSchema") for tool in listed if tool["name"] == "atable"]
+    if revision < "2025-06-18":
+        assert schema is None
+        return
+    schema = schema if revision == MODERN else schema["properties"]["result"]
+    assert (schema["type"], schema["items"]["required"]) == ("array", ["number", "name"])
+
+
+@EACH
+@PUSHED
+def test_blocks_are_those_of_the_revision_in_chunks_as_in_the_result(
+    declared: Declared, admin: Peer, revision: str
+) -> None:
+    def report(request: HttpRequest) -> Iterator[str | Image | Audio | ResourceLink]:
+        """All kinds of blocks."""
+        yield "see "
+        yield "this"
+        yield Image(b"image", "image/png")
+        yield Audio(b"sound", "audio/wav")
+        yield ResourceLink("shop://returns", "How to return goods")
+
+    declared.tool(report, read_only=True)
+
+    said = ask(admin, "report", revision)
+
+    content = said.answer["result"]["content"]
+    kinds = {MODERN: ["audio", "resource_link"], "2024-11-05": ["resource", "text"], "2025-03-26": ["audio", "text"]}
+    kinds |= dict.fromkeys(("2025-06-18", "2025-11-25"), kinds[MODERN])
+    assert [block["type"] for block in content] == ["text", "image", *kinds[revision]]
+    assert content[0]["text"] == "see this"
+    sent = parts_in(said.told)
+    assert "".join(block["text"] for block in sent[:-3]) == "see this"
+    assert sent[-3:] == content[1:]
+
+
+@pytest.mark.parametrize("tool", [poem, apoem])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_client_that_does_not_ask_gets_the_result_alone(declared: Declared, admin: Peer, tool: Any) -> None:
+    declared.tool(tool, read_only=True)
+
+    for params in ({}, {"_stream": False}, {"_stream": "yes"}, {"_stream": False, "_meta": {"progressToken": 7}}):
+        said = talk(admin, MODERN, "tools/call", {"name": tool.__name__, **params})
+
+        assert (said.text, said.told) == ("roses are red", [])
+
+
+@pytest.mark.parametrize("transport", ["http-view-wsgi"])
+def test_under_wsgi_the_result_comes_alone(declared: Declared, admin: Peer) -> None:
+    declared.tool(poem, read_only=True)
+
+    said = ask(admin, "poem", _meta={"progressToken": 7})
+
+    assert (said.text, said.told) == ("roses are red", [])
+
+
+def test_a_client_that_accepts_no_stream_gets_the_result_alone(declared: Declared, admin: HTTPPeer) -> None:
+    declared.tool(poem, read_only=True)
+    params = {"name": "poem", "_stream": True, "_meta": admin.meta()}
+
+    answer = admin.post(
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params},
+        {**admin.modern_headers("tools/call", params), "Accept": "application/json"},
+    )
+
+    assert answer.json["result"]["content"] == [{"type": "text", "text": "roses are red"}]
+
+
+@PUSHED
+@EACH
+@pytest.mark.parametrize("token", ["a", 0])
+def test_a_progress_token_asks_for_chunks_and_comes_back(
+    declared: Declared, admin: Peer, revision: str, token: Any
+) -> None:
+    declared.tool(poem, read_only=True)
+
+    said = talk(admin, revision, "tools/call", {"name": "poem", "_meta": {"progressToken": token}})
+
+    assert texts_in(said.told) == "roses are red"
+    assert {told["params"]["progressToken"] for told in said.told} == {token}
+
+
+@PUSHED
+def test_without_a_token_the_id_of_the_request_is_the_token(declared: Declared, admin: Peer) -> None:
+    declared.tool(poem, read_only=True)
+
+    said = ask(admin, "poem")
+
+    assert {told["params"]["progressToken"] for told in said.told} == {said.answer["id"]}
+
+
+@PUSHED
+def test_chunks_and_progress_of_the_tool_go_up_together(declared: Declared, admin: Peer) -> None:
+    def steps(request: Any) -> Iterator[str]:
+        """Two ways to tell how far it is."""
+        for number in range(1, 4):
+            request.mcp.progress(number / 10, 1)
+            yield f"{number}."
+
+    declared.tool(steps, read_only=True)
+
+    said = ask(admin, "steps", _meta={"progressToken": "a"})
+
+    progress = [told["params"]["progress"] for told in said.told]
+    assert progress == sorted(set(progress))
+    assert {0.1, 0.2, 0.3} <= set(progress)
+    assert texts_in(said.told) == "1.2.3."
+
+
+def test_each_chunk_says_where_it_begins(declared: Declared, admin: Peer) -> None:
+    declared.tool(table, read_only=True)
+
+    chunks = chunks_in(ask(admin, "table").told)
+
+    begun = 0
+    for chunk in chunks:
+        assert chunk["first"] == begun
+        assert chunk["count"] == len(chunk["rows"])
+        begun += chunk["count"]
+    assert begun == 3
+
+
+def test_what_is_yielded_at_once_leaves_in_few_chunks(declared: Declared, admin: Peer) -> None:
+    def letters(request: HttpRequest) -> Iterator[str]:
+        """Letter by letter."""
+        yield from "abcde" * 2_000
+
+    declared.tool(letters, read_only=True)
+
+    said = ask(admin, "letters")
+
+    assert texts_in(said.told) == said.text == "abcde" * 2_000
+    assert len(said.told) < 1_000
+    assert max(len(chunk["content"]) for chunk in chunks_in(said.told)) == 1
+
+
+# Values.
+
+
+def test_unannotated_rows_are_text(declared: Declared, admin: Peer) -> None:
+    def rows(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """The same dict, changed again and again."""
+        row: dict[str, Any] = {}
+        for number in range(3):
+            row["number"] = number
+            yield row
+
+    declared.tool(rows, read_only=True)
+
+    said = ask(admin, "rows")
+
+    assert json.loads(said.text) == parts_in(said.told) == [{"number": 0}, {"number": 1}, {"number": 2}]
+    assert "structuredContent" not in said.answer["result"]
+
+
+def test_a_row_whose_names_are_the_same_in_json(declared: Declared, admin: Peer) -> None:
+    def rows(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """JSON knows texts alone as names."""
+        yield {1: "a", "1": "b"}
+
+    declared.tool(rows, read_only=True)
+
+    said = ask(admin, "rows")
+
+    assert json.loads(said.text) == parts_in(said.told) == [{"1": "b"}]
+
+
+def test_nothing_yielded(declared: Declared, admin: Peer) -> None:
+    def nothing(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """Yields nothing."""
+        yield from ()
+
+    def no_rows(request: HttpRequest) -> Iterator[Row]:
+        """Yields no row."""
+        yield from ()
+
+    declared.tool(nothing, read_only=True)
+    declared.tool(no_rows, read_only=True)
+
+    assert (ask(admin, "nothing").text, ask(admin, "nothing").told) == ("Done.", [])
+    assert ask(admin, "no_rows").answer["result"]["structuredContent"] == []
+
+
+def test_a_function_may_return_an_iterator(declared: Declared, admin: Peer) -> None:
+    def numbers(request: HttpRequest) -> Iterator[int]:
+        """Numbers."""
+        return iter([1, 2, 3])
+
+    async def anumbers(request: HttpRequest) -> AsyncIterator[int]:
+        """Numbers."""
+
+        async def count() -> AsyncIterator[int]:
+            for number in (1, 2, 3):
+                yield number
+
+        return count()
+
+    declared.tool(numbers, read_only=True)
+    declared.tool(anumbers, read_only=True)
+
+    for name in ("numbers", "anumbers"):
+        said = ask(admin, name)
+        assert parts_in(said.told) == said.answer["result"]["structuredContent"] == [1, 2, 3]
+
+
+def test_a_generator_with_another_annotation_is_refused(declared: Declared) -> None:
+    def wrong(request: HttpRequest) -> list[int]:  # type: ignore[misc]
+        """Wrong."""
+        yield 1
+
+    with pytest.raises(ImproperlyConfigured, match=r"yields, so its annotation must be an iterator, as Iterator\["):
+        declared.tool(wrong)
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_row_of_a_model_is_refused_in_a_chunk_as_in_a_result(declared: Declared, admin: Peer) -> None:
+    """An instance has fields that nobody may see, and no policy was asked about them."""
+
+    def airports(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """Instances."""
+        yield {"airport": Airport.objects.first()}
+
+    def returned(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """Instances."""
+        return [{"airport": Airport.objects.first()}]
+
+    declared.tool(airports, read_only=True)
+    declared.tool(returned, read_only=True)
+
+    said, whole = ask(admin, "airports"), ask(admin, "returned")
+
+    assert (said.text, said.told) == (f"airports {FAILED}", [])
+    assert whole.text == f"returned {FAILED}"
+
+
+def test_a_row_that_the_annotation_does_not_promise_is_not_sent(declared: Declared, admin: Peer) -> None:
+    def rows(request: HttpRequest) -> Iterator[Row]:
+        """A wrong one."""
+        yield Row(1, "a")
+        yield {"number": "secret"}  # type: ignore[misc]
+
+    declared.tool(rows, read_only=True)
+
+    said = ask(admin, "rows")
+
+    assert said.text == f"rows {FAILED}"
+    assert parts_in(said.told) == [{"number": 1, "name": "a"}]
+
+
+# Failures.
+
+
+@PUSHED
+@EACH
+@pytest.mark.parametrize(
+    ("error", "text"), [(ToolError("No more."), "No more."), (ValueError("password"), f"halves {FAILED}")]
+)
+def test_an_error_in_the_middle_follows_the_chunks(
+    declared: Declared, admin: Peer, revision: str, error: Exception, text: str
+) -> None:
+    def halves(request: HttpRequest) -> Iterator[str]:
+        """Half of it."""
+        yield "one "
+        yield "two"
+        raise error
+
+    declared.tool(halves, read_only=True)
+
+    said = ask(admin, "halves", revision)
+
+    assert (said.text, said.answer["result"]["isError"]) == (text, True)
+    assert texts_in(said.told) == "one two"
+
+
+@pytest.mark.parametrize("kind", ["text", "rows", "untyped"])
+@pytest.mark.parametrize("transport", PUSHING)
+def test_a_result_that_is_too_large_holds_its_beginning_where_it_was_streamed(
+    declared: Declared, admin: Peer, kind: str
+) -> None:
+    def text(request: HttpRequest) -> Iterator[str]:
+        """Much."""
+        for number in range(3_000):
+            yield f"{number:06} "
+
+    def rows(request: HttpRequest) -> Iterator[Row]:
+        """Much."""
+        for number in range(3_000):
+            yield Row(number, "n")
+
+    def untyped(request: HttpRequest):  # type: ignore[no-untyped-def]
+        """Much."""
+        for number in range(3_000):
+            yield {"number": number, "name": "n"}
+
+    declared.tool({"text": text, "rows": rows, "untyped": untyped}[kind], read_only=True)
+
+    with override_settings(MCP={"MAX_RESULT_BYTES": 15_000}):
+        said = ask(admin, kind)
+        alone = talk(admin, MODERN, "tools/call", {"name": kind})
+
+    first, told = said.answer["result"]["content"]
+    assert len(json.dumps(said.answer["result"])) < 15_500
+    assert said.answer["result"]["isError"] is False
+    assert told["text"].startswith("The result is cut here: it has 3000 parts, and these are the first ")
+    kept = int(told["text"].split("first ")[1].split(".")[0])
+    assert 100 < kept < 3_000
+    if kind == "text":
+        whole = texts_in(said.told)
+        assert whole == "".join(f"{number:06} " for number in range(3_000))
+        assert first["text"] == whole[: 7 * kept]
+    else:
+        assert len(parts_in(said.told)) == 3_000
+        assert json.loads(first["text"]) == parts_in(said.told)[:kept]
+    assert alone.told == []
+    assert (alone.text, alone.answer["result"]["isError"]) == (
+        "The result is larger than 15000 bytes. Ask for less.",
+        True,
+    )
+
+
+def test_a_generator_whose_result_is_too_large_is_closed(declared: Declared, admin: Peer) -> None:
+    """Nobody needs the rest."""
+    ended: list[int] = []
+
+    def endless(request: HttpRequest) -> Iterator[str]:
+        """Never ends."""
+        number = 0
+        try:
+            while True:
+                number += 1
+                yield "a" * 1_000
+        finally:
+            ended.append(number)
+
+    declared.tool(endless, read_only=True)
+
+    said = talk(admin, MODERN, "tools/call", {"name": "endless"})
+
+    assert said.text == "The result is larger than 900000 bytes. Ask for less."
+    assert 890 < ended[0] <= 900
+
+
+@PUSHED
+def test_a_part_that_no_message_holds(declared: Declared, admin: Peer) -> None:
+    def large(request: HttpRequest) -> Iterator[Row]:
+        """A row of a megabyte."""
+        yield Row(1, "a" * 1_000_000)
+
+    declared.tool(large, read_only=True)
+
+    said = ask(admin, "large")
+
+    assert (said.text, said.answer["result"]["isError"]) == (
+        "The result is larger than 898000 bytes. Ask for less.",
+        True,
+    )
+    assert said.told == []
+
+
+def test_a_long_text_goes_in_pieces_that_messages_hold(declared: Declared, admin: Peer) -> None:
+    def novel(request: HttpRequest) -> Iterator[str]:
+        """A megabyte, of which each character takes six bytes."""
+        yield "\x01" * 1_000_000
+
+    declared.tool(novel, read_only=True)
+
+    said = ask(admin, "novel")
+
+    assert texts_in(said.told) == "\x01" * 1_000_000
+    assert max(len(json.dumps(told)) for told in said.told) < 900_000
+    assert said.text.startswith("The result is cut here: it has 1 parts, and these are the first 0.")
+
+
+# Questions and tasks.
+
+
+@PUSHED
+@pytest.mark.parametrize("revision", [revision for revision in REVISIONS if revision >= "2025-06-18"])
+def test_a_question_in_the_middle_runs_it_again(declared: Declared, admin: Peer, revision: str) -> None:
+    def book(request: Any) -> Iterator[str]:
+        """Asks in the middle."""
+        yield "one "
+        yield "two "
+        answer = request.mcp.elicit("Go on?", {"type": "object", "properties": {"go": {"type": "boolean"}}})
+        yield f"three {answer.content['go']}"
+
+    declared.tool(book, read_only=True)
+    admin.capabilities = {"elicitation": {}}
+
+    said = ask(admin, "book", revision, answerer=accept(go=True))
+
+    assert said.text == "one two three True"
+    again = "one two " if revision == MODERN else ""
+    assert texts_in(said.told) == f"one two {again}three True"
+
+
+# Asynchronous generators.
+
+
+def test_an_asynchronous_generator_runs_on_the_loop(declared: Declared, admin: Peer) -> None:
+    loops: list[Any] = []
+
+    async def here(request: HttpRequest) -> AsyncIterator[str]:
+        """Where am I?"""
+        loops.append(asyncio.get_running_loop())
+        yield "here"
+
+    declared.tool(here, read_only=True)
+
+    assert ask(admin, "here").text == "here"
+    assert loops == [admin.loop.loop]  # type: ignore[attr-defined]
+
+
+def test_an_asynchronous_generator_in_a_worker(declared: Declared, admin: Peer) -> None:
+    declared.tool(apoem, read_only=True, on_loop=False)
+
+    said = ask(admin, "apoem")
+
+    assert said.text == texts_in(said.told) == "roses are red"
+
+
+def test_a_generator_that_awaits_nothing_does_not_hold_the_loop(declared: Declared, admin: Peer) -> None:
+    turns: list[int] = []
+
+    async def busy(request: HttpRequest) -> AsyncIterator[int]:
+        """Yields until the loop had its turn."""
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, turns.append, 1)
+        number = 0
+        while not turns:
+            number += 1
+            yield number
+
+    declared.tool(busy, read_only=True)
+
+    assert ask(admin, "busy", _stream=False).answer["result"]["isError"] is False
+    assert turns == [1]
+
+
+@pytest.mark.usefixtures("flights")
+def test_rows_of_the_database_from_the_loop(declared: Declared, admin: Peer) -> None:
+    async def codes(request: HttpRequest) -> AsyncIterator[str | Text]:
+        """The codes of airports."""
+        async with aclosing(Airport.objects.order_by("pk").values_list("faa", flat=True).aiterator()) as found:
+            async for code in found:
+                yield Text(code)
+
+    declared.tool(codes, read_only=True)
+
+    said = ask(admin, "codes")
+
+    codes_there = list(Airport.objects.order_by("pk").values_list("faa", flat=True))
+    assert [block["text"] for block in parts_in(said.told)] == codes_there
+    assert [block["text"] for block in said.answer["result"]["content"]] == codes_there
+
+
+# In one process.
+
+
+@EACH
+@pytest.mark.parametrize("tool", [poem, apoem, table, atable])
+def test_chunks_within_one_process(declared: Declared, users: Users, db: None, revision: str, tool: Any) -> None:
+    declared.tool(tool, read_only=True)
+
+    with MCPClient(users.admin, revision=revision) as client:
+        result = client.call(tool.__name__)
+        told = client.notifications
+
+    for message in told:
+        schemas.check(message, revision)
+    assert KEY in told[0]["params"]["_meta"]
+    if "poem" in tool.__name__:
+        assert result.text == texts_in(told) == "roses are red"
+    else:
+        assert parts_in(told) == ROWS
