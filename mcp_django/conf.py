@@ -249,7 +249,7 @@ class Conf:
     #: The server's version, as it introduces itself. Empty: the version of this package.
     SERVER_VERSION: str = ""
     #: Where your team reads this documentation, as `https://docs.example.com/mcp`: serve there what `make docs` builds.
-    #: [The pages in the admin](admin.md) then link to it.
+    #: [The pages in the admin](admin.md) then link to it. A path of this site, as `/docs`, will do too.
     DOCS_URL: str = ""
 
     # Tasks.
@@ -273,7 +273,7 @@ class Conf:
     PUSH_CHANNEL: str = "mcp_django"
     #: How often open streams are compared with the database: tokens, users, subscriptions.
     SWEEP_SECONDS: float = 1.0
-    #: After a change, a watched query is looked at again, and told of, at most once in this time.
+    #: After a change, the server answers a watched query again, and notifies its watchers, at most once in this time.
     LIVE_SECONDS: float = 1.0
 
     @cached_property

@@ -53,7 +53,7 @@ class PagesAdmin(AdminBase):
             "opts": self.opts,
             "changelist": self.page_url("changelist"),
             "media": self.media,
-            "help_url": documentation.url_of(documentation.SECTIONS[template]),
+            "help_url": documentation.page_url(template),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})

@@ -9,6 +9,8 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf
 
+#: What describes a page that a project added.
+OTHER_PAGES = "admin/"
 #: By the template of a page: the section that describes it.
 SECTIONS = {
     "new_token": "admin/#access-tokens",
@@ -38,6 +40,11 @@ def url_of(section: str) -> str:
     """Where a section can be read, or an empty text if nobody knows."""
     base = get_conf().DOCS_URL.rstrip("/")
     return f"{base}/{section}" if base else ""
+
+
+def page_url(template: str) -> str:
+    """Where the page of a template is described, or an empty text if nobody knows."""
+    return url_of(SECTIONS.get(template, OTHER_PAGES))
 
 
 def subjects() -> list[tuple[Any, str]]:

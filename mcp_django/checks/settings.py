@@ -52,7 +52,7 @@ def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
 
 @register("mcp_django")
 def check_distributions(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Whether another distribution has written its files into our package."""
+    """Whether the distribution mcp-django, which has the same import name, is installed."""
     try:
         distribution("mcp-django")
     except PackageNotFoundError:
@@ -111,6 +111,7 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> li
         *_check_token_days(),
         *_check_try_as(),
         *_check_landing_page(),
+        *_check_docs_url(),
         *_check_audit(),
         *_check_throttles(),
         *_check_uploads(),
@@ -161,6 +162,13 @@ def _check_landing_page() -> Iterator[CheckMessage]:
     if page not in LANDING_PAGES:
         hint = f"Choose one of {', '.join(map(repr, LANDING_PAGES))}."
         yield Error(f"MCP['LANDING_PAGE'] is {page!r}.", hint=hint, id="mcp_django.E027")
+
+
+def _check_docs_url() -> Iterator[CheckMessage]:
+    url: Any = get_conf().DOCS_URL
+    if not isinstance(url, str) or (url and not url.startswith(("https://", "http://", "/"))):
+        hint = 'Write a URL, as "https://docs.example.com/mcp", a path of this site, as "/docs", or "" for no links.'
+        yield Error(f"MCP['DOCS_URL'] is {url!r}.", hint=hint, id="mcp_django.E031")
 
 
 def _check_audit() -> Iterator[CheckMessage]:

@@ -490,6 +490,20 @@ def test_e029_is_silent_for_media_types() -> None:
         assert of("E029") == []
 
 
+@pytest.mark.parametrize("url", [None, True, "docs.example.com", "javascript:alert(1)"])
+def test_e031_what_no_page_can_link_to(url: Any) -> None:
+    with override_settings(MCP={"DOCS_URL": url}):
+        [message] = of("E031")
+
+    assert isinstance(message, Error) and message.msg == f"MCP['DOCS_URL'] is {url!r}."
+
+
+@pytest.mark.parametrize("url", ["", "/docs", "http://docs/", "https://docs.example.com/mcp"])
+def test_e031_is_silent_for_addresses(url: str) -> None:
+    with override_settings(MCP={"DOCS_URL": url}):
+        assert of("E031") == []
+
+
 def test_e030_another_distribution_has_the_same_import_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     metadata = tmp_path / "mcp_django-0.2.0.dist-info" / "METADATA"
     metadata.parent.mkdir()

@@ -6,8 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib import admin
+from django.test import RequestFactory
 
 from mcp_django.admin.documentation import SECTIONS, SUBJECTS
+from mcp_django.admin.tools import ToolAdmin
 from mcp_django.models import Tool
 from tests.console.visiting import client_of
 from tests.support.data import Users
@@ -32,6 +35,16 @@ def test_the_first_page_and_pages_of_ours_lead_there(users: Users, settings: Any
 
     assert links_on(users, OVERVIEW) == [f"https://docs.example.com/mcp/{section}" for _, section in SUBJECTS]
     assert links_on(users, try_page()) == ["https://docs.example.com/mcp/admin/#try-it"]
+
+
+def test_a_page_that_a_project_adds_leads_to_that_on_the_admin(users: Users, settings: Any, rf: RequestFactory) -> None:
+    settings.MCP = {**settings.MCP, "DOCS_URL": "https://docs.example.com/mcp"}
+    request = rf.get(OVERVIEW)
+    request.user, request.resolver_match = users.admin, None
+
+    page = ToolAdmin(Tool, admin.site).page(request, "of_a_project")
+
+    assert page.context_data is not None and page.context_data["help_url"] == "https://docs.example.com/mcp/admin/"
 
 
 @pytest.mark.parametrize("url", [OVERVIEW, "try"])

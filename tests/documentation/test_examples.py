@@ -1,4 +1,4 @@
-"""Each example of the documentation is run by a test, or a comment above it says why it cannot be."""
+"""Each example of the documentation is run or read by a test, or a comment above it says why it cannot be."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Example(NamedTuple):
         return any(self.page == page and self.language in languages.split() for page, languages in RUN)
 
     @property
-    def is_run(self) -> bool:
+    def is_checked(self) -> bool:
         if self.has_test:
             return True
         if self.language == "python":
@@ -77,9 +77,9 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_an_example_is_run_or_says_why_not(example: Example) -> None:
-    assert example.is_run or len(example.reason) > 10
-    assert not (example.is_run and example.reason), "it is run, so no reason is needed"
+def test_an_example_is_checked_or_says_why_not(example: Example) -> None:
+    assert example.is_checked or len(example.reason) > 10
+    assert not (example.is_checked and example.reason), "it is checked, so no reason is needed"
 
 
 @pytest.mark.parametrize(("page", "test"), [(page, test) for (page, _), test in RUN.items()])

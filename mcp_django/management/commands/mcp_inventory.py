@@ -44,7 +44,7 @@ class Command(BaseCommand):
         output.add_argument(
             "--compare-admin",
             action="store_true",
-            help="Print what the admin shows and agents cannot reach. Fail if there is no reason for it.",
+            help="Print what the admin shows and agents cannot reach. Fail if something is missing without a reason.",
         )
         output.add_argument(
             "--why",
