@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-#: The name of the distribution: "mcp-django" is another one.
+#: The name of the distribution: "mcp-django" is another project.
 _DISTRIBUTION = "django-admin-mcp-server"
 #: The version of a checkout that is not installed.
 _NOT_INSTALLED = "0+source"

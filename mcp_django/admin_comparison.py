@@ -85,7 +85,7 @@ class Comparison:
 
     @cached_property
     def admins(self) -> list[ModelAdmin[Any]]:
-        """The ModelAdmins whose pages the user may see. Ours are none of them: they show nothing of the project."""
+        """The ModelAdmins whose pages the user may see, without our own, which show nothing of the project."""
         found = [admin for admin in self.rights.site.model_admins.values() if not is_ours(admin.model)]
         return [admin for admin in found if _ask(admin, "has_view_permission", partial(self._may_see, admin), False)]
 
@@ -179,7 +179,7 @@ def _written(reason: Reason, **named: str) -> Reason:
 
 
 def _shows(rights: ModelRights, name: str) -> bool:
-    """Whether the principal may read what the admin names so, be it in get_record alone."""
+    """Whether the principal may read what the admin gives this name, even if only in get_record."""
     of_row = rights.of_row(empty_object(rights.model)) if rights.model_mcp.shows_by_object else rights
     return name in rights.computed or of_row.knows(name) or name in record_fields(rights)
 

@@ -187,7 +187,7 @@ def restricting_formset(inline: Any) -> str:
 
 
 def _is_given(opts: Options[Any], field: models.Field[Any, Any]) -> bool:
-    """Whether the field is the key of the row, or of its part in a parent's table where no form has that."""
+    """Whether the field is the key of the row, or a key of its part in a parent's table that no form has."""
     is_link = bool(field.remote_field and field.remote_field.parent_link)
     return field.primary_key and (field is opts.pk or is_link or isinstance(field, models.AutoField))
 
@@ -198,7 +198,7 @@ def _has_own_table(field: Any) -> bool:
 
 
 def shown_of_object(admin: ModelAdmin[Any], request: HttpRequest, obj: models.Model) -> list[str]:
-    """As ``shown_of_every_object``, of one object, which every hook is asked with as by the page of its form."""
+    """As ``shown_of_every_object``, of one object: every hook is called with it, as the page of its form does."""
     if not has_form(admin):
         return shown_in_list(admin, request)
     in_form = names_in_fieldsets(admin.get_fieldsets(request, obj))

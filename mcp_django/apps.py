@@ -59,7 +59,7 @@ def _register_pages() -> None:
     from mcp_django.compat.admin import existing_admin_sites
 
     for admin_site in existing_admin_sites():
-        # Whoever has taken them out of the default one has done so on purpose.
+        # A project that has taken them out of the default one has done so on purpose.
         if admin_site.name != default.name:
             admin.register(admin_site)
 

@@ -56,8 +56,9 @@ def client_setups(
 ) -> Sequence[ClientSetup]:
     """The setup of each client for the URL of an endpoint, under a name that ``server_name`` gives.
 
-    ``token`` stands in what is pasted. Without one its place is taken by the variable MCP_TOKEN, or by nothing where
-    clients log in by themselves (``logs_in``: OAuth is installed). Clients that only log in are left out otherwise.
+    ``token`` stands in what is pasted, except for VS Code, which asks for it. Without one its place is taken by the
+    variable MCP_TOKEN (for Cursor by YOUR_TOKEN), or by nothing where clients log in by themselves (``logs_in``: OAuth
+    is installed). Clients that only log in are left out otherwise.
     """
     needs_token = token is not None or not logs_in
     shown = token if token is not None else f"${TOKEN_VARIABLE}"

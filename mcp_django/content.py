@@ -78,6 +78,8 @@ class _Annotated(ABC):
 
 @dataclass(frozen=True)
 class Text(_Annotated):
+    """A text."""
+
     text: str
 
     def _block(self) -> JSON:
@@ -87,6 +89,8 @@ class Text(_Annotated):
 
 @dataclass(frozen=True)
 class Image(_Annotated):
+    """A picture: its bytes as in a file, and their type, such as "image/png"."""
+
     data: bytes
     mime_type: str
 
@@ -96,7 +100,7 @@ class Image(_Annotated):
 
 @dataclass(frozen=True)
 class Audio(_Annotated):
-    """A sound. Clients of 2024-11-05, which has no sounds, get an embedded resource."""
+    """A sound, as ``Image``. Clients of 2024-11-05, which has no sounds, get an embedded resource."""
 
     data: bytes
     mime_type: str

@@ -94,9 +94,9 @@ class MCPError(Exception):
 class MissingCapability(MCPError):
     """The client did not declare a capability that the request needs.
 
-    ``request.mcp.elicit``, ``sample``, ``list_roots`` and ``ask`` raise it. A handler that can do without an answer
-    catches it; else the client learns what it lacks. ``required`` is an object of ClientCapabilities, as
-    ``{"elicitation": {}}``.
+    ``request.mcp.elicit``, ``elicit_url``, ``sample``, ``list_roots`` and ``ask`` raise it. A handler that can do
+    without an answer catches it; else the client learns what it lacks. ``required`` is an object of ClientCapabilities,
+    such as ``{"elicitation": {}}``.
     """
 
     code = error_codes.MISSING_REQUIRED_CLIENT_CAPABILITY

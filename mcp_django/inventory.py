@@ -390,7 +390,7 @@ def _why_not(site: MCPSite, request: MCPRequest, label: str) -> str:
     model_mcp = site.models[label]
     scope = of_model(label)
     if not has_scope(request, scope):
-        # Whoever reads single models is told which one is missing.
+        # A principal that reads single models is told which one is missing.
         return f"the scope {scope if has_scope(request, ANY_MODEL) else READ} is missing"
     try:
         allowed = model_mcp.has_view_permission(request)
@@ -441,7 +441,7 @@ def _failures() -> Iterator[set[str]]:
 
 
 class _HearingErrors(AbstractContextManager[None]):
-    """Meanwhile our logger hears of errors, whatever the project has set. Several threads may be within."""
+    """Within the block our logger records errors, whatever the project has set. Several threads may be in it."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -35,7 +35,7 @@ Operation = Literal["create", "update", "delete"]
 Consent = Literal["preview", "ask"]
 Preview = Literal["form", "rollback"]
 OPERATIONS: tuple[Operation, ...] = ("create", "update", "delete")
-#: What is not declared: a person is asked before something is gone.
+#: The consent that a model does not declare: a person is asked before something is deleted.
 CONSENT: Mapping[Operation, Consent] = MappingProxyType({"create": "preview", "update": "preview", "delete": "ask"})
 
 #: A value of a row that is no field: name, title, function of an instance, and the field that orders it.
@@ -87,9 +87,9 @@ class ModelMCP:
     writable: Collection[Operation] | Literal[False] | None = None
     #: Names of form fields that may be written. None: those that may be read, but for rights of users.
     write_fields: Sequence[str] | None = None
-    #: How a change is previewed: "form" stops before it is saved, "rollback" saves it and takes that back.
+    #: How a change is previewed: "form" stops before it is saved, "rollback" saves it and rolls that back.
     preview: Preview = "form"
-    #: What each of these needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody.
+    #: What each operation needs beside a confirmed preview: "ask" asks the user first, "preview" asks nobody.
     consent: Mapping[Operation, Consent] = MappingProxyType({})
     #: False: the ModelAdmin is ignored, and permissions are the model's own.
     use_admin: bool = True

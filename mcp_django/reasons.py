@@ -66,7 +66,7 @@ _ASKED: Mapping[Kind, Sequence[str]] = {
     "tool": ("exposure", "scope", "switch", "groups", "permission", "tasks"),
     "prompt": ("exposure", "scope", "switch", "groups", "permission"),
 }
-#: The first no of these says that the thing is none of the user's, whatever the credential is.
+#: If one of these is the first no, the thing is not the user's, whatever the credential is.
 _OF_THE_USER = frozenset({"exposure", "permission", "key"})
 _BY_DECISION: Mapping[Decision, str] = {
     Decision.NO_SCOPE: "scope",
@@ -134,7 +134,7 @@ class Reasons:
                 yield Step(QUESTIONS[name], verdict)
 
 
-#: Of these, a viewer is told whatever there is.
+#: ``known`` for a viewer who may know of everything.
 EVERYTHING: Collection[Kind] = ("model", "field", "row", "tool", "prompt")
 
 
@@ -145,8 +145,8 @@ def explain(
 
     ``name`` is that of a model (``app.model``), a field (``app.model.field``), a row (``db://app/model/pk``), a tool
     or a prompt; of a tool and a prompt of the same name the tool is meant, unless it is ``prompt:NAME``. ``known`` are
-    the kinds of things of which the viewer may know any: anything else that is not the user's looks as if it did not
-    exist.
+    the kinds of things of which the viewer may know every one: anything else that is not the user's looks as if it did
+    not exist.
     """
     name = name.strip()[:MAX_NAME]
     found = _Asker(site, user, scopes).answer(name)
@@ -311,7 +311,7 @@ class _Asker:
         if (permission := getattr(tool, "permission", "")) and not _has(self.request.user, permission):
             return _missing_permission(permission)
         if isinstance(tool, SavedQuery) and not tool.is_available(self.request):
-            # Which one is not said: whoever asks may not read it either.
+            # Which one is not said: the viewer may not be allowed to read it either.
             return _("The user may not read its model, or one of its fields.")
         if not isinstance(tool, AdminActionTool):
             return format_lazy(_("{hook} says no."), hook=f"{type(tool).__name__}.is_available")

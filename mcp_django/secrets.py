@@ -123,7 +123,7 @@ def gives_rights(field: Any) -> bool:
 
 
 def _about_rights() -> Sequence[type[models.Model]]:
-    """The model of users, groups and permissions."""
+    """The models of users, groups and permissions, in this order."""
     if not apps.is_installed("django.contrib.auth"):
         return ()
     return get_user_model(), apps.get_model("auth.Group"), apps.get_model("auth.Permission")

@@ -13,7 +13,7 @@ from weakref import WeakSet
 from django.apps import apps
 from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.contrib.admin.exceptions import AlreadyRegistered
+from django.contrib.admin.exceptions import AlreadyRegistered, NotRegistered
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.db import OperationalError
@@ -75,7 +75,7 @@ registry_changed = Signal()
 #: Sent by a site when a request has shown actions that it did not know, with the argument ``site``.
 actions_found = Signal()
 
-#: More tools than this are not made of the actions that requests show.
+#: With this many tools, no more are made of the actions that requests show.
 _MAX_TOOLS = 2_000
 
 _sites: WeakSet[MCPSite] = WeakSet()
@@ -174,7 +174,7 @@ class MCPSite:
     def runs_on_loop(self) -> bool:
         """Whether the bodies of asynchronous functions may run on the event loop.
 
-        A class below one with ``acall_context`` may override ``call_context`` alone: the other knows nothing of that.
+        Not where a subclass overrides ``call_context`` alone: the inherited ``acall_context`` lacks what that does.
         """
         first = next(vars(cls) for cls in type(self).__mro__ if {"call_context", "acall_context"} & vars(cls).keys())
         return "acall_context" in first
@@ -228,9 +228,20 @@ class MCPSite:
             self._declared[model] = cls(model, self)
         self._forget()
 
-    def unregister(self, model: type[Model]) -> None:
-        del self._declared[model]
+    def unregister(self, model_or_iterable: type[Model] | Iterable[type[Model]]) -> None:
+        """Take back ``register``. A model that the admin shows is exposed as the admin shows it.
+
+        Raises NotRegistered.
+        """
+        for model in [model_or_iterable] if isinstance(model_or_iterable, ModelBase) else model_or_iterable:
+            if model not in self._declared:
+                raise NotRegistered(f"{model._meta.label} is not registered with mcp_django.")
+            del self._declared[model]
         self._forget()
+
+    def is_registered(self, model: type[Model]) -> bool:
+        """Whether ``register`` has exposed the model."""
+        return model in self._declared
 
     def add_tool(self, tool: FunctionTool) -> None:
         if tool.name in self._functions or tool.name in {cls.name for cls in (*_QUERY_TOOLS, *WRITE_TOOLS)}:
@@ -315,13 +326,13 @@ class MCPSite:
 
     @cached_property
     def model_admins(self) -> Mapping[type[Model], ModelAdmin[Any]]:
-        """The ModelAdmins of these AdminSites. A model that is in several of them is in none: they may differ."""
+        """The ModelAdmins of these AdminSites. A model that is in several of them is left out: they may differ."""
         found = _registered(self.admin_sites)
         return {model: admins[0] for model, admins in found.items() if len(admins) == 1}
 
     @property
     def undecided_models(self) -> Mapping[type[Model], Sequence[AdminSite]]:
-        """The models of which it is not known whose ModelAdmin decides, with the AdminSites that have them.
+        """The models of which it is not known which ModelAdmin decides, with the AdminSites that have them.
 
         Nobody sees them: without its ModelAdmin a model would show rows that the ModelAdmin hides.
         """
@@ -335,7 +346,7 @@ class MCPSite:
 
     @property
     def withheld_models(self) -> list[ModelMCP]:
-        """The registered models that wait for the decision whose ModelAdmin they take their rows from."""
+        """The registered models that wait for a decision which ModelAdmin their rows come from."""
         undecided = self.undecided_models
         return [one for model, one in self._declared.items() if one.use_admin and model in undecided]
 
@@ -353,7 +364,7 @@ class MCPSite:
 
     def _offered_actions(self, request: MCPRequest) -> Iterator[AdminActionTool]:
         adding = [model_mcp for model_mcp in self.models.values() if adds_actions(model_mcp)]
-        # No hook of a model is asked for who may not see it.
+        # No hook of a model is called for a principal that may not see the model.
         rights = Rights.of(self, request) if adding else None
         for model_mcp in adding:
             if rights is not None and rights.of_label(model_mcp.label) is not None:
@@ -374,7 +385,11 @@ class MCPSite:
         return [item for item in self.resources.values() if isinstance(item, FunctionTemplate)]
 
     def get_queryset(self, model: type[Model], request: HttpRequest) -> QuerySet[Any]:
-        """The rows of a model that the request's principal may see. Empty if the principal may not see the model."""
+        """The rows of a model that the request's principal may see. Empty if the principal may not see the model.
+
+        A permission that is checked for each row, ``has_view_permission(request, obj)``, is left to the caller.
+        Raises TypeError for a request that is not that of a tool or a resource.
+        """
         if not hasattr(request, "mcp"):
             raise TypeError("MCPSite.get_queryset needs the request that a tool or a resource gets.")
         rights = Rights.of(self, cast("MCPRequest", request)).of_model(model)
@@ -422,7 +437,7 @@ class MCPSite:
 def _forget_urls(*, setting: str, **kwargs: Any) -> None:
     """Another URLconf, in a test, may serve other AdminSites."""
     if setting == "ROOT_URLCONF":
-        # A URLconf that is imported by that may make more of them.
+        # This may import a URLconf, which may make more sites.
         for one in list(_sites):
             try:
                 one._forget()
@@ -437,7 +452,7 @@ site = MCPSite()
 
 
 def register(*models_: type[Model], site: MCPSite = site) -> Callable[[M], M]:
-    """Class decorator: ``@register(Flight)`` above a ModelMCP."""
+    """Class decorator: ``@register(Flight)`` above a ModelMCP. Raises as ``MCPSite.register`` does."""
 
     def decorate(model_mcp: M) -> M:
         if not models_:

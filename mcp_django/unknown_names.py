@@ -36,7 +36,7 @@ def _similarity(name: str, other: str) -> tuple[float, float]:
 
 def _ratio(one: str, other: str) -> float:
     matcher = SequenceMatcher(None, one, other)
-    # The second is costly, and never more than the first.
+    # ``ratio`` is costly, and never more than ``quick_ratio``.
     return matcher.ratio() if matcher.quick_ratio() >= _SIMILAR else 0.0
 
 

@@ -75,7 +75,7 @@ class _Job:
         self._context = copy_context()
         self._loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self._loop.create_future()
-        #: Whether a body has run for it: what that did is written down, whether somebody awaits the call or not.
+        #: Whether a body has run for it: what that did is written down, even if nobody awaits the call any more.
         self.is_begun = False
         #: Set while the body of an asynchronous function runs on the loop.
         self.suspended: Suspended | None = None
@@ -120,9 +120,9 @@ class _Job:
             self.is_begun = True
 
     def comes_back(self, *, if_cancelled: bool) -> bool:
-        """Whether the call will end: its body does, where it has one, if another thread runs its loop.
+        """Whether the call will end: if it has a body, that ends only if another thread runs its loop.
 
-        ``if_cancelled``: whether one that was cancelled does too. It may swallow that.
+        ``if_cancelled``: whether a body that was cancelled counts too. It may swallow the cancellation.
         """
         suspended = self.suspended
         if suspended is None:
@@ -131,7 +131,7 @@ class _Job:
         return waits and self._loop.is_running() and not is_here(self._loop)
 
     def may_end_here(self, outcome: Outcome) -> bool:
-        """Whether this thread may finish the call, which needs no worker for that: it is its loop's."""
+        """Whether this thread, being that of the loop, may finish the call: the outcome needs no worker."""
         return outcome.needs_no_worker and is_here(self._loop)
 
     def deliver(self, result: Any, error: Exception | None) -> None:
@@ -317,7 +317,7 @@ class Workers:
         self._own_executor.shutdown(wait=True)
 
     def _wait_for_open(self) -> None:
-        """Wait until every call has come to its end that will."""
+        """Wait until every call that will end has ended."""
         patient_until = time.monotonic() + _CANCELLED_SECONDS
         while True:
             self.bodies.give_up(lambda loop: not loop.is_running())
@@ -508,7 +508,8 @@ class Workers:
 #: What the thread works at, in its attribute ``work``, and when its connections are to be looked at before a call. The
 #: thread of a loop that runs a call itself has ``is_loop``.
 _here = local()
-_LOOK_SECONDS = 1.0
+#: After a call has looked at its connections, a call that begins within so many seconds need not.
+_FRESH_SECONDS = 1.0
 
 
 def can_suspend() -> bool:
@@ -517,7 +518,7 @@ def can_suspend() -> bool:
 
 
 def count_as(principal_key: str) -> None:
-    """The credentials of the call that runs in this thread were seen to hold: it counts as one of their principal."""
+    """Count the call that runs in this thread as one of the principal, whose credentials were found valid."""
     work = getattr(_here, "work", None)
     if work is not None:
         workers, job = work
@@ -529,11 +530,11 @@ def _call(function: Callable[..., T], args: tuple[Any, ...]) -> T:
         # Otherwise Django logs no queries.
         reset_queries()
     if time.monotonic() >= getattr(_here, "look_at", 0.0):
-        _look_at_connections()
+        _close_stale()
     try:
         return function(*args)
     finally:
-        _look_at_connections()
+        _close_stale()
         close_caches()
 
 
@@ -541,12 +542,12 @@ def _call_here(function: Callable[..., T], args: tuple[Any, ...]) -> T:
     return function(*args)
 
 
-def _look_at_connections() -> None:
-    """Close this thread's connections that are stale. A call that begins soon afterwards need not look again."""
+def _close_stale() -> None:
+    """Close this thread's stale connections. A call that begins soon afterwards need not look again."""
     for connection in connections.all(initialized_only=True):
         _close_if_stale(connection)
         forget_failure(connection)
-    _here.look_at = time.monotonic() + _LOOK_SECONDS
+    _here.look_at = time.monotonic() + _FRESH_SECONDS
 
 
 def _close_if_stale(connection: BaseDatabaseWrapper) -> None:

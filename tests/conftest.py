@@ -20,8 +20,8 @@ from mcp_django import sites
 from mcp_django.access import failures, overrides
 from mcp_django.access.authentication import principals
 from mcp_django.access.known_callers import known_callers
+from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
-from mcp_django.push import sweep
 from mcp_django.push.hub import Hub
 from mcp_django.workers import close_workers
 from tests.support import schemas
@@ -264,6 +264,11 @@ async def _close(hub: Any) -> None:
     tasks = list(hub._tasks)
     hub.close()
     await asyncio.gather(*tasks, return_exceptions=True)
+    # Collectors write their end to the database, which is another test's soon.
+    loop = asyncio.get_running_loop()
+    ending = [task for task in collectors._tasks if task.get_loop() is loop]
+    if ending:
+        await asyncio.wait(ending, timeout=10)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import pytest
-from django.contrib.admin.exceptions import AlreadyRegistered
+from django.contrib.admin.exceptions import AlreadyRegistered, NotRegistered
 from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 from django.db import models
@@ -61,6 +61,15 @@ def test_registering_an_abstract_model(own: MCPSite) -> None:
 
     with pytest.raises(ImproperlyConfigured, match="is abstract or swapped"):
         own.register(Abstract)
+
+
+def test_unregistering_what_is_not_registered(own: MCPSite) -> None:
+    own.register([Flight, Airline])
+    own.unregister([Flight, Airline])
+
+    assert not own.is_registered(Flight)
+    with pytest.raises(NotRegistered, match=r"flights.Flight is not registered"):
+        own.unregister(Flight)
 
 
 def test_unregistering_leaves_the_bridge(own: MCPSite) -> None:

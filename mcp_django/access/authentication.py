@@ -47,14 +47,18 @@ if TYPE_CHECKING:
 
 #: The value of WWW-Authenticate that asks for one of our tokens.
 CHALLENGE = 'Bearer realm="mcp"'
-#: With this begins the name under which the user of a grant is remembered. A hash has no colon.
+#: Prefix of the names under which the users of grants are remembered. The hash of a token has no colon.
 _GRANT = "grant:"
 _UNKNOWN = "The token is unknown, expired or revoked."
 OUR_CLASSES = Conf.AUTHENTICATION_CLASSES
 
 
 class TokenAuthentication(BaseAuthentication):
-    """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1)."""
+    """``Authorization: Bearer <token>`` with the tokens of the model AccessToken (RFC 6750 §2.1).
+
+    Gives the user and the AccessToken, or None for another scheme. Raises AuthenticationFailed for a token that is
+    unknown, expired or revoked.
+    """
 
     def authenticate(self, request: Request) -> tuple[Any, Any] | None:
         parts = _words_of(request)
@@ -73,10 +77,10 @@ class TokenAuthentication(BaseAuthentication):
 
 
 class PrincipalCache:
-    """The tokens and named users that this process read in the last TOKEN_CACHE_SECONDS."""
+    """The tokens, grants and users that this process read in the last TOKEN_CACHE_SECONDS."""
 
     def __init__(self) -> None:
-        #: By the hash of a token, or by ``user_name``.
+        #: By the hash of a token, by ``grant_name`` or by ``user_name``.
         self._known: Memory[Principal] = Memory()
 
     def find(self, token: bytes, request: MCPRequest | None = None, *, fresh: bool) -> Principal | None:
@@ -85,7 +89,7 @@ class PrincipalCache:
         A token that is bound to addresses is valid only for a request from one of them.
         """
         digest = hashlib.sha256(token).hexdigest()
-        # What has not the form of a token is in no database.
+        # A text without the form of a token is in no database.
         if digest not in known_callers and not is_well_formed(token):
             return None
         return self.find_hash(digest, request, fresh=fresh)
@@ -95,15 +99,15 @@ class PrincipalCache:
         return self._find(digest, fresh, partial(self._load, digest), request)
 
     def find_line(self, line: str | UUID, grant: int | None, request: MCPRequest | None) -> Principal | None:
-        """As ``find``, for what a token has begun and left: by its grant while that holds, with all scopes of it.
+        """As ``find``, for what a token began earlier: by its grant while that holds, with all scopes of the grant.
 
-        What a token made by hand has begun goes on with the newest token of its credential line. Both are read anew.
+        Without a grant, the newest token of the credential line counts. The cache is not used.
         """
         if grant is None:
             found = self._newest(line)
             return None if found is None else _used(_admitted(_principal_of(found), request))
-        # Other grants of the line are other consents. The newest token may not have come to its client yet, so that
-        # it does not count as used.
+        # Other grants of the line are other consents. The newest token may not have reached its client yet, so it
+        # does not count as used.
         newest = self._newest_of_grant(grant)
         if newest is None or newest.grant is None:
             return None
@@ -128,7 +132,7 @@ class PrincipalCache:
         return self.recall(hashlib.sha256(token).hexdigest(), request)
 
     def recall(self, name: str, request: MCPRequest | None = None) -> Principal | None:
-        """As ``find_in_memory``, by the hash of a token or by ``user_name``."""
+        """As ``find_in_memory``, by the hash of a token, by ``grant_name`` or by ``user_name``."""
         principal = self._known.get(name)
         return None if principal is None else _admitted(principal, request)
 
@@ -199,7 +203,7 @@ class PrincipalCache:
         return {token.hash: _principal_of(token) for token in tokens}
 
     def _by_grants(self, names: list[str]) -> dict[str, Principal]:
-        """The same of the grants that let their users in."""
+        """The principals of the grants that let their users in, by ``grant_name``."""
         from mcp_django.models import Grant
 
         keys = [int(name.removeprefix(_GRANT)) for name in names if name.startswith(_GRANT)]
@@ -207,14 +211,14 @@ class PrincipalCache:
         return {grant_name(grant.pk): _principal_of_grant(grant) for grant in grants if grant.is_valid()}
 
     def _newest(self, line: str | UUID) -> AccessToken | None:
-        """The token of a line that lets its user in, and that was made last."""
+        """The newest of the tokens of a line that let their user in."""
         from mcp_django.models import AccessToken
 
         tokens = AccessToken.objects.select_related("user").filter(line=line, grant=None).order_by("-pk")
         return next((token for token in tokens if token.is_valid()), None)
 
     def _newest_of_grant(self, key: int) -> AccessToken | None:
-        """The token of a grant that was made last, whose hour may be over, if the grant holds."""
+        """The newest token of a grant, even if it has expired, as long as the grant holds."""
         from mcp_django.models import AccessToken
 
         found = AccessToken.objects.select_related("user", "grant").filter(grant=key).order_by("-pk").first()
@@ -287,7 +291,7 @@ def name_of(opened: Principal) -> str:
 
 
 def admitted(found: Principal, opened: Principal, request: MCPRequest) -> Principal:
-    """``authenticate_again`` of an open connection whose principal was found now. Raises Unauthenticated."""
+    """As ``authenticate_again``, for an open connection whose principal was just ``found``. Raises Unauthenticated."""
     has_grant = opened.grant_id is not None
     principal = _by_grant(opened, found, request) if has_grant else _admitted(found, request)
     if principal is None:
@@ -320,7 +324,7 @@ def _principal_of(token: AccessToken) -> Principal:
 
 
 def _scopes_of(token: AccessToken) -> frozenset[str]:
-    """The scopes of a token. Each call asks, and mostly there are no groups."""
+    """The scopes of a token. Each call needs them, and most projects have no groups."""
     held = frozenset(token.scopes)
     return scopes.expand(held) if get_conf().SCOPE_GROUPS else held
 
@@ -375,7 +379,7 @@ def authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
 
 
 def _is_of_client(digest: str) -> bool:
-    """Whether an OAuth client has got the token from us: it has expired, and nobody has guessed it.
+    """Whether we gave the token to an OAuth client: then it has expired, and nobody has guessed it.
 
     All users of a hosted client share its addresses, and the tokens of some of them expire in every minute.
     """
@@ -394,13 +398,13 @@ def queue_key(request: MCPRequest) -> str | None:
 
 
 def known_key(digest: str, callers: KnownCallers = known_callers) -> str | None:
-    """The key of the user whose credentials of this hash were seen to hold. None where nobody is known by them."""
+    """The key of the user whose credentials have this hash and were valid a while ago, or None."""
     seen = callers.get(digest)
     return seen.key if seen is not None and seen.until > time.monotonic() else None
 
 
 def address_key(request: MCPRequest) -> str:
-    """Names a caller who is not known by its address."""
+    """Names an unknown caller, by its address."""
     return ADDRESS + client_address(request)
 
 
@@ -410,7 +414,7 @@ def key_of(principal: Principal, request: MCPRequest) -> str:
 
 
 def note_caller(digest: str, principal: Principal) -> None:
-    """These credentials hold: for an hour their requests queue as those of the principal, and this one does at once."""
+    """Note that the credentials are valid: this request, and theirs of the next hour, queue as the principal's."""
     if principal.user.pk is not None:
         known_callers.note(digest, principal.key)
         count_as(principal.key)
@@ -434,7 +438,7 @@ def _digest_of(request: MCPRequest) -> str:
 
 
 def _may_hold(request: MCPRequest) -> bool:
-    """Whether credentials of this form may let in. Only the form of our own tokens is known."""
+    """Whether credentials of this form can be valid. Only the form of our own tokens is known."""
     if get_conf().AUTHENTICATION_CLASSES != OUR_CLASSES:
         return True
     match _words_of(request):
@@ -446,7 +450,7 @@ def _may_hold(request: MCPRequest) -> bool:
 
 
 def _authenticate(request: MCPRequest, *, fresh: bool) -> Principal:
-    """As ``authenticate``, without the limit of failures: an open connection ends with its first one."""
+    """As ``authenticate``, without the limit of failures: an open connection ends with its first failure."""
     classes = get_conf().AUTHENTICATION_CLASSES
     # Our own class reads only META, which Django's request has too.
     wrapped: Any = request if classes == OUR_CLASSES else Request(request)
@@ -542,7 +546,7 @@ def authenticate_again_from_memory(principal: Principal, request: MCPRequest) ->
 
 
 def _renewed(principal: Principal, found: Principal) -> Principal:
-    """The principal as it was found now, for a connection that came with the other one."""
+    """The principal that was just ``found``, for a connection that was opened with ``principal``."""
     if principal.source is Source.REQUEST:
         return found
     scopes = principal.scopes if principal.source is Source.COMMAND else found.scopes

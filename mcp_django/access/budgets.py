@@ -43,7 +43,7 @@ class Limit:
     """One rate for one caller. Its periods are fixed: each begins at a multiple of its length, in UTC."""
 
     kind: str
-    #: Whose it is: a key of SUBJECTS, and the text that names this one.
+    #: Whose limit it is: a key of ``rates.SUBJECTS``, and the text that names this user, token or address.
     subject: str
     holder: str
     rate: Rate
@@ -136,7 +136,7 @@ def _lower(least: dict[tuple[str, str, str, int], int], subject: str, holder: st
 
 
 def _user(principal: Principal, request: MCPRequest) -> str:
-    """Callers without a user are as many as their addresses."""
+    """The key of the user. Callers without a user count by their networks."""
     return principal.key if principal.user.pk is not None else f"{principal.key}:{network_of(client_address(request))}"
 
 

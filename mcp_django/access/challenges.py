@@ -31,10 +31,10 @@ METADATA = f".well-known/oauth-protected-resource/{ENDPOINT}"
 
 
 def complete(challenge: str, site: MCPSite, request: MCPRequest, needed: Iterable[str] = ()) -> str:
-    """A challenge for one of our tokens with where to log in, and with the scopes to ask for.
+    """Complete a challenge for one of our tokens: where to log in, and which scopes to ask for.
 
-    Those are the ``needed`` ones, or else all that a client may ever need. The first challenge of a process may have
-    none, on the event loop, which does not ask the database: clients find them in the metadata too.
+    Those are the ``needed`` ones, or else all that a client may ever need. On the event loop, which does not ask the
+    database, the first challenge of a process may have none: clients find them in the metadata too.
     """
     if not challenge.startswith("Bearer") or not apps.is_installed(OAUTH_APP):
         return challenge

@@ -24,7 +24,7 @@ logger = logging.getLogger("mcp_django")
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Caches whose ``add`` and ``incr`` are atomic for all processes, and so are those that are made from them.
+#: Caches whose ``add`` and ``incr`` are atomic for all processes. Their subclasses count as atomic too.
 ATOMIC_CACHES = frozenset({
     "django.core.cache.backends.redis.RedisCache",
     "django.core.cache.backends.memcached.BaseMemcachedCache",
@@ -54,7 +54,7 @@ class Counters(Protocol):
     """Counts that all processes share. A count that does not exist stands at 0."""
 
     def take(self, charges: Sequence[Charge]) -> Charge | None:
-        """Add all of the charges if each fits, and else none: one that does not fit."""
+        """Add all of the charges if each fits. Otherwise add none, and return one that does not fit."""
 
     def add(self, charges: Sequence[Charge]) -> None:
         """Add the charges, whether they fit or not."""
@@ -77,7 +77,7 @@ def atomic_cache() -> BaseCache | None:
 
 
 def has_chosen_cache() -> bool:
-    """Whether a cache that the project chose itself is used. Raises InvalidCacheBackendError."""
+    """False where the project chose a cache that cannot be used. Raises InvalidCacheBackendError."""
     return atomic_cache() is not None or get_conf().THROTTLE_CACHE in (None, Conf.THROTTLE_CACHE)
 
 
@@ -127,7 +127,7 @@ class CacheCounters:
 
 
 def _again(method: Callable[P, T]) -> Callable[P, T]:
-    """Decorator: repeat a statement that met a deadlock, or a locked database, where no transaction is lost by that."""
+    """Decorator: repeat a statement that met a deadlock or a locked database, unless it runs in a transaction."""
 
     @wraps(method)
     def repeated(*args: P.args, **kwargs: P.kwargs) -> T:

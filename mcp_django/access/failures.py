@@ -1,4 +1,4 @@
-"""Limits failed authentication by address: too many failures, and credentials that are not known are not looked up.
+"""Limits failed authentication by address: after too many failures, unknown credentials are not looked up.
 
 Credentials that let their user in a while ago are not refused, so that nobody is locked out by a neighbour who guesses.
 """
@@ -24,7 +24,7 @@ logger = logging.getLogger("mcp_django")
 class ThrottledNetworks(OrderedDict[str, tuple[int, str]]):
     """The networks that have used up their failures, each until a second of ``rates.now``, with the limit.
 
-    As far as this process knows; at most so many, the latest.
+    Only those that this process knows of, and at most ``size``, the latest.
     """
 
     def __init__(self, size: int = 10_000) -> None:
@@ -54,9 +54,9 @@ throttled = ThrottledNetworks()
 
 
 def check(request: MCPRequest) -> None:
-    """Raises FailuresThrottled if the caller's address has used up its failures. Asks nothing.
+    """Raises FailuresThrottled if the caller's address has used up its failures. Asks neither cache nor database.
 
-    Nobody need call it while ``throttled`` is empty.
+    While ``throttled`` is empty, the call can be left out.
     """
     found = throttled.find(network_of(client_address(request)))
     if found is not None:

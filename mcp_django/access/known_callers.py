@@ -1,6 +1,6 @@
-"""The credentials that were seen to hold a while ago: their requests queue as those of their user.
+"""The credentials that were valid a while ago: their requests queue as those of their user.
 
-Nobody is let in by it: each request is authenticated all the same.
+This lets nobody in: each request is authenticated all the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOTED_AGAIN_SECONDS = 60.0
 
 
 class Seen(NamedTuple):
-    """Credentials that held, with the key of their user. The times are readings of ``time.monotonic()``."""
+    """Credentials that were valid, with the key of their user. The times are readings of ``time.monotonic()``."""
 
     key: str
     #: When they count no longer.
@@ -26,7 +26,7 @@ class Seen(NamedTuple):
 
 
 class KnownCallers(OrderedDict[str, Seen]):
-    """By the SHA-256 of credentials. Those that were not used for the longest time give way."""
+    """By the SHA-256 of credentials. Those that were noted the longest time ago give way."""
 
     def __init__(self, *, size: int = 10_000, seconds: float = 3600.0) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class KnownCallers(OrderedDict[str, Seen]):
         self._lock = Lock()
 
     def note(self, digest: str, key: str) -> None:
-        """The credentials of this hash were seen to hold now."""
+        """Note that the credentials of this hash are valid now."""
         now = time.monotonic()
         with self._lock:
             self[digest] = Seen(key, now + self._seconds, now + _NOTED_AGAIN_SECONDS)
@@ -49,7 +49,7 @@ class KnownCallers(OrderedDict[str, Seen]):
                 self.popitem(last=False)
 
     def forget(self, digest: str) -> None:
-        """The credentials of this hash hold no longer."""
+        """Forget the credentials of this hash: they are not valid any more."""
         with self._lock:
             self.pop(digest, None)
 

@@ -20,9 +20,9 @@ def redeem(nonce: str, seconds: float) -> bool:
 
 
 def claim(nonce: str, seconds: float) -> bool:
-    """Whether this is the first use of ``nonce``. In a transaction on ``database()`` that is rolled back, it was none.
+    """Whether this is the first use of ``nonce``. If a transaction on ``database()`` is rolled back, it does not count.
 
-    The row is kept for ``seconds``, and longer by what clocks may differ: the nonce itself must be invalid by then.
+    The row is kept for ``seconds``, and for the time by which clocks may differ: by then the nonce must be invalid.
     """
     from mcp_django.models import UsedNonce
 

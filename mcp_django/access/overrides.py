@@ -61,7 +61,7 @@ class Overrides:
         return self.of_site(exchange.site, fresh=fresh or not exchange.connection.push)
 
     def of_request(self, site: MCPSite, request: MCPRequest) -> Mapping[str, Override]:
-        """The same for a request, which has no exchange before a push: there this process gets events."""
+        """As ``of``, for a request. Before a push a request has no exchange, and this process gets events."""
         connection = getattr(request.mcp, "connection", None)
         return self.of_site(site, fresh=connection is not None and not connection.push)
 

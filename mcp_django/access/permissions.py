@@ -80,7 +80,7 @@ def decide_by_override(request: MCPRequest, override: Override) -> Decision:
 
 
 def decides_alone(override: Override) -> bool:
-    """Whether the override is decided without the groups of the user, which the database has."""
+    """Whether the override decides without the user's groups, which are in the database."""
     return not (override.enabled and override.restricted)
 
 
@@ -96,10 +96,10 @@ def has_scope(request: MCPRequest, scope: str) -> bool:
 
 
 class supposing(AbstractContextManager[set[str]]):
-    """Decide meanwhile as if an OAuth client had every scope that it may get. Gives those that were needed for that.
+    """Within the block, decide as if an OAuth client had every scope that it may get. Gives those that were needed.
 
-    A client can ask its user for more scopes, so it is shown what they would open. For other credentials nothing is
-    different: who has made them decided what they open.
+    A client can ask its user for more scopes, so it is shown what they would open. For other credentials nothing
+    changes: the person who made them decided what they open.
     """
 
     __slots__ = ("_before", "_request")
@@ -152,7 +152,7 @@ def _suppose(request: MCPRequest, scope: str) -> bool:
 
 
 class using_tool(AbstractContextManager[None]):
-    """Decide meanwhile about the tool of this name and all that it needs, for a credential that may be for it alone."""
+    """Within the block, a credential with the scope ``tool:NAME`` is granted whatever the tool of this name needs."""
 
     __slots__ = ("_before", "_name", "_request")
 
@@ -173,8 +173,8 @@ class using_tool(AbstractContextManager[None]):
 def scopes_to_ask_for(site: MCPSite) -> list[str]:
     """The scopes that an OAuth client is told to ask for, so that the first consent can give all that it will need.
 
-    That is OAUTH_SCOPES, or else ``read``, and ``actions`` and ``write`` where an administrator has switched a tool on
-    that needs it. While the database is away, it is as the project has declared its tools.
+    That is OAUTH_SCOPES, or else ``read``, with ``actions`` and ``write`` where a tool that needs them is switched on.
+    While the database is away, the tools are on or off as the project declared them.
     """
     if get_conf().OAUTH_SCOPES:
         return scopes.parse(get_conf().OAUTH_SCOPES)
@@ -201,7 +201,7 @@ def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
         return scopes.grant(offered, scope) and scopes.is_of_some_model(scope)
     name = scope.removeprefix("tool:")
     tool = site.tools.get(name)
-    # While the tool is used, whatever it needs is granted: one that reads models, whichever, reads them all.
+    # ``tool:NAME`` grants whatever the tool needs, such as reading every model, so its whole scope must be offered.
     if tool is not None:
         return tool.scope in offered
     saved = overrides.tools.of_site(site, fresh=False).get(name)
@@ -209,13 +209,13 @@ def _is_part_of(offered: Set[str], site: MCPSite, scope: str) -> bool:
 
 
 def _needed_by_tools(site: MCPSite, rows: Mapping[str, Override]) -> set[str]:
-    """The scopes that the tools need which are switched on."""
+    """The scopes that the tools need, of those that are switched on."""
     return {
         tool.scope
         for name, tool in site.tools.items()
-        # A row of a saved query decides nothing about a tool that was declared under its name since.
+        # A row of a saved query decides nothing about a tool that was later declared under its name.
         if (rows[name].enabled if name in rows and not rows[name].query else tool.enabled_by_default)
-        # Those that read what concerns writing are there where one that writes is.
+        # A tool of the scope ``write`` that only reads is for the tools that write, and those ask for the scope.
         and (tool.may_change or tool.scope != scopes.WRITE)
     }
 

@@ -112,7 +112,7 @@ def _token_saved(
 ) -> None:
     was_revoked = update_fields is not None and "revoked_at" in update_fields and instance.revoked_at is not None
     if created and instance.grant_id is not None:
-        return  # What its grant was used for is written down as that.
+        return  # The line of its grant says it: granted, or refreshed.
     trail.note_token(instance, "created" if created else "revoked" if was_revoked else "changed", using)
 
 
@@ -159,7 +159,7 @@ def _groups_changed(
 ) -> None:
     """An override with groups is restricted to them until an administrator takes the last group away.
 
-    Deleting a group removes it without this signal: its tool must not become open to everybody by that.
+    Deleting a group removes it without this signal, so that its tool does not become open to everybody.
     """
     if not action.startswith("post_"):
         return

@@ -1,4 +1,4 @@
-"""Throttles: refuses a call whose caller has used up a limit, and counts what an answered call has read.
+"""Refuses a call whose caller has used up a limit, and counts what an answered call has read.
 
 Where no limit is configured for a caller, nothing is asked and nothing is written.
 """
@@ -30,7 +30,8 @@ logger = logging.getLogger("mcp_django")
 def admit(principal: Principal, request: MCPRequest, is_change: Callable[[], bool] = lambda: False) -> None:
     """Count a request, before its handler runs. Raises Throttled where a limit is used up; then nothing is counted.
 
-    ``is_change`` is asked only where changes are limited. What is read is known afterwards: it refuses the next call.
+    ``is_change`` is asked only where changes are limited. What a call reads is known only afterwards: it counts for the
+    next call.
     """
     budget = budget_of(principal, request)
     if not budget:
@@ -65,7 +66,7 @@ def count_refusal(exchange: Exchange) -> None:
 
 
 def spend_pushed(principal: Principal, request: MCPRequest, message: JSON) -> None:
-    """The same for what a notification carries to a caller."""
+    """Count the bytes of a notification to a caller. Raises nothing."""
     budget = budget_of(principal, request)
     if budget:
         _spend(budget, {BYTES: len(encode(message))})

@@ -1,7 +1,7 @@
 """Tickets: each stands for an access token in the URL of a socket, once and for a short time.
 
 Browsers and some clients cannot set a header on a WebSocket. URLs are kept in histories and logs, so no access token
-belongs into one, while a used ticket is worth nothing there.
+belongs in one, while a used ticket is worth nothing there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _MAX_OPEN = 100
 _PARAMETER = "ticket"
 _FORM = re.compile(r"[A-Za-z0-9_-]{43}")
 
-#: Whose the tickets are that this process has issued. They have a list of their own, or else a caller who asks for
-#: many tickets would displace the tokens of others.
+#: The users of the tickets that this process has issued. They have a list of their own, since a caller who asks for
+#: many tickets would otherwise displace the tokens of others.
 _issued = KnownCallers(seconds=SECONDS)
 
 
@@ -54,12 +54,12 @@ def issue(principal: Principal) -> str:
 
 
 def queue_key(plain: str, request: MCPRequest) -> str:
-    """Names for queues who comes with a ticket: its user, if this process has issued it, or else an address."""
+    """Names the bearer of a ticket for queues: by its user, if this process has issued it, or else by address."""
     return known_key(digest(plain), _issued) or address_key(request)
 
 
 def burn(plain: str) -> None:
-    """Make a ticket worthless that came with a request which is refused: somebody else may have read its URL."""
+    """Delete the ticket of a request that is refused: somebody else may have read its URL."""
     Ticket.objects.filter(hash=digest(plain)).delete()
 
 
@@ -88,7 +88,7 @@ def _claim(plain: str) -> Ticket | None:
 
 
 def take(request: MCPRequest) -> str | None:
-    """Take the ticket out of the request's URL, so that no hook which is given the request can leak it."""
+    """Take the ticket out of the request's URL, so that no hook that gets the request can leak it."""
     found: list[str] = []
     others: list[str] = []
     for pair in str(request.META.get("QUERY_STRING", "")).split("&"):

@@ -45,16 +45,16 @@ def note_token(token: AccessToken, change: str, using: str) -> None:
 
 
 def note_grant(grant: Grant, change: str, using: str, **values: Any) -> None:
-    """The same of what was done to a grant of an OAuth client: ``granted``, ``refreshed``, ``ended: …``."""
+    """As ``note_token``, of a grant of an OAuth client: ``granted``, ``refreshed``, ``ended: …``."""
     about = {"kind": Call.Kind.TOKEN.value, "token_name": printable(str(grant)), "client_id": grant.client}
-    # Whoever ends it may be somebody else.
+    # The grant's user, unless ``_note`` finds another person who ends it in the admin.
     about |= user(grant.user)
     told = {"owner": str(grant.user_id), "line": str(grant.line), "grant": str(grant.pk), **values}
     _note(using, reason=change, values=encode(told).decode(), **about)
 
 
 def note_consent(client: str, name: str, decision: str, **values: str) -> None:
-    """Write down what a person decided whom a client asked for a grant: ``agreed`` or ``declined``."""
+    """Write down how a person answered a client that asked for a grant: ``agreed`` or ``declined``."""
     about = {"kind": Call.Kind.TOKEN.value, "client_id": client, "token_name": printable(name)}
     _note(router.db_for_write(Call), reason=decision, values=encode(values).decode() if values else "", **about)
 
@@ -67,13 +67,13 @@ def count_refusal(site: str, request: HttpRequest, reason: str) -> None:
 
 
 def note_override(override: AdminOverride, change: str, using: str) -> None:
-    """The same of what an administrator decided about a tool or a prompt."""
+    """Write down what an administrator decided about a tool or a prompt."""
     model = override._meta.label_lower
     _note(using, kind=Call.Kind.SWITCH.value, reason=change, name=override.name, model=model, site=override.site)
 
 
 def note_ending(what: str, site: str, name: str, owner: str) -> None:
-    """The same of a session or a task that somebody ended in the admin: ``what`` is "session" or "task"."""
+    """Write down that somebody ended a session or a task in the admin: ``what`` is "session" or "task"."""
     values = encode({"owner": owner}).decode()
     about = {"kind": Call.Kind.ENDING.value, "method": f"end of a {what}", "reason": "ended", "name": name}
     _note(router.db_for_write(Call), site=site, values=values, **about)

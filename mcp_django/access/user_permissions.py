@@ -122,16 +122,16 @@ def _query(user_model: type[models.Model]) -> PreparedQuery:
 
     def make(user: Any) -> QuerySet[Any, Any]:
         both = rows(True, **{holder: user}).union(rows(False, **{f"group__{member}": user}), all=True)
-        # From Django 6.1 on the order of the model is that of a union too.
+        # From Django 6.1 on, a union has the order of the model too.
         return both.order_by()
 
     return PreparedQuery(make, user_model._meta.pk)
 
 
 def of_users(asked: Iterable[AbstractBaseUser | AnonymousUser]) -> dict[Any, Sets]:
-    """By the keys of users, as ModelBackend finds them for each. Users whom a router puts elsewhere are left out."""
+    """The permissions by user key, as ModelBackend finds them. Users with theirs in another database are left out."""
     if get_user_model()._meta.pk.is_relation:
-        return {}  # Django compiles such a list for its values alone.
+        return {}  # Django compiles a list of related keys only for its own values.
     alias = router.db_for_read(Permission)
     # A project may keep users with their permissions in several databases.
     keys = [user.pk for user in asked if router.db_for_read(Permission, instance=user) == alias]
@@ -181,11 +181,11 @@ def _names_by(rows: Iterable[Any]) -> dict[Any, set[str]]:
 
 
 def remembered(principal: Principal) -> dict[Hashable, Sets] | None:
-    """The sets that are remembered with a principal's token, by user and key; None where the token is not."""
+    """The sets that are remembered with a principal's token, by user and key; None where no token is remembered."""
     return getattr(principal.auth, "known_permissions", None)
 
 
 def _query_name(field: str) -> str:
-    """The name in a filter of the users of a permission, or of a group. A user model may choose it."""
+    """The name by which a filter on permissions, or on groups, reaches users. A user model may choose it."""
     related = cast("ManyToManyField[Any, Any]", get_user_model()._meta.get_field(field))
     return related.related_query_name()

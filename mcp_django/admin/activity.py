@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 else:
     CallPaginator = Paginator
 
-#: The list has so many lines. To count further would take longer than the page itself.
+#: The most lines of the list. Counting further would take longer than the page itself.
 MAX_LISTED = 10_000
 
 
@@ -72,10 +72,10 @@ class CallAdmin(PagesAdmin):
         activity_filters.ToolFilter,
         activity_filters.ModelFilter,
     ]
-    # Its only use is that there is a field for the search: see get_search_results.
+    # Without it the admin shows no field for the search. The search itself is in get_search_results.
     search_fields = ["request_id"]
     search_help_text = _("A changed record as “flights.flight 17”, or a request id, a trace id or an address.")
-    # To order by what has no index would read the whole table.
+    # Ordering by a column without an index would read the whole table.
     sortable_by = ["time"]
     ordering = ["-at", "-pk"]
     actions = None
@@ -207,7 +207,7 @@ class CallAdmin(PagesAdmin):
         return call
 
     def _links(self, request: HttpRequest, call: Call) -> dict[str, SafeString | str]:
-        """What the call names, with links to what of it still exists, and to the other calls with the same."""
+        """What the call names, each with a link to its page if it still exists, and to all calls that name it."""
         site, kind = self.admin_site, Prompt if call.kind == Call.Kind.PROMPT else Tool
         row = kind._default_manager.filter(site=call.site, name=call.name).first() if call.name else None
         named: dict[str, tuple[type[models.Model], Any, str]] = {

@@ -15,7 +15,7 @@ from mcp_django.compat.handlers import is_asgi_request
 from mcp_django.csv_cells import spreadsheet_safe
 from mcp_django.models import Call
 
-#: A file has so many lines, the newest.
+#: The most lines of a file: the newest.
 MAX_EXPORTED = 100_000
 
 
@@ -42,7 +42,7 @@ async def _asynchronous(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 def _parts(calls: Any) -> Iterator[bytes]:
     """The file in pieces: the names of the columns, the lines of each page, and a note if lines are left out."""
     names = [field.attname for field in Call._meta.concrete_fields]
-    # Excel takes a file without this mark for one of another encoding.
+    # Without this mark, Excel reads the file in another encoding.
     yield "\ufeff".encode() + _written([names])
     left = MAX_EXPORTED
     for page in calls.pages(newest_first=True):

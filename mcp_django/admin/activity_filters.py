@@ -19,7 +19,7 @@ from mcp_django.models import Call
 from mcp_django.models.call_queries import FILTERS, CallQuerySet
 from mcp_django.resources.days import Days
 
-#: The values of so many of the newest calls are offered, at most so many of a column.
+#: How many of the newest calls give their values as choices, and how many choices a column has at most.
 _NEWEST = 1_000
 _OFFERED = 10
 
@@ -30,7 +30,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}"
 
 
 class ActivityFilter(admin.SimpleListFilter):
-    """A filter of the activity, whose value is what stands in the URL."""
+    """A filter of the activity. Its value is the one in the URL."""
 
     #: The type of the field for a value that no link has. Empty: every value has a link.
     input_type = ""
@@ -85,7 +85,7 @@ class DayFilter(ActivityFilter):
 
 
 def _days(value: str) -> Days:
-    """Raises ValueError for what is no day."""
+    """The days of ``today``, ``yesterday``, ``week`` or a date. Raises ValueError for anything else."""
     today = Days.today().first
     named = {
         "today": Days(today, today),

@@ -17,9 +17,9 @@ from pydantic_core import from_json
 from mcp_django.tools.base import BaseTool
 from mcp_django.types import JSON
 
-#: The answers to a yes-or-no argument, of which the first one sends nothing.
+#: The choices of a yes-or-no argument. The first one sends nothing.
 _BOOLEANS: Sequence[tuple[str, Any]] = [("", "—"), ("true", _("true")), ("false", _("false"))]
-#: As JSON writes it.
+#: A whole number as JSON writes it.
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 
 
@@ -44,7 +44,7 @@ class _JSONField(forms.CharField):
         try:
             return from_json(text, allow_inf_nan=False) if text else None
         except ValueError as error:
-            raise ValidationError(_("This is no JSON: %(error)s") % {"error": error}) from None
+            raise ValidationError(_("This is not JSON: %(error)s") % {"error": error}) from None
 
 
 class _IntegerOrTextField(forms.CharField):
@@ -137,7 +137,7 @@ class ArgumentForm(SuggestingForm):
 
 
 def suggestions(form: SuggestingForm, suggest: Callable[[str, Mapping[str, str]], Sequence[str]]) -> JsonResponse:
-    """What ``suggest`` suggests for the argument that is asked for, with all that was typed."""
+    """The answer ``{"values": […]}``: what ``suggest`` gives for the argument asked for and all that was typed."""
     asked = form.asked
     return JsonResponse({"values": [] if asked is None else list(suggest(asked, form.typed))})
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -44,7 +44,7 @@ class PagesAdmin(AdminBase):
         return reverse(f"admin:{self._name_of(name)}", args=args, current_app=self.admin_site.name)
 
     def page(self, request: HttpRequest, template: str, **context: Any) -> TemplateResponse:
-        """A page from a template that extends ``admin/mcp_django/page.html``. No cache keeps it, as none of the admin.
+        """A page from a template that extends ``admin/mcp_django/page.html``. Like all admin pages, it is not cached.
 
         ``title`` is its heading, and ``object`` the row that it is about.
         """
@@ -58,8 +58,13 @@ class PagesAdmin(AdminBase):
         request.current_app = self.admin_site.name
         return TemplateResponse(request, f"admin/mcp_django/{template}.html", {**shared, **context})
 
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        help_url = documentation.page_url(f"{self.opts.model_name}/change_list")
+        response: HttpResponse = super().changelist_view(request, {"help_url": help_url, **(extra_context or {})})
+        return response
+
     def is_own_page(self, request: HttpRequest) -> bool:
-        """Whether the page is one of this ModelAdmin, and not that of another one which deletes rows of ours too."""
+        """Whether the page is this ModelAdmin's, and not that of another one that deletes our rows too."""
         match = request.resolver_match
         return match is None or str(match.url_name).startswith(self._name_of(""))
 
@@ -71,7 +76,7 @@ class FilteredAdmin(PagesAdmin):
     """The URL of its list can filter only by what the filters of the list offer."""
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Whether the URL may filter by it: by any other column, it would be found out letter by letter."""
+        """Whether the URL may filter by it. A filter by any other column would disclose it letter by letter."""
         name = lookup.partition("__")[0]
         offered = {one if isinstance(one, str) else one[0] for one in self.list_filter if isinstance(one, str | tuple)}
         return (name in offered or not self._is_field(name)) and super().lookup_allowed(lookup, value, request)
@@ -86,7 +91,7 @@ class FilteredAdmin(PagesAdmin):
 
 
 class ActingAdmin(FilteredAdmin):
-    """Changes that its pages make are the user's."""
+    """The audit trail names the user of the request for changes that its pages make."""
 
     def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         with acting(request):

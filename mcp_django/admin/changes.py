@@ -120,7 +120,7 @@ class ChangeAdmin(FilteredAdmin):
     # The page of a change, and the click.
 
     def get_urls(self) -> list[URLPattern]:
-        # They work in a thread beside the request, which must hold no lock.
+        # They work in another thread, so the request must hold no lock.
         return [
             self.page_path("<path:object_id>/decide/", self.decide_view, "decide", atomic=False),
             self.page_path("<path:object_id>/change/", self.change_view, "change", atomic=False),
@@ -153,7 +153,7 @@ class ChangeAdmin(FilteredAdmin):
         return format_html_join(", ", "{}", [*linked, *more])
 
     def decide_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The user agrees, or does not."""
+        """Make the change or reject it, as its user clicked."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         change = self.get_object(request, key_in_url(object_id))

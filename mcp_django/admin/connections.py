@@ -1,6 +1,6 @@
 """What the page *Connections* shows, and how a person ends a stored session or a task.
 
-The key of a session or a task is what its client holds, so the page names it by a digest.
+Only its client should know the key of a session or a task, so the page names it by a digest.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mcp_django.sessions.store import StoredSession
 from mcp_django.tasks import store
 from mcp_django.types import JSON
 
-#: The newest of the stored sessions, and of the tasks.
+#: How many stored sessions, and tasks, the page lists: the newest.
 _LISTED = 100
 #: What the name of a principal begins with, before the key of its user.
 _USER = "user:"
@@ -148,7 +148,7 @@ def _digest(row: Model) -> str:
 
 
 def end(request: HttpRequest, what: str, named: str) -> str | None:
-    """End the session or the task of this digest. A sentence about it; None where the user may end no such one."""
+    """End the session or the task of this digest. Returns a sentence about it, or None if the user may not end it."""
     if what == "session":
         session = _find(request, _sessions(), named)
         if session is None:

@@ -9,10 +9,17 @@ from django.utils.translation import gettext_lazy as _
 
 from mcp_django.conf import get_conf
 
-#: What describes a page that a project added.
+#: The section for pages that a project added.
 OTHER_PAGES = "admin/"
 #: By the template of a page: the section that describes it.
 SECTIONS = {
+    "tool/change_list": "admin/#tools",
+    "prompt/change_list": "admin/#prompts",
+    "accesstoken/change_list": "admin/#access-tokens",
+    "change/change_list": "admin/#changes-by-agents",
+    "call/change_list": "admin/#activity",
+    "client/change_list": "oauth/#who-may-connect-what",
+    "grant/change_list": "oauth/#who-may-connect-what",
     "new_token": "admin/#access-tokens",
     "token_made": "admin/#access-tokens",
     "token_test": "admin/#access-tokens",
@@ -24,26 +31,26 @@ SECTIONS = {
     "prompt/preview": "admin/#prompts",
     "call/connections": "admin/#connections",
 }
-#: What the first page leads to.
+#: The titles and sections that the first page links to.
 SUBJECTS: tuple[tuple[Promise, str], ...] = (
-    (_("Tools"), "admin/#tools"),
-    (_("Prompts"), "admin/#prompts"),
-    (_("Access tokens"), "admin/#access-tokens"),
-    (_("Changes by agents"), "admin/#changes-by-agents"),
-    (_("Activity"), "admin/#activity"),
+    (_("Tools"), SECTIONS["tool/change_list"]),
+    (_("Prompts"), SECTIONS["prompt/change_list"]),
+    (_("Access tokens"), SECTIONS["accesstoken/change_list"]),
+    (_("Changes by agents"), SECTIONS["change/change_list"]),
+    (_("Activity"), SECTIONS["call/change_list"]),
     (_("Connecting a client"), "clients/"),
     (_("Settings"), "settings/"),
 )
 
 
 def url_of(section: str) -> str:
-    """Where a section can be read, or an empty text if nobody knows."""
+    """The URL of a section, or an empty text without DOCS_URL."""
     base = get_conf().DOCS_URL.rstrip("/")
     return f"{base}/{section}" if base else ""
 
 
 def page_url(template: str) -> str:
-    """Where the page of a template is described, or an empty text if nobody knows."""
+    """The URL that describes the page of a template, or an empty text without DOCS_URL."""
     return url_of(SECTIONS.get(template, OTHER_PAGES))
 
 

@@ -1,4 +1,4 @@
-"""Clients and grants in the admin: who may act for whom, since when, and an end to it."""
+"""Clients and grants in the admin: who may act for whom, and since when, with actions that end it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _ReadOnlyAdmin(ActingAdmin):
         return obj is None and super().has_change_permission(request)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Nobody deletes them here. They go with their user, whom Django would not delete otherwise.
+        # Nobody deletes them here. They go with their user: without this, Django would refuse to delete the user.
         return not self.is_own_page(request)
 
 

@@ -1,4 +1,4 @@
-"""What the first page of the console shows: the calls of each day, what waits for a person, and what may destroy."""
+"""What the first page of the console shows: the calls of each day, what waits for a person, and risky tools."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from mcp_django.resources.days import Days, moment_comparison
 
 #: The days of the chart, today included.
 _DAYS = 14
-#: The recorder has written every line of a day so long after its end.
+#: After this time, the recorder has written every line of the day before.
 _LATE = datetime.timedelta(hours=1)
-#: What agents did. The other kinds are of people and of the server.
+#: The kinds of what agents did. The other kinds are of people and of the server.
 _BY_AGENTS = (
     Call.Kind.CALL, Call.Kind.READ, Call.Kind.PROMPT, Call.Kind.SUBSCRIPTION, Call.Kind.COMPLETION, Call.Kind.TASK,
     Call.Kind.REQUEST,
@@ -57,7 +57,7 @@ class Day:
 
 
 class Overview:
-    """What a viewer may see of it: each part needs the permission to view its model in this AdminSite."""
+    """The parts of the page. Those of a model are empty for viewers who may not view it in this AdminSite."""
 
     def __init__(self, admin_site: AdminSite, request: HttpRequest) -> None:
         self._site, self._request = admin_site, request
@@ -81,7 +81,7 @@ class Overview:
 
     @property
     def connections_url(self) -> str:
-        """Empty where the project shows calls in a page of its own, which has none of connections."""
+        """Empty where a ModelAdmin of the project shows the calls: it has no page of connections."""
         has_page = isinstance(self._site.get_model_admin(Call), CallAdmin)
         return self._url(Call, "connections") if has_page else ""
 
@@ -92,12 +92,12 @@ class Overview:
 
     @cached_property
     def asking(self) -> int:
-        """The tasks that wait for answers of their users."""
+        """How many tasks of all users wait for an answer. The page shows it beside the activity."""
         return Task.objects.filter(state=Task.State.ASKING, expires_at__gt=timezone.now()).count()
 
     @cached_property
     def waiting(self) -> int:
-        """The changes that wait for the click of this viewer."""
+        """How many changes wait for the click of this viewer."""
         if not self._shows(Change):
             return 0
         mine = Change.objects.filter(user=self._request.user.pk, state=Change.State.WAITING)
@@ -133,7 +133,7 @@ class Overview:
         return reverse(name, args=args, current_app=self._site.name)
 
 
-#: Days that are over, by time zone and date: to count them takes as long as there are lines.
+#: Days that are over, by time zone and date: counting a day reads all of its lines.
 _finished: OrderedDict[tuple[str, datetime.date], Day] = OrderedDict()
 _MAX_FINISHED = 1_000
 
@@ -165,7 +165,7 @@ def _now() -> datetime.datetime:
 
 
 def _counted(dates: Sequence[datetime.date]) -> Iterator[tuple[datetime.date, Day]]:
-    """One statement, whose parts each find a day by the index of the time."""
+    """Count these days with one statement. Each of its parts finds a day by the index of the time."""
     first, *others = [_of_day(number, date) for number, date in enumerate(dates)]
     for row in first.union(*others, all=True).order_by():
         date = dates[row["number"]]

@@ -101,7 +101,7 @@ class SaveForm(forms.Form):
                 saved = SavedQuery(self._site, self.cleaned_data["name"], self.query)
             except ValueError as error:
                 raise ValidationError(str(error)) from None
-            # Nobody saves what the person's own agent could not ask.
+            # A person saves only what an agent of theirs could call.
             if not _may_call(self._request, self._site, self._tool):
                 text = _("An agent of yours may not call %(tool)s, so you cannot save a call of it.")
                 raise ValidationError(text % {"tool": self._tool})
@@ -128,7 +128,7 @@ def _read(call: str) -> JSON:
 
 
 def _may_call(request: HttpRequest, site: MCPSite, tool: str) -> bool:
-    """Whether an agent of the viewer may call the tool, which administrators switch and limit to groups."""
+    """Whether an agent of the viewer may call the tool, which may be switched off or restricted to groups."""
     return _ask_as_agent(request, site, lambda asking: catalog.may_call_one_of(site, asking, [site.tools[tool]]))
 
 

@@ -103,13 +103,13 @@ class SeesForm(forms.Form):
 
 
 def _kind(tool: JSON) -> Any:
-    """What a tool of an inventory is, which itself is in English."""
+    """The kind of a tool, translated: an inventory has it in English."""
     kind, _of, label = tool["kind"].partition(" of ")
     return format_lazy(_("action of {label}"), label=label) if label else _KINDS[kind]
 
 
 class SeesAdmin(ActingAdmin):
-    """Shows what tokens see. Users who are not superusers see it of their own tokens and of themselves."""
+    """Shows what tokens see. Users who are not superusers see this only for their own tokens and for themselves."""
 
     def get_urls(self) -> list[Any]:
         return [
@@ -135,7 +135,7 @@ class SeesAdmin(ActingAdmin):
         if not request.user.is_superuser and request.GET.get("user", request.user.get_username()) != (
             request.user.get_username()
         ):
-            # Whether there is such a user is not said.
+            # The answer does not say whether there is such a user.
             raise PermissionDenied
         form = SeesForm(request.GET, request.user, None)
         if not form.is_valid():
@@ -147,7 +147,7 @@ class SeesAdmin(ActingAdmin):
         if not form.is_valid():
             return self._page(request, form, subject)
         site, label, why = form.chosen_site, request.GET.get("model", ""), form.cleaned_data["why"]
-        # Hooks of the project shall not see the admin's transaction.
+        # Hooks of the project must not run in the admin's transaction.
         built = in_own_thread(lambda: inventory.build(site, subject.user, subject.scopes))
         sample = self._sample(request, site, subject, built, label) if label else None
         checklist = None
@@ -186,7 +186,7 @@ class SeesAdmin(ActingAdmin):
     # Why not?
 
     def _known_kinds(self, request: HttpRequest) -> Collection[reasons.Kind]:
-        """The kinds of things of which the viewer may know any, as their own pages show them."""
+        """The kinds of things that the viewer may know of: those whose own pages the viewer may see."""
         if request.user.is_superuser:
             return reasons.EVERYTHING
         pages: Iterable[tuple[reasons.Kind, Any]] = (("tool", Tool), ("prompt", Prompt))
@@ -220,14 +220,14 @@ class SeesAdmin(ActingAdmin):
 
 
 def _may_sample(request: HttpRequest, subject: Subject) -> bool:
-    """Whether the viewer may see rows with the subject's rights: one's own, or as Try it lets superusers."""
+    """Whether the viewer may see rows with the subject's rights: for themselves, or where superusers act as others."""
     if subject.token is not None and not subject.token.is_valid():
         return False
     return subject.user.pk == request.user.pk or trying.may_try_as_others(request.user)
 
 
 def _count(site: MCPSite, subject: Subject, label: str) -> Any:
-    """How many rows the subject sees, as far as that can be found out soon."""
+    """How many rows the subject sees; None where that cannot be found out soon."""
     principal = Principal(subject.user, scopes.expand(subject.scopes), source=Source.COMMAND)
     mcp_request = from_settings().for_principal(principal)
     with site.call_context(mcp_request):

@@ -23,12 +23,12 @@ from mcp_django.models.tokens import NEVER, Expiry, check_expiry, default_expiry
 from mcp_django.sites import names_nothing
 
 _DATE, _NEVER = "date", "never"
-#: Nobody means a later moment, and in UTC the last ones of the calendar do not exist.
+#: Nobody means a later moment, and the last ones of the calendar cannot be converted to UTC.
 _FARTHEST = timedelta(days=36_525)
 
 
 class _MomentWidget(AdminSplitDateTime):
-    """As the admin's, whose two inputs share one label."""
+    """The admin's widget, with a label for each of its two inputs."""
 
     def __init__(self, attrs: dict[str, Any] | None = None) -> None:
         super().__init__(attrs)
@@ -41,7 +41,7 @@ class ExpiryForm(LifetimeForm):
 
     lifetime = forms.ChoiceField(
         label=_("Ends"),
-        help_text=_("Prefer a token that ends, and roll it before. One without an end must be revoked."),
+        help_text=_("Prefer a token that ends, and roll it before it does. One without an end must be revoked."),
     )
     expires_at = forms.SplitDateTimeField(
         label=_("Date"), required=False, widget=_MomentWidget, help_text=_("Only where “on a date” is chosen.")
@@ -75,7 +75,7 @@ class ExpiryForm(LifetimeForm):
         return data
 
     def _read_expiry(self, data: dict[str, Any]) -> None:
-        """Put the moment that was chosen into ``expires_at``, in which nothing else counts."""
+        """Put the moment that was chosen into ``expires_at``. Its own input counts only for a date."""
         lifetime: str | None = data.get("lifetime")
         if lifetime == _DATE:
             if data.get("expires_at") is None and "expires_at" not in self.errors:
@@ -123,7 +123,7 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
         widget=AdminTextInputWidget,
         help_text=_(
             "Separated by commas. model:app.model:read reads one model, model:app.model:write writes it, tool:NAME "
-            "calls one tool. They allow only that, so leave the boxes above empty for an agent that shall do nothing "
+            "calls one tool. They allow only that, so leave the boxes above empty for an agent that must do nothing "
             "else."
         ),
     )
@@ -131,7 +131,7 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
         label=_("Addresses"),
         required=False,
         widget=AdminTextInputWidget,
-        help_text=_("Addresses and networks from which alone it may be used, as 192.0.2.7, 2001:db8::/32. Empty: all."),
+        help_text=_("The only addresses and networks that may use it, as 192.0.2.7, 2001:db8::/32. Empty: all."),
     )
 
     class Meta:
@@ -151,7 +151,7 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
         self.initial["addresses"] = ", ".join(token.addresses)
 
     def _first_lifetime(self) -> str:
-        """Of a token that exists: the end that it has."""
+        """For a token that exists, the end that it has."""
         if self.instance.pk is None:
             return super()._first_lifetime()
         return _NEVER if self.instance.expires_at is None else _DATE
@@ -167,7 +167,7 @@ class AccessTokenForm(OnceForm, ExpiryForm, forms.ModelForm):  # type: ignore[ty
             named = scopes.parse(self.cleaned_data["single_scopes"].split(","))
         except ValueError as error:
             raise ValidationError(str(error)) from None
-        # What an old token names may be gone since.
+        # What an old token names may no longer exist.
         kept = [] if self.instance.pk is None else list(self.instance.scopes)
         new = [scope for scope in named if scope not in kept]
         if problems := [problem for scope in new if (problem := names_nothing(scope))]:

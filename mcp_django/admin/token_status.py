@@ -37,7 +37,7 @@ INACTIVE = Status(_("user inactive"), "is-bad", is_dead=True)
 
 
 def status_of(token: AccessToken) -> Status:
-    """The first that holds, since what people did to a token says more than its date."""
+    """The first status that applies: what people did to a token says more than its date."""
     now = timezone.now()
     if token.revoked_at is not None:
         return REVOKED

@@ -77,7 +77,7 @@ class AccessTokenAdmin(SeesAdmin):
         return [*shown, self._links_for(request)] if self.has_change_permission(request) else shown
 
     def _links_for(self, request: HttpRequest) -> Callable[[AccessToken], str]:
-        """A column of what the viewer may do, which a ModelAdmin's own method could not know."""
+        """A column of what the viewer may do. A method of the ModelAdmin would not get the request."""
 
         @admin.display(description=_("what you can do"))
         def links(token: AccessToken) -> str:
@@ -131,8 +131,8 @@ class AccessTokenAdmin(SeesAdmin):
         return actions
 
     def has_delete_permission(self, request: HttpRequest, obj: AccessToken | None = None) -> bool:
-        # A deleted token leaves no trace of its user. Used ones go with their user, whom Django would not delete
-        # otherwise, and by mcp_token --clear.
+        # A deleted token leaves no trace of its user. Used ones go with their user, whom Django would otherwise refuse
+        # to delete, and by mcp_token --clear.
         was_used = obj is not None and obj.last_used_at is not None
         return super().has_delete_permission(request, obj) and not (was_used and self.is_own_page(request))
 
@@ -198,13 +198,13 @@ class AccessTokenAdmin(SeesAdmin):
 
     @method_decorator([sensitive_post_parameters("token"), sensitive_variables()])
     def test_view(self, request: HttpRequest) -> HttpResponse:
-        """What a token reaches that the viewer has just been shown. It is neither stored nor shown again."""
+        """What the token reaches that the viewer was just shown. The token is neither stored nor shown again."""
         if not self.has_add_permission(request):
             raise PermissionDenied
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         reach = reach_of(request, site, request.POST.get("token", ""))
-        # Tokens that the viewer could not see in the list are as unknown ones.
+        # Tokens that the viewer could not see in the list count as unknown.
         if reach is not None and not self.get_queryset(request).filter(pk=reach.token_id).exists():
             reach = None
         return self.page(request, "token_test", title=_("What the token reaches"), reach=reach)
@@ -231,7 +231,7 @@ class AccessTokenAdmin(SeesAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
 
     def _may_roll(self, request: HttpRequest, token: AccessToken) -> bool:
-        # The successor is a new token, which whoever rolls it gets to see.
+        # Rolling shows a new token, so it needs the permission to add one.
         return self._may_revoke(request, token) and self.has_add_permission(request)
 
     def _may_revoke(self, request: HttpRequest, token: AccessToken) -> bool:

@@ -41,7 +41,7 @@ from mcp_django.writes.tools import WriteTool
 
 #: The button that takes an administrator's description away.
 _DECLARED = "_declared"
-#: Calls are counted for as long.
+#: How far back calls are counted.
 _RECENT = timedelta(days=7)
 
 #: What a tool is → the heading of its group, in the order of the groups.
@@ -138,7 +138,7 @@ class ToolAdmin(OverrideAdmin):
         fields = [*super().get_fields(request, obj), *self.activity_fields(request)]
         if obj is not None and obj.query:
             fields.remove("declared_description")
-            # It names fields that its viewer may not read.
+            # The call may name fields that the viewer may not read.
             fields += ["saved_call"] if _may_ask(request, tool_of(obj)) else []
         return fields
 
@@ -223,7 +223,7 @@ class ToolAdmin(OverrideAdmin):
         return super().has_add_permission(request)
 
     def _save(self, request: HttpRequest, site: MCPSite, form: SaveForm) -> Tool | None:
-        """The new row; None where somebody else was faster with its name."""
+        """The new row; None where somebody else has just taken its name."""
         given = form.cleaned_data
         values = {"enabled": True, "description": given["description"], "query": form.query}
         with acting(request):

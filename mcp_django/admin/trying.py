@@ -74,7 +74,7 @@ class Answer:
 
     @property
     def needs_client(self) -> bool:
-        """Whether the tool asks its user, or goes on as a task, which takes a client of the protocol."""
+        """Whether the tool asks its user, or goes on as a task. Both need a real client."""
         return bool(self.message.get("error", {}).get("code") == MissingCapability.code)
 
     @property
@@ -143,7 +143,7 @@ def send(
     """
     exchange = _exchange(request, site, user, method, params, scopes=scopes)
     if user.pk != request.user.pk:
-        # The client is named by the beginning of the person's name alone, which may change. No argument is named so.
+        # The line has only the beginning of the person's name, which may change. No argument has this name.
         exchange.usage.values["called by"] = str(request.user.pk)
 
     def run() -> Answer:

@@ -1,4 +1,4 @@
-"""Counts the requests of callers without a user: a row for each address and reason in a minute, not one for each.
+"""Counts the requests of callers without a user: a row for each address, reason and minute, not for each request.
 
 Anybody can send such requests, so neither their number nor their texts may fill the database.
 """
@@ -16,7 +16,7 @@ from mcp_django.audit import table
 from mcp_django.audit.lines import Line, as_dict, line
 from mcp_django.models import Call
 
-#: Rows of one minute in one process. What else comes in that minute is counted in one row without an address.
+#: Rows of one minute in one process. What comes beyond them is counted without an address.
 MAX_ROWS = 1_000
 _MINUTE = 60
 #: The columns by which a row is found, beside its minute. The values are ours, and the address is an IP address.

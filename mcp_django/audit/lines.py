@@ -32,7 +32,7 @@ MAX_KEYS = 20
 _NUMBERS = ("rows", "bytes", "queries", "count")
 #: The largest value of a PositiveIntegerField on each database.
 _MAX_NUMBER = 2_147_483_647
-#: The range of a BigIntegerField, which a key of a project's table may exceed nowhere else.
+#: The bound of a BigIntegerField. Keys that are unsigned may be up to twice as large.
 _MAX_KEY = 2**63
 
 
@@ -44,7 +44,7 @@ def line(at: float, **values: Any) -> Line:
             columns[name] = columns[name][:limit]
     for name in _NUMBERS:
         columns[name] = min(columns[name], _MAX_NUMBER)
-    # Their order is that of the defaults, since no name is new.
+    # The order is that of COLUMNS, since ``values`` adds no name.
     return tuple(columns.values())
 
 

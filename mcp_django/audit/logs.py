@@ -13,7 +13,7 @@ from mcp_django.protocol.jsonrpc import encode
 
 logger = logging.getLogger("mcp_django.audit")
 _errors = logging.getLogger("mcp_django")
-#: Columns of a line stand in ``extra`` under names that begin so, since ``name`` is taken by logging.
+#: The names of columns in ``extra`` begin with it, since logging has a ``name`` of its own.
 PREFIX = "mcp_"
 
 

@@ -1,7 +1,7 @@
 """The recorder: a call appends to its queue, and one thread of the process writes the lines of the audit trail.
 
-The thread starts with the first line. Under gevent it is a greenlet, since its driver may be one that gevent has
-patched. In a test run of Django there is no thread, and each line is written where it is made: a thread of ours would
+The thread starts with the first line. Under gevent it is a greenlet, since gevent may have patched the database's
+driver. In a test run of Django there is no thread, and each line is written where it is made: a thread of ours would
 hold a connection to a database that the run is about to drop.
 """
 
@@ -30,7 +30,7 @@ from mcp_django.models import Call
 
 logger = logging.getLogger("mcp_django")
 
-#: What is to become a line: a function and its arguments. The thread that writes calls it, and not the request's.
+#: What is to become a line: a function and its arguments. The writing thread calls it, not that of the request.
 Pending = tuple[Callable[..., Line], *tuple[Any, ...]]
 
 #: Lines that may wait to be written.
@@ -39,11 +39,11 @@ MAX_WAITING = 10_000
 _WINDOW_SECONDS = 0.5
 #: Lines that wait longer are written by the thread of the next call: the writing thread is gone, or stuck.
 _OVERDUE_SECONDS = 5.0
-#: After so long without a line, the thread gives its connection back.
+#: After this time without a line, the thread closes its connections.
 _IDLE_SECONDS = 1.0
 #: Pauses after an outage of the database.
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 30.0
-#: So often in a row the thread gives way to others who use a database of SQLite, before it waits for its turn.
+#: How often in a row the thread gives way to other users of a SQLite database before it waits for its turn.
 _MAX_GIVEN_WAY = 20
 
 
@@ -55,7 +55,7 @@ class Recorder:
         self._reset()
 
     def _reset(self) -> None:
-        """Begin anew: at the start, and in the child of a fork. The parent writes what waits in it."""
+        """Begin anew: at the start, and in the child of a fork. The parent writes its own waiting lines."""
         self._queue: deque[Pending] = deque()
         #: Lines that the database could not take yet.
         self._kept: list[Line] = []
@@ -75,7 +75,7 @@ class Recorder:
         self.anonymous.clear()
 
     def put(self, pending: Pending) -> None:
-        """Write a line soon. Costs an append; never raises, and waits for the database in the worst case alone."""
+        """Write a line soon. Costs an append; never raises, and waits for the database only in the worst case."""
         if len(self._queue) < MAX_WAITING:
             self._queue.append(pending)
         else:
@@ -101,7 +101,7 @@ class Recorder:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a line is not in the table yet. One that is being written is none in the queue."""
+        """Whether a line is not in the table yet. A line that is being written has left the queue already."""
         return self._writing.locked() or self._is_waiting
 
     @property
@@ -136,7 +136,7 @@ class Recorder:
             logger.exception("The audit trail could not be written")
         finally:
             self._writing.release()
-        # After the lock: a receiver may itself do what is written down.
+        # After the lock is released: a receiver may itself cause a line.
         publish(written)
 
     def _start(self) -> None:
@@ -243,7 +243,7 @@ class Lost:
             self._count += count
 
     def take(self) -> list[Line]:
-        """The line that says how many were lost, and over which time; none if none was."""
+        """The line that says how many were lost, and over which time. Empty if none was."""
         with self._lock:
             count, self._count = self._count, 0
         if not count:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from django.dispatch import Signal
 
-#: Sent once for each line that was written, with ``call``, its columns by name. Receivers run in the thread that writes
-#: the trail, a moment after the call. An exception of one is logged.
+#: Sent by the model Call once for each line that was written, with ``call``, a dictionary of its columns. Receivers run
+#: in the thread that wrote the line, after the call. An exception in a receiver is logged.
 call_recorded = Signal()

@@ -46,7 +46,7 @@ def database() -> str:
 
 
 def giving_way() -> AbstractContextManager[None]:
-    """Within the block nobody waits for the trail, nor fails because of it: on SQLite it is Away instead."""
+    """Within the block, nobody waits for the trail or fails because of it: on SQLite, Away is raised instead."""
     return without_waiting(connections[database()])
 
 

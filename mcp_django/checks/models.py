@@ -127,7 +127,7 @@ def _is_datetime(model: type[models.Model], name: str) -> bool:
 
 
 def _left_out(problem: str, cure: str) -> CheckMessage:
-    """The warning of a model of the admin that agents cannot see. It may be that of a package."""
+    """The warning about a model of the admin that agents cannot see. It is no error: a package may own the model."""
     return Warning(
         f"{problem}, so agents do not see the model, which the admin shows.",
         hint=f"{cure} add 'mcp_django.W014' to SILENCED_SYSTEM_CHECKS.",

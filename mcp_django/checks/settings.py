@@ -36,7 +36,7 @@ NEWEST_DJANGO = (6, 1)
 
 @register("mcp_django")
 def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Whether the tests have run with this Django: the requirements rule out no newer one."""
+    """Check that the tests have run with this Django: the requirements rule out no newer one."""
     if django.VERSION[:2] <= NEWEST_DJANGO:
         return []
     newest = ".".join(map(str, NEWEST_DJANGO))
@@ -52,7 +52,7 @@ def check_django(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list
 
 @register("mcp_django")
 def check_distributions(app_configs: Sequence[AppConfig] | None, **kwargs: Any) -> list[CheckMessage]:
-    """Whether the distribution mcp-django, which has the same import name, is installed."""
+    """Check that the distribution mcp-django, which has the same import name, is not installed."""
     try:
         distribution("mcp-django")
     except PackageNotFoundError:
@@ -216,14 +216,14 @@ def _check_scopes() -> Iterator[CheckMessage]:
     for _, problem in problems_of_groups(get_conf().SCOPE_GROUPS):
         yield Error(
             f"MCP['SCOPE_GROUPS']: {problem}",
-            hint='Write it as {"sales": ["model:shop.order:read", "tool:refund_order"]}. As it is it grants nothing.',
+            hint='Write it as {"sales": ["model:shop.order:read", "tool:refund_order"]}. As it is, it grants nothing.',
             id="mcp_django.E016",
         )
     for name in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES", "SELF_SERVICE"):
         try:
             parse(getattr(get_conf(), name))
         except ValueError as error:
-            hint = "Correct it or leave it out: what is no scope grants nothing."
+            hint = "Correct it or leave it out: a name that is no scope grants nothing."
             yield Error(f"MCP[{name!r}]: {error}.", hint=hint, id="mcp_django.E016")
 
 
@@ -245,7 +245,7 @@ def _check_field_kinds() -> Iterator[CheckMessage]:
                 problem = f"gives {path!r} the kind {kind!r}, which does not exist"
                 hint = nearest(kind, NAMED).strip() or f"Kinds: {', '.join(NAMED)}."
             elif NAMED[kind].linked and not issubclass(cls, models.FileField):
-                problem = f"gives {path!r} the kind {kind!r}, and it is made from no FileField"
+                problem = f"gives {path!r} the kind {kind!r}, but it is not a FileField"
         if problem:
             yield Error(f"MCP['FIELD_KINDS'] {problem}.", hint=hint, id="mcp_django.E014")
 

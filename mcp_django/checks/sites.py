@@ -84,8 +84,8 @@ def _check_admin_sites(site: MCPSite) -> Iterator[CheckMessage]:
             yield Warning(
                 f"The AdminSite {admin_site.name} lets no token in, not even a superuser's, so agents see none of its "
                 "models.",
-                hint="Its has_permission may ask for a second factor, which a token has not. Let it accept requests "
-                "with request.mcp, or name another AdminSite in MCP['ADMIN_SITE'].",
+                hint="Its has_permission may ask for a second factor, which a token does not have. Let it accept "
+                "requests with request.mcp, or name another AdminSite in MCP['ADMIN_SITE'].",
                 id="mcp_django.W018",
             )
 
@@ -101,8 +101,9 @@ def _check_middleware(site: MCPSite) -> Iterator[CheckMessage]:
     unknown = unknown_middleware()
     if unknown and not skips_middleware() and not site.has_call_context and site.is_served:
         yield Warning(
-            f"WebSocket and stdio are refused, and HTTP goes through Django: {', '.join(unknown)} may choose a tenant "
-            "or guard the site.",
+            f"WebSocket, gRPC, stdio and tasks are refused, and HTTP goes through Django: {', '.join(unknown)} may "
+            "choose a tenant or guard the site. Under ASGI a call runs in another thread, without what middleware has "
+            "set in its own thread or on a connection.",
             hint="Do its work in MCPSite.call_context, or set MCP['BYPASS_MIDDLEWARE'] = True if agents can do without "
             "it.",
             id="mcp_django.W002",

@@ -107,7 +107,7 @@ class _TooMany(Exception):
 
 
 class _Cascade(NestedObjects):
-    """Collects so many rows at most. Raises _TooMany."""
+    """Collects at most ``most`` rows. Raises _TooMany."""
 
     def __init__(self, using: str, most: int) -> None:
         super().__init__(using=using)
@@ -126,7 +126,7 @@ class _Cascade(NestedObjects):
         return added
 
     def _few(self, objs: Any) -> Any:
-        """No more of a queryset than tells that there are too many: it would fill the memory."""
+        """Only as much of a queryset as shows that there are too many rows: all of them could fill the memory."""
         return objs[: self._most + 1] if isinstance(objs, models.QuerySet) else objs
 
 

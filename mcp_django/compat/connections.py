@@ -163,7 +163,7 @@ def connect_again(connection: BaseDatabaseWrapper) -> Any:
 
 
 def is_mariadb(connection: BaseDatabaseWrapper) -> bool:
-    """Whether a connection with the vendor "mysql" is to MariaDB. A new connection asks the server.
+    """Whether a connection with the vendor "mysql" is to MariaDB. This asks the server if the connection is new.
 
     Private: ``DatabaseWrapper.mysql_is_mariadb``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """
@@ -224,7 +224,7 @@ def datetime_parameter(connection: BaseDatabaseWrapper, value: datetime) -> Any:
 def without_waiting(connection: BaseDatabaseWrapper) -> Iterator[None]:
     """On SQLite, begin each transaction of the block with the only lock there is, or fail at once if it is taken.
 
-    So whoever has read and is about to write is not made to fail by us. Other databases know no such conflict.
+    So we never make a connection fail that has read and is about to write. Other databases have no such conflict.
 
     Private: ``DatabaseWrapper.transaction_mode`` of SQLite. Seen with: Django 5.2, 6.0, 6.1. Public way: the option
     ``transaction_mode`` of DATABASES, which applies to every connection.

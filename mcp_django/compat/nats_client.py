@@ -6,9 +6,9 @@ from typing import Any
 
 
 def make_client() -> Any:
-    """A client of nats-py that speaks TLS with a server whose URL begins with ``tls://``, or does not speak with it.
+    """A client of nats-py that refuses a server without TLS if its URL begins with ``tls://``.
 
-    nats-py itself leaves that to the server, or to whoever answers in its place.
+    nats-py itself leaves that to the server, or to an attacker who answers in its place.
 
     Private: ``Client._process_info`` and ``Client._current_server``. Seen with: nats-py 2.16. Public way: none.
     """

@@ -105,7 +105,7 @@ def names_database(queryset: Rows) -> bool:
 
 
 def not_reversed(queryset: Rows) -> Rows:
-    """The queryset, as a later ``order_by`` expects it: ``reverse()`` turns each order around that comes after it too.
+    """The queryset as a later ``order_by`` expects it: ``reverse()`` also turns around each order that is set after it.
 
     Private: ``Query.standard_ordering``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``reverse()`` undoes itself, but
     nothing tells whether it was called.
@@ -302,7 +302,7 @@ class _RowsColumn(Expression):
 class PreparedQuery:
     """A query that Django compiles once for each database, and that is asked for other values at each call.
 
-    ``make`` gives its queryset: for each of the fields it is handed an expression, in whose place the value stands.
+    ``make`` gives its queryset. For each of the fields it gets an expression, which stands for the value.
     Django takes ten times as long to write the SQL of such a query as the database takes to answer it.
 
     Private: ``connections.create_connection``; ``Query.get_compiler``; ``SQLCompiler.as_sql``, ``select``,
@@ -350,7 +350,7 @@ class PreparedList:
         while waiting:
             size, query = next((one for one in self._queries if one[0] >= len(waiting)), self._queries[-1])
             some, waiting = waiting[:size], waiting[size:]
-            # The last one again, where there are fewer than the statement has: it adds no row.
+            # Where there are fewer values than the statement has, the last one is repeated: it adds no row.
             yield from query.fetch(using, *some, *[some[-1]] * (size - len(some)))
 
 
@@ -438,7 +438,7 @@ class _Compiled:
         return map(tuple, rows) if self._info is None else map(self._instance, rows)
 
     def _values(self, raw: _Raw) -> Iterable[Sequence[Any]]:
-        """The values of rows. Mostly these are the same as before, and so is what Django makes of them."""
+        """The values of rows. Usually they are the same as before, and so is what Django makes of them."""
         if self._converted is None:
             return self._convert(raw)
         try:
@@ -466,7 +466,7 @@ class _Compiled:
 
 
 def _converts_alike(column: Any) -> bool:
-    """Whether Django makes the same of the same value each time, and nothing that its owner may change but JSON.
+    """Whether Django always makes the same of the same value, and nothing that can be changed except JSON.
 
     A field of the project's own may read another language or key each time, and JSON may have a decoder.
     """

@@ -41,7 +41,7 @@ def make_pool(host: JSON) -> Any:
 
 
 def wait_at_most(layer: Any, seconds: float) -> None:
-    """Let ``RedisChannelLayer`` ask Redis again after so many seconds and not after 5. Other layers do not poll.
+    """Let ``RedisChannelLayer`` ask Redis again after ``seconds`` and not after 5. Other layers do not poll.
 
     Private: ``RedisChannelLayer.brpop_timeout``. Seen with: channels_redis 4.3. Public way: none.
     """

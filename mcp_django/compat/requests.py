@@ -56,7 +56,7 @@ class BareRequest(HttpRequest):
 
 
 def without_csrf(request: HttpRequest) -> None:
-    """Let views take the request without the token of a form: it comes from no page of a browser.
+    """Let views accept the request without a CSRF token: it does not come from a page in a browser.
 
     Private: ``HttpRequest._dont_enforce_csrf_checks``. Seen with: Django 5.2, 6.0, 6.1. Public way: ``csrf_exempt``,
     which decorates a view and not a request.
@@ -81,7 +81,7 @@ def disposition_of(response: HttpResponseBase) -> dict[str, str]:
     """
     try:
         return parse_header_parameters(response.headers.get("Content-Disposition", ""))[1]
-    except (ValueError, LookupError):  # An encoding that is unknown, or not kept to.
+    except (ValueError, LookupError):  # The encoding is unknown, or the value is not in it.
         return {}
 
 
@@ -97,7 +97,7 @@ def close_resources(response: HttpResponseBase) -> None:
 
 
 def copy_of(user: Any) -> Any:
-    """A copy of a user, as ``copy.copy`` makes it: what is put onto it is not put onto the other one.
+    """A copy of a user, as ``copy.copy`` makes it: attributes that are set on it are not set on the original.
 
     Private: ``Model._state`` and its ``fields_cache``; which methods of ``Model`` make a copy. Seen with: Django 5.2,
     6.0, 6.1. Public way: ``copy.copy``, which takes twice as long, since Django prepares a model for pickling.

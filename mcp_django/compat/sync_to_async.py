@@ -13,8 +13,8 @@ from asgiref.sync import AsyncToSync, SyncToAsync, ThreadSensitiveContext
 def thread_sensitive_in(executor: Executor) -> Iterator[None]:
     """Let the thread-sensitive calls of the block, and of tasks that are started in it, run in ``executor``.
 
-    Tasks that outlive the block keep to it. Behind ``async_to_sync``, as below a synchronous middleware, such calls
-    would else go to the thread that waits there.
+    Tasks that outlive the block go on using it. Behind ``async_to_sync``, as below a synchronous middleware, such calls
+    would otherwise go to the thread that waits there.
 
     Private: ``SyncToAsync.thread_sensitive_context`` and ``context_to_thread_executor``, and
     ``AsyncToSync.executors.current`` of asgiref. Seen with: Django 5.2, 6.0, 6.1, asgiref 3.13. Public way:

@@ -22,7 +22,7 @@ def keep_permissions(user: Any, own: Collection[str], of_groups: Collection[str]
 
 
 def has_permissions(user: Any) -> bool:
-    """Whether ModelBackend has its permissions on the user, so that it asks no more.
+    """Whether ModelBackend has its permissions on the user, so that it does not read them again.
 
     Private: as for ``keep_permissions``. Seen with: Django 5.2, 6.0, 6.1. Public way: none.
     """

@@ -1,4 +1,4 @@
-"""What pages about tokens and grants share, in the admin, where a person agrees to a client, and on everybody's own.
+"""What the pages about tokens and grants share: those of the admin, of consent, and of each person's own apps.
 
 It imports any of the rooms below it.
 """

@@ -15,12 +15,12 @@ from django.utils.translation import ngettext
 from mcp_django.conf import get_conf
 from mcp_django.models.tokens import Expiry
 
-#: The lives that are offered, in days.
+#: The lifetimes that are offered, in days.
 _DAYS = (7, 30, 90)
 
 
 def offered_days() -> list[int]:
-    """The lives that TOKEN_MAX_DAYS allows, in days: TOKEN_MAX_DAYS itself where it is less than all of them."""
+    """The lifetimes that TOKEN_MAX_DAYS allows, in days: TOKEN_MAX_DAYS itself where it is less than all of them."""
     most = get_conf().TOKEN_MAX_DAYS
     return [*_DAYS] if most is None else [days for days in _DAYS if days <= most] or [most]
 
@@ -35,7 +35,7 @@ class LifetimeForm(forms.Form):
         # A page without the permission to change the token does not show it.
         if "lifetime" in self.fields:
             cast("forms.ChoiceField", self.fields["lifetime"]).choices = list(self._lifetimes())
-        # A link that fills in the form chooses no life.
+        # A link that fills in the form must not choose a lifetime.
         self.initial["lifetime"] = self._first_lifetime()
 
     def _first_lifetime(self) -> str:

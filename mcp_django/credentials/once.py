@@ -27,13 +27,13 @@ def new_nonce() -> str:
 
 
 class OnceForm(forms.Form):
-    """Has a nonce that is used up by what the form makes."""
+    """A form with a nonce, which is used up when the form makes something."""
 
     nonce = forms.CharField(initial=new_nonce, required=False, max_length=200, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any] | None:
         data = super().clean() or self.cleaned_data
-        # The error is not the field's, which nobody sees.
+        # The error is the form's: nobody sees the hidden field.
         if "nonce" in self.fields and not _is_ours(data.get("nonce", "")):
             raise ValidationError(_("This form has been open for too long. Open the page again, and fill it in."))
         return data

@@ -32,9 +32,7 @@ class Reach:
 
 
 def reach_of(request: HttpRequest, site: MCPSite, token: str) -> Reach | None:
-    """What the token reaches at the site from where the request comes from; None if it lets nobody in, or is none of
-    ours.
-    """
+    """What the token reaches at the site, from the request's address; None if it is not ours, or lets nobody in."""
     if not is_well_formed(token):
         return None
     asked = from_view(request)

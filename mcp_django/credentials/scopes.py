@@ -33,7 +33,7 @@ class OfferedScope:
     name: str
     #: Such as "Read 6 models".
     label: str
-    #: What these are, by their titles.
+    #: The titles of those models and actions.
     items: Sequence[str]
     #: Whether its box starts ticked.
     is_ticked: bool
@@ -44,7 +44,7 @@ class OfferedScope:
 def describe(
     site: MCPSite, request: HttpRequest, names: Iterable[str], ticked: Iterable[str] = ()
 ) -> list[OfferedScope]:
-    """The scopes for the person of the request, some of which start ticked."""
+    """The scopes as a page offers them to the person of the request. Those in ``ticked`` start ticked."""
     ticked = frozenset(ticked)
     return [_describe(site, request, name, is_ticked=name in ticked) for name in names]
 
@@ -79,7 +79,7 @@ def _describe(site: MCPSite, request: HttpRequest, name: str, *, is_ticked: bool
 
 
 def _read_by(name: str) -> Set[str]:
-    """The scopes to read what a scope lets change: who may not read rows can change nothing of them."""
+    """The scopes that read what a scope lets change: an agent cannot change rows that it may not read."""
     if name in (ACTIONS, WRITE):
         return {READ}
     return {f"{name.removesuffix(WRITE)}{READ}"} if name.endswith(f":{WRITE}") else set()

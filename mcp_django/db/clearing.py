@@ -8,9 +8,9 @@ from typing import Any
 from django.db import IntegrityError, OperationalError
 from django.db.models import QuerySet
 
-#: So many rows are deleted at a time, so that no request waits long. The next call deletes the rest.
+#: The most rows that are deleted at a time, so that no request waits long. The next call deletes the rest.
 _AT_ONCE = 1_000
-#: So many times in a row a batch is tried that other processes prevent.
+#: How many times in a row a batch is tried that other processes prevent.
 _ATTEMPTS = 10
 
 
@@ -30,8 +30,8 @@ def clear_away(rows: QuerySet[Any]) -> bool:
 def clear_in_batches(rows: QuerySet[Any]) -> Iterator[int]:
     """Delete all of the rows, and yield after each batch how many it deleted. Do not call it in a transaction.
 
-    Where another process prevents a batch, as by a deadlock, it is tried again. Raises OperationalError after that
-    has failed so many times in a row, and IntegrityError for rows that others point to.
+    Where another process prevents a batch, as by a deadlock, it is tried again. Raises OperationalError after
+    ``_ATTEMPTS`` failures in a row, and IntegrityError for rows that others point to.
     """
     failures = 0
     while True:

@@ -61,20 +61,20 @@ class Interruptible:
             self.end()
 
     def begin(self) -> None:
-        """The thread works for the request from now on, and no other one does."""
+        """From now on this thread works for the request, and no other thread does."""
         # Django lets nobody use a connection on an event loop, and would make new ones for the context.
         mine = [] if is_on_loop() else list(connections.all())
         with self._lock:
             self._connections, self._is_left = mine, False
             if self._waiting is not None and self._waiting.is_set():
-                # That of an earlier part of the request. One that is not set has a call of ``interrupt`` waiting.
+                # It belongs to an earlier part of the request. If it is not set, a call of ``interrupt`` waits for it.
                 self._waiting = None
         for connection in mine:
             forget_failure(connection)
             add_execute_wrapper(connection, self._execute)
 
     def end(self) -> None:
-        """The thread works for another one from now on. It is the thread of ``begin``."""
+        """From now on the thread works for another request. Call it in the thread of ``begin``."""
         for connection in self._connections:
             remove_execute_wrapper(connection, self._execute)
         with self._lock:

@@ -14,8 +14,8 @@ _IN_FAILED_TRANSACTION = 3
 def is_outage(error: BaseException) -> bool:
     """Whether the database has failed, and not the code that used it. Call it in the same thread, soon afterwards.
 
-    A project's code may have raised another exception from the database's. An exception that ends a process, such as
-    SystemExit, is no outage.
+    A project's code may have turned the database's exception into another one. An exception that ends a process, such
+    as SystemExit, is no outage.
     """
     if not isinstance(error, Exception):
         return False

@@ -30,7 +30,7 @@ class WrittenRows:
         self._label = model._meta.label_lower
         #: The rows of the model, and those of other tables.
         self._counts = [0, 0]
-        #: A statement was sent of which it is not known what it writes.
+        #: Whether a statement was sent that may write an unknown number of rows.
         self._is_unsure = False
         #: Savepoint → the counts when it was made.
         self._savepoints: dict[str, list[int]] = {}

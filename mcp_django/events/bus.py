@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _GROUP = "mcp_django.events"
 _MESSAGE_TYPE = "mcp_django.event"
 IN_MEMORY = "channels.layers.InMemoryChannelLayer"
-#: How long a broker may take an event; the publisher's queue grows meanwhile.
+#: How long a broker may take to accept an event; the publisher's queue grows meanwhile.
 _SEND_SECONDS = 5.0
 #: How often a quiet member joins its group again.
 _REJOIN_SECONDS = 30.0
@@ -211,7 +211,7 @@ class RedisSender:
 
 
 def get_bus() -> Bus:
-    """The bus that the settings name, or none but this process's own. Raises ImproperlyConfigured."""
+    """The bus that the settings name, or else this process's own. Raises ImproperlyConfigured."""
     return _local_bus() if _alone else _configured_bus()
 
 

@@ -44,7 +44,7 @@ class ControlKind(StrEnum):
     CANCEL = "cancel"
     #: A page of the admin asks which clients are connected, with a key for the answers.
     ROLL_CALL = "roll_call"
-    #: A part of an answer to that: see ``push.presence``.
+    #: A part of an answer to a roll call: see ``push.presence``.
     HERE = "here"
 
 
@@ -68,13 +68,13 @@ class ControlSet(set[Control]):
     """Controls without repetitions, whose number is bounded: rather too much is reported than too little."""
 
     def note(self, control: Control) -> None:
-        """Add a control of a transaction: of too many users, everybody."""
+        """Add a control of a transaction. Those of too many users become one of everybody."""
         self.add(control)
         if control.kind is ControlKind.ACCESS and (EVERYBODY in self or len(self.keys_of(control.kind)) > _MAX_USERS):
             self._generalise_access()
 
     def absorb(self, other: Iterable[Control]) -> None:
-        """Add the controls of another transaction: of too many, only those without a key."""
+        """Add the controls of another transaction. Of too many, only those without a key are kept."""
         self.update(other)
         if len(self) > _MAX_CONTROLS:
             self._generalise_access()
@@ -90,7 +90,7 @@ class ControlSet(set[Control]):
 
     @classmethod
     def from_json(cls, values: Any) -> ControlSet:
-        """The controls of an event. Raises ValueError for what is none."""
+        """The controls of an event. Raises ValueError for anything but a list of controls."""
         if not isinstance(values, list):
             raise ValueError("controls are a list")
         return cls(control for control in map(_read, values) if control is not None)

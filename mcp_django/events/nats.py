@@ -1,4 +1,4 @@
-"""NATS as the bus: one subject, without JetStream. It may lose messages; our numbers show that.
+"""NATS as the bus: one subject, without JetStream. It may lose messages, which the numbers of our events show.
 
 nats-py would connect anew by itself, and drop messages that come too fast. Neither is left to it: in both cases the hub
 joins again with a new connection, and resyncs.
@@ -100,7 +100,7 @@ class NATSBus(Bus):
 
 
 def _shorter_and_shorter(event: JSON) -> Iterator[JSON]:
-    """The event; what it says without the keys of rows; and its number alone, by which every hub sees a gap."""
+    """The event, then the event without the keys of rows, then its number alone, which shows every hub a gap."""
     yield event
     if "changes" in event:
         yield {**event, "changes": [{**change, "written": None, "deleted": []} for change in event["changes"]]}

@@ -26,7 +26,7 @@ _MAX_PAYLOAD = 1_048_576
 
 
 class NATSError(OSError):
-    """A NATS server has refused something, or has said what it must not."""
+    """A NATS server has refused something, or has broken the protocol."""
 
 
 class NATSSender:
@@ -129,7 +129,7 @@ class _Connection:
         return info
 
     def _start_tls(self, host: str) -> None:
-        # Nobody may have put in what is then taken for a part of the encrypted answer.
+        # Plain text that an attacker has put in must not count as a part of the encrypted answer.
         self._received.clear()
         self._socket.settimeout(self._seconds_left())
         self._socket = ssl.create_default_context().wrap_socket(self._socket, server_hostname=host)

@@ -9,7 +9,7 @@ from typing import Any
 from mcp_django.events.controls import ControlSet
 from mcp_django.types import JSON
 
-#: The size of our payloads. They are ASCII, so that their bytes are the same in every encoding of a database.
+#: The largest size of our payloads. They are ASCII, so that their bytes are the same in every encoding of a database.
 MAX_BYTES = 7_900
 #: The size of the keys in one part; the rest is for the names around them.
 _KEY_BYTES = 7_000
@@ -27,9 +27,7 @@ def write(value: Any) -> str:
 
 
 def cut(event: JSON) -> list[str]:
-    """The event as payloads, which hold together its ``changes``, its ``controls``, and whether earlier events were
-    ``lost``.
-    """
+    """The event as payloads. Together they hold its ``changes``, its ``controls``, and whether events were ``lost``."""
     whole = write(event)
     if len(whole) <= MAX_BYTES:
         return [whole]
@@ -83,7 +81,7 @@ def _chunks(keys: Sequence[str]) -> Iterator[list[str]]:
 
 
 def read(payload: str | bytes, *, numbered: bool = False) -> JSON | None:
-    """The event in a payload; None for anything else. Every user of the database, or of the broker, may send some.
+    """The event in a payload; None for anything else, which every user of the database or of the broker may send.
 
     ``numbered``: the bus may lose messages, so its events have the publisher's numbers.
     """

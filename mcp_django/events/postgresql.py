@@ -38,7 +38,7 @@ _HEARTBEAT_SECONDS, _ANSWER_SECONDS = 30.0, 10.0
 #: The publisher's connection is closed after this time: DROP DATABASE, as in a test, waits only 5 seconds for it.
 _IDLE_SECONDS = 1.5
 #: PostgreSQL fails commits that notify while its queue (8 GB) is full, as when a listening connection stays in a
-#: transaction. So we look at the queue now and then. When it is filled above this part, transactions carry no events.
+#: transaction. So we look at the queue now and then. Above this part of its size, transactions carry no events.
 _FULL, _LOOK_SECONDS = 0.5, 10.0
 _LOOK = b"SELECT pg_notification_queue_usage()"
 
@@ -116,10 +116,9 @@ class PostgreSQLBus(Bus):
         self._looked_at = time.monotonic()
         if self._full != (row[0] > _FULL):
             self._full = not self._full
-            logger.warning(
-                "PostgreSQL's queue of notifications is filled by %d %%: does a listener hold a transaction?",
-                row[0] * 100,
-            )
+            level = logging.WARNING if self._full else logging.INFO
+            ask = ": does a listener hold a transaction?" if self._full else " again."
+            logger.log(level, "PostgreSQL's queue of notifications is filled by %d %%%s", row[0] * 100, ask)
 
     # In the publisher's thread.
 
@@ -134,7 +133,7 @@ class PostgreSQLBus(Bus):
                 self._give_back()
 
     def close(self) -> None:
-        """Give back the publisher's connection."""
+        """Close the publisher's connection."""
         with self._lock:
             self._give_back()
 

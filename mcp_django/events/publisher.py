@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 _FLUSH_SECONDS = 5.0
-#: Between two sends while changes keep coming: what comes meanwhile is merged into one event.
+#: The pause between two sends while changes keep coming. What comes meanwhile is merged into one event.
 _PAUSE_SECONDS = 0.02
 _FIRST_REPEAT, _LAST_REPEAT = 0.25, 30.0
 
@@ -126,13 +126,14 @@ publisher = Publisher()
 def flush(seconds: float = _FLUSH_SECONDS) -> bool:
     """Wait until the bus has every change that was committed so far.
 
-    At the exit of a process this happens by itself. Returns False if it took longer than ``seconds``.
+    At the exit of a process this happens by itself. Returns False if it took longer than ``seconds``. A change that the
+    bus refused is logged, and counts as sent.
     """
     return publisher.flush(seconds)
 
 
 class _Exit:
-    """Flushes at the end of the process. Several of Python's hooks call it; together they wait no longer than one."""
+    """Flushes at the end of the process. Python's hooks call it several times; together these wait as long as one."""
 
     def __init__(self) -> None:
         self._deadline: float | None = None

@@ -43,7 +43,7 @@ class EventQueue:
     """
 
     def __init__(self) -> None:
-        # A SimpleQueue is reentrant, as no lock is: a signal handler may save while its thread is in here.
+        # A SimpleQueue is reentrant, and a lock is not: a signal handler may save while its thread is in here.
         self._items: queue.SimpleQueue[Any] = native_threads.new_queue()
         self._merging = native_threads.new_lock()
         self._merged: MergedEvent | None = None

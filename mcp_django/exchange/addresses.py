@@ -25,10 +25,10 @@ def client_address(request: HasMeta) -> str:
 
 
 def address_in(meta: Mapping[str, Any]) -> str:
-    """The same by the META of a request.
+    """As ``client_address``, from the META of a request.
 
-    Each proxy adds the address of its own client at the end of X-Forwarded-For. So with ``TRUSTED_PROXIES`` of them
-    the last but so many counts, and whatever a client wrote before it is not read.
+    Each proxy adds the address of its own client at the end of X-Forwarded-For. So the entry that counts is number
+    ``TRUSTED_PROXIES`` from the end, and what a client wrote before it is not read.
     """
     trusted = get_conf().TRUSTED_PROXIES
     address = str(meta.get("REMOTE_ADDR") or "")
@@ -50,7 +50,7 @@ def is_within(address: str, networks: Iterable[str]) -> bool:
     if not address:
         return False
     found = ip_address(address)
-    # A network that cannot be read, and one of the other version, has no address.
+    # A network that cannot be read, and one of the other version of IP, holds no address.
     return any(found in network for network in map(_network_or_none, networks) if network is not None)
 
 
@@ -60,7 +60,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     except ValueError as error:
         raise ValueError(f"{text[:60]!r} is no address and no network, such as 192.0.2.0/24: {error}") from None
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
-    # Addresses of clients come as plain ones of version 4 too, so a network of mapped ones would never match.
+    # ``canonical`` turns mapped addresses into those of version 4, so a network of mapped ones would never match.
     return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
 
 

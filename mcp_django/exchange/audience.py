@@ -16,7 +16,7 @@ CONNECTED = "mcp/connected"
 _UPLOAD = "mcp/upload"
 #: The paths of our URLs below the prefix at which a project includes them, the longest first.
 PATHS = (CONNECTED, "mcp/ticket", _UPLOAD, "sse/messages", "mcp", "sse")
-#: The one that names the resource, whichever of them is asked for.
+#: The path that names the resource, whichever path is asked for.
 ENDPOINT = "mcp"
 #: An upload, which has a path of its own.
 _UPLOAD_KEY = re.compile(rf"/{_UPLOAD}/[^/]+$")
@@ -31,7 +31,7 @@ def resource_of(request: HttpRequest) -> str:
 def base_url(request: HttpRequest, paths: tuple[str, ...]) -> str:
     """The URL below which a project includes our URLs, without the slash at its end, as ``https://example.com``.
 
-    ``paths`` are those that the request may have below it.
+    ``paths`` are the paths below it that the request may have.
     """
     return origin(request) + _prefix(request.path, paths)
 
@@ -52,7 +52,7 @@ def origin(request: HttpRequest) -> str:
 
 @lru_cache(maxsize=100)
 def normal_origin(url: str) -> str:
-    """Scheme and host of a URL in small letters, with the port where it is not the scheme's own."""
+    """Scheme and host of a URL in lower case, with the port where it is not the scheme's own."""
     parts = urlsplit(url)
     port = None if parts.port == _DEFAULT_PORTS.get(parts.scheme) else parts.port
     host = parts.netloc.rpartition("@")[2].lower()

@@ -75,7 +75,7 @@ def row_part(row: Any) -> Part:
 
 
 class ChunkStream:
-    """Sends the parts of a result in chunks, one after the other: the next one goes when the transport took the last.
+    """Sends the parts of a result in chunks, one by one: the next one goes when the transport has taken the last.
 
     Parts are put in one thread, or on one event loop; the transport takes them on its own loop. Meanwhile no more than
     two chunks wait, whatever the client does. A run that follows a question does not send again what was sent.
@@ -124,7 +124,7 @@ class ChunkStream:
                 self._check_loop()
 
     def end(self) -> None:
-        """Send what is left. The stream lets go of its request, since the request's cancellation refers to it."""
+        """Send what is left. The stream drops its request, since the request's cancellation refers to the stream."""
         with self._lock:
             if self._parts and self._exchange is not None and not self._exchange.cancelled:
                 self._send(self._exchange)
@@ -166,7 +166,7 @@ class ChunkStream:
         chunk: JSON = {"first": sent.parts, "count": len(parts), self._kind: joined(parts)}
         if self._columns is not None:
             chunk["columns"] = list(self._columns)
-        # A client without a token has asked for chunks in our way, and a notification needs one.
+        # A client without a token has asked for chunks by STREAM_PARAM, and a notification needs a token.
         params: JSON = {"progressToken": token if is_request_id(token) else exchange.request_id}
         params["_meta"] = {CHUNK_META_KEY: chunk}
         if text := ("\n" if self._kind == "rows" else "").join(part.text for part in parts):
@@ -192,7 +192,7 @@ class ChunkStream:
     def _go_on(self) -> None:
         with self._lock:
             self._is_free = True
-            # A tool that waits sends itself, since a large chunk would hold the loop.
+            # A tool that waits sends the parts itself, since a large chunk would hold the loop.
             if self._parts and self._waiting is None and self._exchange is not None:
                 self._send(self._exchange)
         self._wake()

@@ -52,7 +52,7 @@ class Connection(Protocol):
 
     #: Whether notifications can be delivered on it.
     push: bool
-    #: ``http``, ``sse``, ``websocket`` or ``stdio``, or ``task`` and ``test`` where no client is connected.
+    #: ``http``, ``sse``, ``websocket``, ``grpc`` or ``stdio``; ``task``, ``admin`` or ``test`` without a real client.
     transport: str = ""
     #: The headers that must repeat what the body of a modern request says; None where a request has none.
     headers: RequestHeaders | None = None
@@ -104,7 +104,7 @@ class Connection(Protocol):
 
 
 class NoConnection(Connection):
-    """Stands where no client is connected: in a task, which stores what it tells and asks, and in an inspection."""
+    """For a run without a client: a task, which stores what it tells and asks, or an inspection."""
 
     push = False
     transport = "task"

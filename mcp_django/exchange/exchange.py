@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-#: What a client that wants chunks of results writes into the params of its call, beside a progress token or without.
+#: The param of a call by which a client asks for chunks of its result, with a progress token or without.
 STREAM_PARAM = "_stream"
 
 _CANNOT_ASK = (
-    "This needs an answer of the client's user, and this connection cannot ask. Use a session over an ASGI server, "
+    "This needs an answer from the client's user, and this connection cannot ask. Use a session over an ASGI server, "
     "with Accept: text/event-stream and without a batch, or poll beside the request."
 )
 _NEEDS_TASKS = f"This takes long, and needs a client that knows tasks (the extension {TASKS_EXTENSION} of 2026-07-28)."
@@ -91,7 +91,7 @@ class Exchange:
     request: MCPRequest
     session: LegacySession | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
-    #: What administrators decided about tools, by name, where it was found before: until the tool is looked up.
+    #: What administrators decided about tools, by name, if it was read before the tool is looked up.
     tool_overrides: Mapping[str, Any] | None = None
     #: What was answered in earlier rounds, and how many there were.
     answers: Answers = field(default_factory=Answers)
@@ -127,7 +127,10 @@ class Exchange:
     # Telling the client.
 
     def progress(self, progress: float, total: float | None = None, message: str = "") -> None:
-        """Tell the client how far the work is, if it asked for that. Progress that does not grow is not sent."""
+        """Tell the client how far the work is, if it asked for that. Progress that does not grow is not sent.
+
+        The unit is the tool's own (2026-07-28 basic/patterns/progress).
+        """
         token = self.params.get("_meta", {}).get("progressToken")
         # A token has the form of a request id. A longer one would come back with each notification.
         if not is_request_id(token) or not math.isfinite(progress):
@@ -253,16 +256,22 @@ class Exchange:
         single_use: bool = False,
         **options: Any,
     ) -> Sampled:
-        """Ask the client's model to write a message. See ``Sampling``; raises MissingCapability."""
+        """Ask the client's model to write a message. See ``Sampling``; raises MissingCapability.
+
+        Raises ToolError if the client refuses.
+        """
         question = Sampling(messages, max_tokens, system_prompt, options, trusted, single_use)
         return self._ask_one(key, "sampling", question)  # type: ignore[no-any-return]
 
     def list_roots(self, *, key: str = "", trusted: bool = True) -> list[Root]:
-        """The folders that the client works on. Raises MissingCapability."""
+        """The folders that the client works on. Raises MissingCapability, and ToolError if the client refuses."""
         return self._ask_one(key, "roots", Roots(trusted))  # type: ignore[no-any-return]
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, Any]:
-        """Ask several questions at once. ``{key: Elicited, Sampled or list of Root}``. Raises MissingCapability."""
+        """Ask several questions at once. Returns ``{key: answer}``: an Elicited, a Sampled or a list of Root for each.
+
+        Raises MissingCapability, ToolError if the client refuses, and InvalidParams for an answer of another shape.
+        """
         try:
             return self.answers.get(questions, self.client.capabilities)
         except InputRequired as asked:

@@ -31,7 +31,7 @@ def call_function(
     used_tool, context = request.used_tool, exchange.site.acall_context
 
     async def body() -> Any:
-        # What ran before the body has taken both back by now.
+        # The code that called this function has reset both by now.
         request.mcp, request.used_tool = exchange, used_tool
         async with context(request):
             return await function(request, **values)

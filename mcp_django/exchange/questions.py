@@ -31,7 +31,7 @@ _PROPERTY_KEYWORDS: Mapping[str, frozenset[str]] = {
 }
 _FORMATS = frozenset({"email", "uri", "date", "date-time"})
 
-#: Rounds of questions of one request: a handler that asks more asks without end.
+#: The most rounds of questions of one request: a handler that asks more would ask without end.
 MAX_ROUNDS = 20
 
 
@@ -89,7 +89,7 @@ class Question(ABC):
     method: ClassVar[str]
     #: Whether an answer counts only with a signed state, which proves that the question was asked.
     trusted: bool
-    #: Whether the answer can be redeemed once. Raises ValueError where it is not ``trusted``.
+    #: Whether the answer counts only once. Raises ValueError where it is not ``trusted``.
     single_use: bool
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Question(ABC):
 
     @abstractmethod
     def parse(self, answer: JSON) -> Any:
-        """The answer as the handler gets it. Raises ValueError, and pydantic's ValidationError is one."""
+        """The answer as the handler gets it. Raises InvalidParams, or pydantic's ValidationError."""
 
     def digest(self) -> str:
         """Names the question as it was asked, so that the answer to another question is not taken for its own."""

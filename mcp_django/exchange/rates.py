@@ -28,12 +28,12 @@ WRITES, REFUSALS = OF_WRITES = ("writes", "refusals")
 KINDS = (*OF_CALLS, *OF_WRITES)
 #: Failed authentication, and requests to log in, to register and for a token: neither has a user or a token.
 FAILURES, LOGINS = OF_ADDRESSES = ("failures", "logins")
-#: What is limited, for each of those whom ``THROTTLES`` may name.
+#: Each subject that ``THROTTLES`` may name → what can be limited for it.
 SUBJECTS: Mapping[str, tuple[str, ...]] = {"user": KINDS, "token": KINDS, "address": (*KINDS, *OF_ADDRESSES)}
 
 
 class Rate(NamedTuple):
-    """So many in each period of so many seconds."""
+    """``number`` in each period of ``seconds`` seconds."""
 
     number: int
     seconds: int

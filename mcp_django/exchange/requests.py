@@ -59,7 +59,7 @@ class Caller:
         raise AttributeError(
             f"request.mcp.{name} is there while a client's request is being answered: in a tool, an admin action, a "
             "prompt, a resource, a completer, and in the hooks that are asked meanwhile. No client waits for an answer "
-            "here, in a check before a push, say: request.mcp has the principal alone."
+            "here, for example in a check before a push, so request.mcp has only the principal."
         )
 
 

@@ -27,7 +27,7 @@ SCOPES: Mapping[str, Promise] = {
     ACTIONS: _("Run tools and admin actions that may change data"),
     WRITE: _("Create, change and delete rows as the user may in the admin"),
 }
-#: How the scopes are written that allow a single thing, each with what it allows.
+#: The form of each scope that allows a single thing → what it allows.
 SINGLE_SCOPES: dict[str, str] = {
     "model:app.model:read": "Read the rows of this model",
     "model:app.model:write": "Create, change and delete rows of this model",
@@ -36,7 +36,7 @@ SINGLE_SCOPES: dict[str, str] = {
 #: All forms of a scope, for errors and help texts.
 GRAMMAR = ", ".join([*SCOPES, *SINGLE_SCOPES])
 
-#: What needs it is there for everybody who may read, or write, a model, whichever. It is no scope of a credential.
+#: The scopes of what everybody gets who may read, or write, at least one model. No credential holds them.
 ANY_MODEL = "model:*:read"
 ANY_WRITABLE = "model:*:write"
 
@@ -63,7 +63,7 @@ def of_tool(name: str) -> str:
 
 
 def tools_in(held: Set[str]) -> list[str]:
-    """The names of the tools that a credential is for, one by one."""
+    """The names of the tools for which a credential has a scope ``tool:NAME``."""
     return sorted(scope.removeprefix("tool:") for scope in held if scope.startswith("tool:"))
 
 
@@ -87,7 +87,7 @@ def problems_of_groups(declared: Mapping[str, Iterable[str]]) -> Iterator[tuple[
 
 
 def expand(names: Iterable[str]) -> frozenset[str]:
-    """The scopes with those of groups in the place of their names."""
+    """The scopes, with the scopes of each group in the place of its name."""
     declared = groups()
     return frozenset(names) if not declared else frozenset().union(*(declared.get(name, {name}) for name in names))
 
@@ -95,7 +95,7 @@ def expand(names: Iterable[str]) -> frozenset[str]:
 def grant(held: Set[str], scope: str) -> bool:
     """Whether the scopes that a credential holds grant ``scope``.
 
-    ``read`` holds every ``model:…:read``, and ``write`` every ``model:…:write``; neither holds anything of the other.
+    ``read`` holds every ``model:…:read``, and ``write`` every ``model:…:write``; neither grants what the other does.
     """
     if scope in held:
         return True
@@ -159,6 +159,6 @@ def _single(names: Iterable[str]) -> frozenset[str]:
 
 
 def _normal(name: str) -> str:
-    """The scope as it is compared: the labels of models are written in small letters."""
+    """The scope as it is compared: the labels of models are in lower case."""
     name = name.strip()
     return name.lower() if name.startswith("model:") else name

@@ -22,7 +22,7 @@ _OLD_TOKEN = re.compile(rb"mcp_[0-9A-Za-z_-]{43}")
 
 
 def new_token() -> str:
-    """The plain text of a new token, with 256 bits of chance."""
+    """The plain text of a new token, with 256 random bits."""
     random = "".join(secrets.choice(_DIGITS) for _ in range(_RANDOM_LENGTH))
     return f"{PREFIX}{random}{checksum(random.encode()).decode()}"
 

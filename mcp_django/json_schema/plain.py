@@ -16,7 +16,7 @@ _GENERIC = (list, tuple, dict, Sequence, Mapping, Union, UnionType)
 
 
 def is_plain(annotation: Any) -> bool:
-    """Whether the annotation has built-in types alone, whose values are checked without a call into the project."""
+    """Whether the annotation has only built-in types, whose values are checked without a call into the project."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return is_plain(parts[0]) and all(_is_plain_metadata(one) for one in annotation.__metadata__)

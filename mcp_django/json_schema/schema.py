@@ -1,4 +1,4 @@
-"""The class Schema, which every room validates with."""
+"""The class Schema, with which all of mcp_django validates values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_ERRORS = 20
 _MAX_CHARS = 500
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
-#: What a keyword asks for, where jsonschema would write the value first, or leave the limit out.
+#: Keyword → what it asks for, where jsonschema would write the value first, or leave the limit out.
 _TEXTS: Mapping[str, str] = {
     "maxLength": "must not be longer than {} characters",
     "maxItems": "must not have more than {} items",
@@ -36,7 +36,7 @@ class Schema:
 
     def __init__(self, schema: JSON) -> None:
         self.schema = schema
-        #: Names that others give to properties, by what they would say here: ``{"where": "filter"}``.
+        #: A name that callers try → the property that they mean, for a suggestion: ``{"where": "filter"}``.
         self.synonyms: Mapping[str, str] = {}
 
     @cached_property
@@ -48,7 +48,7 @@ class Schema:
         return accepter_of(self.schema)
 
     def errors(self, instance: Any) -> list[FieldError]:
-        """The errors of the instance, ordered by their path. Empty if it is valid."""
+        """The errors of the instance, at most 20, ordered by their path. Empty if it is valid."""
         if self._accepts(instance):
             return []
         try:
@@ -71,7 +71,7 @@ class Schema:
             yield field_error(".".join(path), _message(error), error.instance)
 
     # Frameworks fill in every argument of a tool: CrewAI sends null, "" and [] for those that its model left out. Forms
-    # know texts alone, so that a number arrives as its digits.
+    # know only texts, so a number arrives as its digits.
 
     def without_blanks(self, arguments: JSON) -> JSON:
         """The arguments without optional ones that are blank, and with each integer in the type of the schema.
@@ -126,7 +126,7 @@ def _is_blank(schema: JSON, value: Any) -> bool:
 
 
 def _in_type(schema: JSON, value: Any) -> Any:
-    """An integer as digits where a text is wanted, and digits as an integer where one is wanted."""
+    """An integer as digits where a text is wanted, and digits as an integer where an integer is wanted."""
     kind = schema.get("type")
     if kind == "string" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -70,8 +70,7 @@ def flat(schema: JSON) -> JSON:
     """A schema of pydantic with each ``$ref`` replaced by its definition, because old clients do not know ``$defs``.
 
     Titles are left out, because they only repeat the names, and so are discriminators, whose mapping names definitions.
-    Raises ImproperlyConfigured for a type that contains
-    itself.
+    Raises ImproperlyConfigured for a type that contains itself, and for a reference outside its ``$defs``.
     """
     definitions = schema.get("$defs", {})
 

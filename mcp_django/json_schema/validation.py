@@ -20,7 +20,7 @@ from referencing import Registry
 
 from mcp_django.types import JSON
 
-#: For one value, so many references may be followed, and so many items of lists may be validated.
+#: The most references that are followed, and the most items of lists that are validated, for one value.
 _MAX_FOLLOWED = 20_000
 _MAX_ITEMS = 200_000
 

@@ -56,7 +56,7 @@ def find_site(name: str | None) -> MCPSite:
 
 
 def warn_of_a_local_bus() -> None:
-    """Warn where changes of other processes do not come to a process that serves on its own."""
+    """Warn if changes of other processes do not reach this one, which serves on its own."""
     if isinstance(get_bus(), LocalBus):
         logger.warning(
             "None of CHANNEL_LAYERS, MCP['BUS'] and MCP['PUSH_DATABASE'] reaches other processes: "

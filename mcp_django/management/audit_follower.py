@@ -9,21 +9,21 @@ from typing import Any
 from mcp_django.models import Call
 from mcp_django.models.call_queries import PAGE, CallQuerySet
 
-#: Lines are looked for again for so long, since ids do not commit in the order in which they were given. A line of a
-#: call whose end is not known yet waits as long for it.
+#: How long lines are looked for again, since ids do not commit in the order in which they were given. A line whose
+#: outcome is unknown waits for it as long.
 SECONDS_AGAIN = 10.0
 #: Before the first look, ids as far back as this may not be committed yet.
 IDS_BACK = 10_000
 
 
 class Follower:
-    """Gives each line once: first those that are there, then those that come."""
+    """Gives each line once: first the lines that exist, then the new ones."""
 
     def __init__(self, calls: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._calls: CallQuerySet = calls
         self._clock = clock
         newest = Call.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
-        #: Every line up to this id was given, or is older than all that is wanted.
+        #: Lines up to this id are not looked for as new ones.
         self._floor = max(0, newest - IDS_BACK)
         #: Id of a line above it → when it was given.
         self._given = dict.fromkeys(self._ids(Call.objects.all()), clock())
@@ -31,7 +31,7 @@ class Follower:
         self._awaited: dict[int, float] = {}
 
     def present(self, calls: Any) -> Iterator[Call]:
-        """The lines that are there, of these, in the order of time; without those that ``new`` will give."""
+        """The lines of ``calls`` in the order of time, without those that ``new`` will give."""
         now = self._clock()
         for page in calls.pages():
             for call in page:
@@ -63,7 +63,7 @@ class Follower:
         return now - self._awaited.setdefault(call.pk, now) < SECONDS_AGAIN
 
     def _forget(self, now: float) -> None:
-        """Ids below one that was given long ago are committed by now, and are not looked for again."""
+        """Raise the floor: ids below one that was given long ago are committed by now."""
         old = [key for key, given in self._given.items() if now - given >= SECONDS_AGAIN]
         waiting = [key for key in self._awaited if key not in self._given]
         self._floor = max(self._floor, min([max(old, default=0), *(key - 1 for key in waiting)]))

@@ -8,7 +8,7 @@ from typing import Any
 from mcp_django.models import Call
 from mcp_django.protocol.names import printable
 
-#: Each column with its width. The last one takes what room it needs.
+#: Each column with its width. The last one takes the room that it needs.
 _COLUMNS = {"time": 19, "user": 16, "token": 14, "client": 14, "what": 32, "model": 20, "outcome": 0}
 
 
@@ -28,7 +28,7 @@ def as_columns(call: Call) -> str:
 
 
 def as_json(call: Call) -> str:
-    """One object with every column. The keys of changed rows, and the names of arguments, are lists."""
+    """One object with every column. ``keys`` is a list; ``arguments`` and ``values`` are JSON values, or null."""
     line = {field.attname: getattr(call, field.attname) for field in Call._meta.concrete_fields}
     line |= {
         "at": call.local_at.isoformat(),
@@ -40,7 +40,7 @@ def as_json(call: Call) -> str:
 
 
 def _aligned(cells: list[str]) -> str:
-    # With control characters a client might write elsewhere on the terminal.
+    # A client could use control characters to write elsewhere on the terminal.
     padded = (printable(cell or "-").ljust(width) for cell, width in zip(cells, _COLUMNS.values(), strict=True))
     return "  ".join(padded).rstrip()
 

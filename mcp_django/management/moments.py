@@ -18,7 +18,7 @@ MOMENT_HELP = "a day (2026-11-01), a time (2026-11-01T14:30) or an age (30s, 5m,
 
 
 def parse_moment(option: str, text: str, *, end_of_day: bool = False) -> datetime.datetime:
-    """The moment, which of a day is its beginning or its end, in the project's time zone. Raises CommandError."""
+    """The moment in the project's time zone; of a day, its beginning or its end. Raises CommandError."""
     try:
         moment = _age(text) or _day(text, end_of_day) or datetime.datetime.fromisoformat(text)
         if timezone.is_aware(moment) != settings.USE_TZ:
@@ -35,7 +35,7 @@ def parse_duration(option: str, text: str) -> datetime.timedelta:
     except OverflowError:
         duration = None
     if duration is None:
-        raise CommandError(f"{option}: {text!r} is no time. Write a number with s, m, h, d or w, as 30m, 12h or 7d.")
+        raise CommandError(f"{option}: {text!r} is no time. Write a number with s, m, h, d or w, such as 30m.")
     return duration
 
 

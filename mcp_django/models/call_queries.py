@@ -16,7 +16,7 @@ from django.db.models import Q
 PAGE = 2_000
 #: The greatest value of a BigAutoField.
 _MAX_ID = 2**63 - 1
-#: Users may have longer keys, and a shortened one ends in so many digits of its hash.
+#: A longer key of a user is cut to MAX_USER_ID characters, the last of which are _MARK digits of its hash.
 MAX_USER_ID, _MARK = 64, 16
 
 
@@ -33,7 +33,7 @@ class CallQuerySet(models.QuerySet[Any]):
     """Lines of the audit trail."""
 
     def of_user(self, id_or_name: str) -> CallQuerySet:
-        """The calls of a user, who need not exist any longer. An id is tried first, since an index finds it."""
+        """The calls of a user, who may have been deleted. An id is tried first, since an index finds it."""
         key = user_id(id_or_name)
         if _is_user_id(id_or_name) or self.model._base_manager.using(self.db).filter(user_id=key).exists():
             return self.filter(user_id=key)
@@ -43,7 +43,7 @@ class CallQuerySet(models.QuerySet[Any]):
         return self.filter(Q(user_name=id_or_name) | Q(user_id__in=[user_id(key) for key in present]))
 
     def of_token(self, id_or_name: str) -> CallQuerySet:
-        """The calls with a token, which need not exist any longer. Digits are an id."""
+        """The calls with a token, which may have been deleted. Digits are an id."""
         digits = id_or_name.isascii() and id_or_name.isdigit() and len(id_or_name) < 20
         if digits and int(id_or_name) <= _MAX_ID:
             return self.filter(token_id=int(id_or_name))

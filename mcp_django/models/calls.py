@@ -56,7 +56,7 @@ class Call(models.Model):
     user_name = models.CharField(_("user"), max_length=150, blank=True)
     token_id = models.BigIntegerField(_("token id"), null=True, blank=True)
     token_name = models.CharField(_("token"), max_length=100, blank=True)
-    #: Of a registered client, once there are any. The name is what the client calls itself.
+    #: The OAuth client of the token, cut. The name is what the client calls itself.
     client_id = models.CharField(_("client id"), max_length=MAX_CHOSEN, blank=True)
     client_name = models.CharField(_("client, as it calls itself"), max_length=MAX_CHOSEN, blank=True)
     transport = models.CharField(_("transport"), max_length=10, blank=True)
@@ -81,7 +81,7 @@ class Call(models.Model):
     #: Of W3C Trace Context: 32 hex digits.
     trace_id = models.CharField(_("trace id"), max_length=32, blank=True)
     address = models.CharField(_("address"), max_length=45, blank=True)
-    #: For how many equal refusals, or lines that were not written, the line stands.
+    #: The number of equal refusals, or of lines not written, that the line stands for.
     count = models.PositiveIntegerField(_("number"), default=1)
 
     objects = CallQuerySet.as_manager()

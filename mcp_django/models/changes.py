@@ -73,7 +73,7 @@ class Change(models.Model):
     class Meta:
         verbose_name = _("change by an agent")
         verbose_name_plural = _("changes by agents")
-        # Nobody adds, edits or deletes one: whoever may not view them all sees those of their own agents.
+        # Nobody adds, edits or deletes one. Users without this permission see the changes of their own agents.
         default_permissions = ("view",)
         ordering = ["-created_at", "-pk"]
         indexes = [models.Index(fields=["user", "created_at"], name="mcp_django_change_user")]

@@ -23,7 +23,7 @@ grant_ended = Signal()
 #: How a client is named in the database.
 CLIENT_HELP = _("The URL of the document that describes the client, or the hash of its registration.")
 
-#: A grant ends if its client does not refresh for so long, and in any case after so long.
+#: A grant ends if its client does not refresh for IDLE, and in any case after LIFETIME.
 IDLE = timedelta(days=30)
 LIFETIME = timedelta(days=180)
 
@@ -67,12 +67,12 @@ class Grant(models.Model):
     created_at = models.DateTimeField(_("since"), default=timezone.now, editable=False)
     last_used_at = models.DateTimeField(_("last used"), null=True, editable=False)
     expires_at = models.DateTimeField(_("expires"), editable=False)
-    #: When its client was last told to ask for more scopes, until it has shown that it does not.
+    #: When its client was last told to ask for more scopes. Null again once a refresh was taken for the answer to it.
     challenged_at = models.DateTimeField(null=True, editable=False)
     ended_at = models.DateTimeField(_("ended"), null=True, editable=False)
     ended_by = models.CharField(_("ended by"), max_length=20, choices=Ended.choices, blank=True, editable=False)
 
-    #: As that of an AccessToken.
+    #: As on AccessToken.
     known_permissions: dict[Hashable, Any] | None = None
 
     objects = GrantManager()
@@ -103,7 +103,7 @@ class Grant(models.Model):
         return min(self.created_at + LIFETIME, now + IDLE)
 
     def end(self, why: str) -> bool:
-        """End the grant and all of its tokens, for a reason of ``Ended``. Whether that was needed."""
+        """End the grant and all of its tokens, for a reason of ``Ended``. Returns False if it had ended already."""
         from mcp_django.models.tokens import AccessToken
 
         alias, now = router.db_for_write(Grant), timezone.now()

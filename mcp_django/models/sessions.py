@@ -63,7 +63,7 @@ class Session(models.Model):
         end = _session_end()
         if end - self.expires_at > timedelta(seconds=get_conf().SESSION_SECONDS / 100):
             self.expires_at = end
-            # Only if it was not ended meanwhile.
+            # Not if it has ended meanwhile.
             Session.objects.live().filter(pk=self.pk).update(expires_at=end)
 
 
@@ -74,7 +74,7 @@ class WatchedResource(models.Model):
     uri = models.TextField()
     #: SHA-256 of the URI: a text cannot be unique on every database.
     uri_hash = models.CharField(max_length=64)
-    #: For a live query, the SHA-256 of its answer when it was subscribed to; empty once another one was notified.
+    #: For a live query, the SHA-256 of its answer at the subscription; empty once the client was notified of another.
     digest = models.CharField(max_length=64, default="")
 
     class Meta:
@@ -107,7 +107,7 @@ class OpenQuestion(models.Model):
 class CallStream(models.Model):
     """The event stream of one request of a legacy session, kept so that a client that lost it can read the rest.
 
-    A session whose client polls has one more, of what waits for it: see ``Poll``.
+    A session whose client polls has one more, with the messages that wait for it: see ``Poll``.
     """
 
     key = models.CharField(max_length=32, primary_key=True)
@@ -145,11 +145,11 @@ class StreamEvent(models.Model):
 
 
 class Poll(models.Model):
-    """A legacy session whose client polls: the stored stream of what waits for it, and who adds to that."""
+    """A legacy session whose client polls: its stored stream of waiting messages, and the collector that adds to it."""
 
     session = models.OneToOneField(Session, models.CASCADE, primary_key=True, related_name="poll")
     stream = models.OneToOneField(CallStream, models.CASCADE, related_name="poll")
-    #: Names the collector, which lives in one process; empty where it has ended and no other one has come yet.
+    #: Names the collector, which lives in one process; empty if it has ended and no other has begun yet.
     collector = models.CharField(max_length=32, default="")
     #: The number of the last message. Messages that were acknowledged are deleted, so it cannot be counted.
     last = models.PositiveIntegerField(default=0)

@@ -11,7 +11,7 @@ class Throttle(models.Model):
 
     key = models.CharField(max_length=100, primary_key=True)
     count = models.BigIntegerField(default=0)
-    #: When the period ends, in seconds since 1970, as caches have it: projects without USE_TZ have no common clock.
+    #: When the period ends, in seconds since 1970, as in caches: projects without USE_TZ have no common clock.
     ends = models.BigIntegerField(db_index=True)
 
     class Meta:

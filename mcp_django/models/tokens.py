@@ -30,7 +30,7 @@ _LAST_CHARS = 4
 #: Sent when a token of a grant was used for the first time, with the argument ``token``.
 first_used = Signal()
 
-#: In the place of a date: the token never expires. It must be said, since it is seldom what is wanted.
+#: Instead of a date: the token never expires. It must be given by name, since it is seldom wanted.
 NEVER: Final = "never"
 Expiry = datetime | Literal["never"] | None
 
@@ -51,7 +51,7 @@ def check_expiry(expires_at: datetime | None, created_at: datetime) -> None:
     """Raises ValidationError for a moment in the past, and for a life beyond TOKEN_MAX_DAYS. None stands for never."""
     most = get_conf().TOKEN_MAX_DAYS
     if expires_at is not None and expires_at <= timezone.now():
-        raise ValidationError(_("This is in the past, so the token could never be used. Name a moment to come."))
+        raise ValidationError(_("This is in the past, so the token could never be used. Name a later moment."))
     if most is not None and (expires_at is None or expires_at > created_at + timedelta(days=most)):
         text = _("A token may live for %(days)d days at most (TOKEN_MAX_DAYS). Name an earlier moment.")
         raise ValidationError(text % {"days": most})
@@ -73,9 +73,9 @@ class AccessTokenManager(models.Manager["AccessToken"]):
         """A new token and its plain text, which is not stored and cannot be shown again.
 
         Without a date it expires after TOKEN_DAYS; ``expires_at=NEVER`` makes one that does not. ``addresses`` are the
-        addresses and networks from which alone it may be used, and ``limits`` are such as ``{"calls": "60/min"}``. A
-        token of a ``grant`` has its credential line and its resource. Raises ValidationError for a date or a limit that
-        is not allowed, and ValueError for an unknown scope and a wrong address.
+        only addresses and networks from which it may be used, and ``limits`` is such as ``{"calls": "60/min"}``.
+        A token of a ``grant`` has its credential line and its resource. Raises ValidationError for a date or a limit
+        that is not allowed, and ValueError for an unknown scope and a wrong address.
         """
         now = timezone.now()
         end = default_expiry(now) if expires_at is None else None if expires_at == NEVER else expires_at
@@ -112,7 +112,7 @@ class AccessToken(models.Model):
         _("name"), max_length=100, blank=True, help_text=_("What the token is for, such as “Claude on my laptop”.")
     )
     scopes = models.JSONField(_("scopes"), default=default_scopes, validators=[validate_scopes])
-    #: Addresses and networks from which alone it may be used. Empty: from everywhere.
+    #: The only addresses and networks from which it may be used. Empty: it may be used from everywhere.
     addresses = models.JSONField(_("addresses"), default=list, blank=True, validators=[validate_addresses])
     limits = models.JSONField(
         _("limits"), default=dict, blank=True, validators=[validate_limits],
@@ -162,11 +162,11 @@ class AccessToken(models.Model):
         return self.is_current() and self.user.is_active
 
     def is_continued(self) -> bool:
-        """Whether what was begun with the token may go on, though its hour may be over. Reads its grant and user."""
+        """Whether what was begun with the token may go on, even if the token has expired. Reads its grant and user."""
         return self.grant is not None and self.revoked_at is None and self.grant.is_current() and self.user.is_active
 
     def revoke(self) -> None:
-        """End the token. One of a grant ends with the grant, or its client would get the next one at once."""
+        """End the token, and its grant if it has one: otherwise the client would get the next token at once."""
         if self.grant is not None:
             self.grant.end(Grant.Ended.REVOKED)
             self.revoked_at = self.revoked_at or timezone.now()
@@ -175,9 +175,9 @@ class AccessToken(models.Model):
             self.save(update_fields=["revoked_at"])
 
     def roll(self, *, grace: timedelta = timedelta(), expires_at: Expiry = None) -> tuple[AccessToken, str]:
-        """Replace the token by a successor of the same credential line. Gives the successor and its plain text.
+        """Replace the token by a successor of the same credential line. Returns the successor and its plain text.
 
-        Whatever a client began with this token it goes on with by the successor. This token ends at once, or after
+        With the successor, a client goes on with what it began with this token. This token ends at once, or after
         ``grace``. Raises ValidationError if it has ended or has a successor already, for a token of a grant, which its
         client refreshes, and for a wrong date.
         """

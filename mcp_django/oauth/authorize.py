@@ -69,7 +69,7 @@ class Authorization:
 
     @property
     def is_local(self) -> bool:
-        """Whether the answer goes to a program on the person's machine, where any may claim to be the client."""
+        """Whether the answer stays on the person's machine or network, where any program may claim to be the client."""
         return redirects.is_local(self.redirect_uri)
 
     @property
@@ -116,7 +116,7 @@ class Authorization:
         return page(self.request, "oauth/error", context, status=HTTPStatus.BAD_REQUEST)
 
     def may_redirect(self) -> bool:
-        """Whether a browser may be sent to the client though its person has decided nothing (RFC 9700 §4.11.2).
+        """Whether a browser may be sent to the client before its person has decided anything (RFC 9700 §4.11.2).
 
         Anybody can publish a document, and lead people from this site to wherever it says.
         """
@@ -127,7 +127,7 @@ class Authorization:
         )
 
     def allow(self, granted: Iterable[str], decision: str = "agreed") -> HttpResponse:
-        """Let the client get tokens with the scopes. Those that it asked for beside them are declined."""
+        """Let the client get tokens with the scopes. The others that it asked for are declined."""
         given = [scope for scope in self.scopes if scope in set(granted)]
         with trail.acting(self.request):
             trail.note_consent(self.client_key, self.client.name, decision, scopes=" ".join(given))
@@ -145,7 +145,7 @@ class Authorization:
         return self.redirect(code=code)
 
     def current_grant(self) -> Grant | None:
-        """What the person lets the client do by now."""
+        """The grant of the person to the client that holds now, if there is one."""
         if not self.request.user.is_authenticated:
             return None
         return grants.current_grant(self.request.user, self.client_key, self.resource)
@@ -153,7 +153,7 @@ class Authorization:
     def granted_scopes(self) -> Sequence[str]:
         """The scopes that the person has given the client, and need not be asked for again.
 
-        None for a program on the person's machine, and for a client that has registered itself: anybody can send what
+        Empty for a program on the person's machine, and for a client that has registered itself: anybody can send what
         such a client sends.
         """
         if self.is_local or self.client.registered_by != "document":
@@ -196,9 +196,9 @@ def authorize(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _read(request: HttpRequest, site: MCPSite) -> Authorization | HttpResponse:
-    """Who asks, or the way to the login page where that must be known first. Raises UnusableRequest.
+    """The authorization that is asked for; a response where its person must log in first, or may not connect clients.
 
-    Until the client is known and the redirect is its own, nothing is sent there.
+    Raises UnusableRequest. Nothing is sent to the redirect URI before it is known to be the client's own.
     """
     # As UTF-8, whatever the browser says.
     query = QueryDict(request.META.get("QUERY_STRING", ""), encoding="utf-8")
@@ -238,14 +238,14 @@ def _answer(asked: Authorization) -> HttpResponse:
 def _comes_from_form(request: HttpRequest) -> bool:
     """Whether a page of this site has sent the browser here, as the login page does.
 
-    A policy of that page, ``form-action 'self'``, would forbid Chromium to go on to the client: it covers every
-    redirect after a form. With the consent page a new form begins.
+    If that page has the policy ``form-action 'self'``, Chromium would not go on to the client: the policy covers every
+    redirect after a form. The consent page begins a new form.
     """
     return request.headers.get("Sec-Fetch-Site") == "same-origin"
 
 
 def _other_account(request: HttpRequest) -> HttpResponse | None:
-    """The way to the login page, for a person who wants to be somebody else."""
+    """A redirect to the login page, for a person who wants to log in as another user; else None."""
     if request.POST.get("decision") != "switch":
         return None
     logout(request)
@@ -253,7 +253,7 @@ def _other_account(request: HttpRequest) -> HttpResponse | None:
 
 
 def _decide(asked: Authorization) -> HttpResponse:
-    """What the person has pressed."""
+    """The answer to the button that the person has pressed."""
     request, form = asked.request, asked.request.POST
     if not _is_for(form.get("person"), request.user):
         # Somebody has logged in as another user since the page was shown.
@@ -289,7 +289,7 @@ def _consent(asked: Authorization, *, problem: str = "") -> HttpResponse:
 
 
 def _not_allowed(request: HttpRequest, site: MCPSite, *, back_url: str = "") -> HttpResponse:
-    """The page for a person who may not connect clients, with the way back to one that is known."""
+    """The page for a person who may not connect clients, with a link back to the client if it is known."""
     back = {"back_url": back_url, "redirect_host": redirects.host_of(back_url)} if back_url else {}
     context = {"server_name": _name_of(site, request), **back}
     return page(request, "oauth/not_allowed", context, status=HTTPStatus.FORBIDDEN)

@@ -18,12 +18,12 @@ logger = logging.getLogger("mcp_django")
 
 #: Grants of one user to one client for one resource. Beyond that, the oldest end.
 _MOST_GRANTS = 20
-#: What has expired is kept for so long: a used code, so that a second use is seen, and an access token.
+#: How long codes, so that a second use is seen, and access tokens are kept after they have expired.
 _KEPT = timedelta(days=1)
 
 
 def tidy(grant: Grant) -> None:
-    """What should be done once in a while. A failure here must not cost the client its tokens, which exist already."""
+    """Do what is due once in a while. A failure must not cost the client its tokens, which exist already."""
     try:
         _end_surplus(grant)
         _clear_away()

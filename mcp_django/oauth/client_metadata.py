@@ -17,7 +17,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 class InvalidMetadata(ValueError):
-    """Metadata that describes no client of ours, with an error code of RFC 7591 §3.2.2."""
+    """Metadata that this server does not accept, with an error code of RFC 7591 §3.2.2."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -12,14 +12,14 @@ from mcp_django.oauth.client_metadata import ClientMetadata, InvalidMetadata
 from mcp_django.oauth.errors import UnusableRequest
 from mcp_django.oauth.models import Client
 
-#: So much of a hash tells a few clients of one host apart.
+#: Digits of a hash, enough to tell the few clients of one host apart.
 _SHORT = 16
 
 
 def key_of(client_id: str) -> str:
     """How the database names a client: the URL of its document, or the hash of its registration.
 
-    Capital letters of a URL count, also for databases that compare without regard to case: a hash follows them.
+    A URL with capital letters is followed by a hash, since some databases compare without regard to case.
     """
     hashed = hashlib.sha256(client_id.encode()).hexdigest()
     if not documents.is_document_id(client_id):
@@ -28,7 +28,7 @@ def key_of(client_id: str) -> str:
 
 
 def needs_fetch(client_id: str, redirect_uri: str) -> bool:
-    """Whether only a request to another host can tell who the client is: it is made for people who are logged in."""
+    """Whether only a request to another host tells who the client is. It is made only for people who are logged in."""
     if not documents.is_document_id(client_id):
         return False
     try:
@@ -50,7 +50,7 @@ def find(client_id: str, redirect_uri: str, *, person: str) -> ClientMetadata:
         mode = get_conf().OAUTH_REGISTRATION
         found = registration.read(client_id, mode) or _kept(client_id, mode)
     if found is None or Client.objects.filter(key=key_of(client_id), blocked_at__isnull=False).exists():
-        raise UnusableRequest(_("The app that sent you here is not known to this site. Add this server to it anew."))
+        raise UnusableRequest(_("This site does not know the app that sent you here. Add the server to the app again."))
     if not found.allows(redirect_uri):
         raise UnusableRequest(
             _("The app that sent you here wants the answer at an address that is not its own. Nothing was sent there.")
@@ -77,9 +77,9 @@ def _by_document(client_id: str, redirect_uri: str, person: str) -> ClientMetada
 
 
 def _kept(client_id: str, mode: str) -> ClientMetadata | None:
-    """A client that has registered before that was switched off, or whose registration was signed with a lost key.
+    """A client that registered before registration was switched off, or whose registration was signed with a lost key.
 
-    Its row knows it as well.
+    Its row still describes it.
     """
     row = Client.objects.filter(key=key_of(client_id), registered_by=Client.RegisteredBy.REGISTRATION).first()
     if row is None:

@@ -47,7 +47,7 @@ BUNDLED: Mapping[str, Mapping[str, Any]] = {
 
 
 class DocumentUnavailable(Exception):
-    """The document of a client cannot be had, with a sentence for the person who is logging in."""
+    """The document of a client cannot be fetched, with a sentence for the person who is logging in."""
 
 
 def is_document_id(client_id: str) -> bool:
@@ -61,8 +61,8 @@ def is_document_id(client_id: str) -> bool:
 def find(client_id: str, redirect_uri: str, *, person: str | None) -> ClientMetadata:
     """The client of a document. Raises DocumentUnavailable, and InvalidMetadata.
 
-    A bundled copy serves where it lists the redirect that is asked for, or where the document cannot be fetched.
-    ``person`` is the key of the user whom it is fetched for; for nobody it is not fetched.
+    A bundled copy is used if it lists the redirect that is asked for, or if the document cannot be fetched.
+    ``person`` is the key of the user for whom the document is fetched; with None it is not fetched.
     """
     copy = BUNDLED.get(client_id)
     bundled = None if copy is None else _read(client_id, {"client_id": client_id, **copy})
@@ -93,24 +93,24 @@ def _read(client_id: str, document: Mapping[str, Any]) -> ClientMetadata:
 
 
 class _Kept:
-    """The documents that were fetched a while ago, and those that could not be."""
+    """The documents that were fetched lately, and those that could not be."""
 
     def __init__(self) -> None:
         #: By URL: until when, as ``time.monotonic()`` has it, and the client or why there is none.
         self._entries: OrderedDict[str, tuple[float, ClientMetadata | Exception]] = OrderedDict()
         self._underway: set[str] = set()
-        #: Who waits, by the keys of users.
+        #: The key of a user → the number of documents that the user waits for.
         self._people: Counter[str] = Counter()
         self._changed = Condition()
 
     def find(self, client_id: str, person: str) -> ClientMetadata:
-        """The client of a document, fetched if it was not a while ago. Raises DocumentUnavailable, InvalidMetadata."""
+        """The client of a document, fetched unless it was lately. Raises DocumentUnavailable, and InvalidMetadata."""
         found = self._fresh(client_id)
         if found is None:
             with self._place(person), self._turn(client_id):
                 found = self._fresh(client_id) or self._fetch(client_id)
         if isinstance(found, Exception):
-            # Kept ones would gather the frames of all who get them.
+            # Otherwise a kept error would collect the frames of each raise.
             raise found.with_traceback(None)
         return found
 
@@ -137,7 +137,7 @@ class _Kept:
 
     @contextmanager
     def _turn(self, client_id: str) -> Iterator[None]:
-        """Nobody else fetches the same document meanwhile."""
+        """Let only one request at a time fetch the same document."""
         with self._changed:
             self._changed.wait_for(lambda: client_id not in self._underway)
             self._underway.add(client_id)

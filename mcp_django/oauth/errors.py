@@ -18,7 +18,7 @@ class OAuthError(Exception):
 
 
 class InvalidGrant(OAuthError):
-    """A code or a refresh token that does not hold (RFC 6749 §5.2)."""
+    """A code or a refresh token that is not valid (RFC 6749 §5.2)."""
 
     def __init__(self, description: str) -> None:
         super().__init__("invalid_grant", description)

@@ -1,7 +1,7 @@
 """Fetches a small JSON document that a stranger has named, without letting the stranger reach anything inside.
 
 The name is resolved once, every address is checked, and the connection goes to a checked address, so a name that means
-another address a moment later changes nothing. There is no redirect, no proxy, no cookie, and one deadline for all.
+another address a moment later changes nothing. There is no redirect, no proxy, no cookie, and one deadline.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MAX_BYTES = 16_384
 _PORT = 443
 #: Names that are being resolved at the same time: a resolver that hangs holds a thread.
 _resolving = threading.BoundedSemaphore(8)
-#: IPv4 networks that some versions of Python take for global: what protocols use for themselves, with the metadata of
-#: one cloud; the relays of 6to4; and the host of another cloud's machines, which only those reach.
+#: IPv4 networks that some versions of Python take for global: addresses that are reserved for protocols, with the
+#: metadata of one cloud; the relays of 6to4; and an address that only the machines of another cloud reach.
 _INNER = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")))
 #: IPv6 networks that stand for other addresses, or are not reachable from everywhere: only 2000::/3 is global unicast.
 _GLOBAL = IPv6Network("2000::/3")
@@ -36,7 +36,7 @@ _MAX_AGE = re.compile(r"(?:^|[,\s])max-age=\"?([0-9]{1,9})", re.IGNORECASE)
 
 
 class FetchError(Exception):
-    """The document could not be had, with the reason for the person who waits for it."""
+    """The document could not be fetched. The text says why, for the person who waits for it."""
 
 
 class Busy(FetchError):
@@ -67,7 +67,7 @@ def fetch(url: str) -> Fetched:
 
 
 def _parts(url: str) -> tuple[str, str]:
-    """The host of a URL, and what it is asked for."""
+    """The host of a URL, and the path and query that it is asked for."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -80,7 +80,7 @@ def _parts(url: str) -> tuple[str, str]:
 
 def resolve(host: str, deadline: float) -> list[str]:
     """The addresses of a host. Raises FetchError for a host that has none, or not in time."""
-    # The thread gives back what it took, also if a test has replaced the name meanwhile.
+    # In a local name: the thread gives back to the semaphore that it took from, even if a test has replaced that since.
     places = _resolving
     if not places.acquire(blocking=False):
         raise Busy("Too many such documents are being fetched. Try again in a moment.")
@@ -113,7 +113,7 @@ def checked(addresses: list[str], host: str) -> list[str]:
 
 
 def _unreachable(host: str) -> str:
-    """The one sentence for a host that is away, inside or nowhere: nobody learns which names there are inside."""
+    """The same text for a host that is away, internal or unknown, so that nobody learns which internal names exist."""
     return f"{host} could not be reached."
 
 
@@ -144,7 +144,7 @@ class _Connection(http.client.HTTPSConnection):
         self.stop_at_deadline()
         plain.settimeout(self.left())
         self.sock = self._context.wrap_socket(plain, server_hostname=self.host)  # type: ignore[attr-defined]
-        # While the handshake went on there was nothing that could be stopped.
+        # During the handshake the timer could not stop the connection.
         self.sock.settimeout(self.left())
 
     def close(self) -> None:
@@ -186,13 +186,13 @@ def _read(connection: _Connection, target: str) -> Fetched:
     headers = {"Accept": "application/json", "User-Agent": "mcp_django", "Connection": "close"}
     connection.request("GET", target, headers=headers)
     answer = connection.getresponse()
-    # A connection that was stopped looks as if the server had said all.
+    # A connection that was stopped looks like a complete answer.
     connection.left()
     kind = answer.headers.get_content_type().lower()
     if answer.status != http.HTTPStatus.OK:
         raise FetchError(f"{connection.host} answered with the status {answer.status}.")
     if kind != "application/json" and not kind.endswith("+json"):
-        raise FetchError(f"{connection.host} answered with something else than JSON.")
+        raise FetchError(f"{connection.host} answered with something other than JSON.")
     body = answer.read(MAX_BYTES + 1)
     connection.left()
     if len(body) > MAX_BYTES:

@@ -79,7 +79,7 @@ def issue_code(consent: Consent) -> str:
 def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, resource: str) -> Tokens:
     """The first tokens of a grant. ``client`` is a Client's key. Raises InvalidGrant.
 
-    A second use ends the grant, but only with the right client and verifier: whoever has found a code alone cannot.
+    A second use ends the grant, but only with the right client and verifier: a found code alone is not enough.
     """
     codes = AuthorizationCode.objects.using(_alias()).select_related("user", "grant")
     code = codes.filter(hash=digest(plain)).first()
@@ -95,18 +95,18 @@ def redeem_code(plain: str, *, client: str, redirect_uri: str, verifier: str, re
         raise InvalidGrant("The code was used before. The grant has been ended.")
     if code.expires_at <= timezone.now() or not code.user.is_active or _is_blocked(client):
         raise InvalidGrant("The code is unknown or expired, or it was issued for other parameters.")
-    # A group may be gone from the settings since.
+    # A group of scopes may have been removed from the settings since.
     held = parse(known(code.scopes))
     if not held:
-        raise InvalidGrant("None of the scopes that the code is for are there any more.")
+        raise InvalidGrant("None of the scopes that the code is for exists any more.")
     grant = _new_grant(code)
     try:
         with _atomic():
             grant.save(force_insert=True)
-            # Whoever writes the row first has used the code.
+            # Writing the row claims the code: only one caller can.
             if not AuthorizationCode.objects.filter(pk=code.pk, grant=None).update(grant=grant):
                 raise _UsedMeanwhile
-            # Whoever blocks the client at this moment writes the same row, and then ends this grant too.
+            # A person who blocks the client at this moment writes the same row, and then ends this grant too.
             if not Client.objects.select_for_update().filter(key=client, blocked_at=None).first():
                 raise InvalidGrant("The client is blocked.")
             tokens = _issue(grant, held, replaces=None)
@@ -135,12 +135,12 @@ def refresh(plain: str, *, site: MCPSite, client: str, scopes: Collection[str], 
         raise InvalidGrant("The refresh token was replaced by another one. The grant has been ended.")
     if not may_connect(grant.user):
         raise InvalidGrant("The user may not connect clients any more.")
-    # A group may be gone from the settings since, or clients may get less.
+    # A group of scopes may have been removed from the settings since, or clients may get less.
     held = [one for one in parse(known(grant.scopes)) if not get_conf().OAUTH_SCOPES or can_be_granted(site, one)]
     if not held:
         raise InvalidGrant("Clients get none of the scopes of the grant any more.")
     if not set(scopes) <= set(held):
-        raise OAuthError("invalid_scope", "The grant has not all of these scopes.")
+        raise OAuthError("invalid_scope", "The grant lacks some of these scopes.")
     now = timezone.now()
     if _answers_challenge(found, now):
         raise AskPerson
@@ -173,16 +173,16 @@ def current_grant(user: Any, client: str, resource: str) -> Grant | None:
 
 
 def forget_codes(*, instance: Any, **kwargs: Any) -> None:
-    """A user has a new password: the codes that were given under the old one are worth nothing any more."""
+    """Delete the unused codes of a user who has a new password, and end the user's grants."""
     if getattr(instance, "_mcp_new_password", False) and get_conf().PASSWORD_CHANGE_REVOKES:
         AuthorizationCode.objects.filter(user=instance.pk, grant=None).delete()
-        # One that was used at the same moment has made a grant since the others were ended.
+        # A code that was used at the same moment may have made a grant after the others were ended.
         for grant in Grant.objects.current().filter(user=instance.pk):
             grant.end(Grant.Ended.PASSWORD)
 
 
 def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
-    """An access token was used for the first time: the refresh token that has made it is replaced from now on."""
+    """An access token was used for the first time: the refresh token that made it counts as replaced from now on."""
     made_with = RefreshToken.objects.filter(access_token=token.pk).select_related("replaces").first()
     if made_with is not None:
         _note_use(made_with)
@@ -190,9 +190,9 @@ def note_first_use(*, token: AccessToken, **kwargs: Any) -> None:
 
 
 def _answers_challenge(found: RefreshToken, now: datetime) -> bool:
-    """Whether the client refreshes because a call was refused for lack of scopes: its token is good.
+    """Whether the client refreshes because a call was refused for lack of scopes, and not because its token ends.
 
-    The first refresh after a challenge alone is taken for that.
+    Only the first refresh after a challenge is taken for that.
     """
     challenged = Grant.objects.filter(pk=found.grant_id, challenged_at__gt=now - timedelta(seconds=_CHALLENGE_SECONDS))
     is_early = found.created_at > now - timedelta(seconds=TOKEN_SECONDS / 2)
@@ -200,7 +200,7 @@ def _answers_challenge(found: RefreshToken, now: datetime) -> bool:
 
 
 def _note_use(found: RefreshToken) -> None:
-    """A token of the pair was used: it has come to its client, which does not need the one before any more."""
+    """A token of the pair was used, so its client has received it and no longer needs the pair before."""
     if found.replaces is not None and found.replaces.replaced_at is None:
         RefreshToken.objects.filter(pk=found.replaces.pk, replaced_at=None).update(replaced_at=timezone.now())
 

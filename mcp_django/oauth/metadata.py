@@ -28,8 +28,8 @@ def of_resource(site: MCPSite, issuer: str, scopes: Sequence[str]) -> JSON:
 def of_server(issuer: str, scopes: Sequence[str]) -> JSON:
     """The metadata of the authorization server (RFC 8414 §2).
 
-    The three members from ``jwks_uri`` on are what clients demand of the same document as ``openid-configuration``: it
-    issues no ID tokens, so the set of keys is empty.
+    Clients demand the three members from ``jwks_uri`` on of ``openid-configuration``, which is the same document. The
+    server issues no ID tokens, so its set of keys is empty.
     """
     registers = get_conf().OAUTH_REGISTRATION != "off"
     return {

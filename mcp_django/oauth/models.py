@@ -28,7 +28,7 @@ class Client(models.Model):
     redirect_uris = models.JSONField(_("redirect URIs"), default=list, editable=False)
     registered_by = models.CharField(_("registered by"), max_length=12, choices=RegisteredBy.choices, editable=False)
     created_at = models.DateTimeField(_("first used"), default=timezone.now, editable=False)
-    #: Since when it gets nothing any more.
+    #: Since when it gets no tokens any more.
     blocked_at = models.DateTimeField(_("blocked"), null=True, editable=False)
 
     class Meta:
@@ -40,7 +40,7 @@ class Client(models.Model):
         return self.name or self.key
 
     def block(self) -> int:
-        """Refuse the client from now on, and end its grants. Gives the number of these."""
+        """Refuse the client from now on, and end its grants. Returns the number of these."""
         self.blocked_at = timezone.now()
         self.save(update_fields=["blocked_at"])
         return sum(grant.end(Grant.Ended.BLOCKED) for grant in Grant.objects.filter(client=self.key, ended_at=None))

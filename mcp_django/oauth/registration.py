@@ -16,7 +16,7 @@ from mcp_django.types import JSON
 
 _SALT = "mcp_django.oauth.registration"
 _MAX_LENGTH = 3_000
-#: Where the clients are answered that people know, beside those on their own machines.
+#: The redirect URIs of the clients that people know, beside those on their own machines.
 _KNOWN = (
     "https://claude.ai/api/mcp/auth_callback",
     "https://claude.com/api/mcp/auth_callback",
@@ -32,7 +32,7 @@ def register(payload: Mapping[str, Any], mode: str) -> tuple[str, JSON]:
     """The client_id of a registration, and the answer to it (RFC 7591 §3.2.1). Raises InvalidMetadata.
 
     ``mode`` is "known" or "open". Whatever the client asks for, it is a public one and gets no secret. The same
-    registration gets the same client_id, in which a loopback redirect has no port: that is free.
+    registration gets the same client_id, in which a loopback redirect has no port, since any port will do.
     """
     check_grants(payload)
     given = redirects_in(payload)
@@ -57,7 +57,7 @@ def register(payload: Mapping[str, Any], mode: str) -> tuple[str, JSON]:
 
 
 def read(client_id: str, mode: str) -> ClientMetadata | None:
-    """The client that a client_id of ours describes, if it might register now too; None for any other text."""
+    """The client that a client_id of ours describes, if it could register now too; None for any other text."""
     if len(client_id) > _MAX_LENGTH or mode == "off":
         return None
     try:
@@ -74,7 +74,7 @@ def is_admitted(uri: str, mode: str) -> bool:
 
 
 def is_known(uri: str) -> bool:
-    """Whether a client that people know is answered there."""
+    """Whether this is a redirect URI of a client that people know."""
     return uri in redirects.PRIVATE or uri in _KNOWN or _KNOWN_FORMS.fullmatch(uri) is not None
 
 

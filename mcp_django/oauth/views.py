@@ -123,7 +123,7 @@ def keys(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _document(document: JSON) -> HttpResponse:
-    # A shared cache might give to everybody what a header of one request has named.
+    # The document names the host of the request, which a shared cache might give to everybody.
     shared = "public" if get_conf().OAUTH_ORIGIN else "private"
     return JsonResponse(document, headers={"Cache-Control": f"{shared}, max-age={_MAX_AGE}", "Vary": "Host"})
 
@@ -232,7 +232,7 @@ def _needed(form: QueryDict, name: str) -> str:
 
 
 def _client_id(request: HttpRequest, form: QueryDict) -> str:
-    """The client that says that it asks: in the body, or as the name of Basic credentials, whose secret is ignored."""
+    """The client that claims to ask: in the body, or as the name of Basic credentials, whose secret is ignored."""
     scheme, _, encoded = str(request.META.get("HTTP_AUTHORIZATION") or "").partition(" ")
     if _value(form, "client_id") or scheme.lower() != "basic":
         return _value(form, "client_id")

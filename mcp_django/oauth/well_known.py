@@ -20,7 +20,7 @@ from mcp_django.transports.http.undiscovered import not_offered
 
 
 def _document(name: str, *, of_endpoint: bool) -> Callable[..., HttpResponseBase]:
-    """A view that answers as the URL does which the document has below the prefix."""
+    """A view that answers as the document's own URL below the prefix does."""
 
     def view(request: HttpRequest, prefix: str) -> HttpResponseBase:
         prefix = prefix.strip("/")
@@ -36,7 +36,7 @@ def _document(name: str, *, of_endpoint: bool) -> Callable[..., HttpResponseBase
 @csrf_exempt
 @login_not_required
 def _of_the_one_endpoint(request: HttpRequest) -> HttpResponseBase:
-    """The metadata of the resource without the path of an endpoint, where there is one endpoint alone."""
+    """The metadata of the resource without the path of an endpoint, if there is only one endpoint."""
     found = [path.removeprefix(get_script_prefix().rstrip("/")) for path in paths.endpoints()]
     if len(found) != 1:
         return not_offered(request)
@@ -44,7 +44,7 @@ def _of_the_one_endpoint(request: HttpRequest) -> HttpResponseBase:
 
 
 def _answer_below(request: HttpRequest, below: str) -> HttpResponseBase:
-    """What the URL of ours answers that has this path."""
+    """The answer of our URL with this path."""
     try:
         found = resolve(below)
     except Resolver404:

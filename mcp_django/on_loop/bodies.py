@@ -52,8 +52,8 @@ class Outcome:
 
 
 Then = Callable[[Outcome], None]
-#: How long a small value may be: the characters of its texts, and for each of its parts as long as these take. To check
-#: one against a JSON Schema may take 15 µs.
+#: The most characters that the texts of a small value have. Each of its parts counts as so many characters as take the
+#: same time: checking a part against a JSON Schema may take 15 µs.
 _SMALL_CHARACTERS = 20_000
 _CHARACTERS_OF_PART = 100
 

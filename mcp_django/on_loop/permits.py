@@ -1,4 +1,4 @@
-"""Who may have a thread for the database: so many bodies at a time."""
+"""Decides which bodies may have a thread for the database: a limited number at a time."""
 
 from __future__ import annotations
 

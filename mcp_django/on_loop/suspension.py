@@ -32,7 +32,7 @@ class Suspended(BaseException):
         #: Names the function in logs.
         self.name = name
         self.cancellation = cancellation
-        #: Empty for a caller without a user, who counts as in the queue of the workers: by the address.
+        #: Empty for a caller without a user, who is counted by the address, as in the queue of the workers.
         self.principal_key = principal_key
         self._steps: list[Callable[[Callable[[], Any]], Any]] = []
 
@@ -51,7 +51,7 @@ class Suspended(BaseException):
 def finishing(step: Callable[[Callable[[], T]], R], run: Callable[[], T]) -> R:
     """``step(run)``. Where ``run`` is suspended, the step is taken once more with the outcome of the body.
 
-    Functions that every request passes write this out, which spares it a frame of each.
+    Functions that every request passes contain these lines themselves, which saves a frame each.
     """
     try:
         return step(run)

@@ -13,7 +13,10 @@ Role = Literal["user", "assistant"]
 
 @dataclass(frozen=True)
 class PromptMessage:
-    """One message: a text, or a block of ``mcp_django.content``. Raises TypeError and ValueError."""
+    """One message: a text, or a block of ``mcp_django.content`` (2026-07-28 server/prompts).
+
+    Raises ValueError for another role than "user" and "assistant", and TypeError for content of another type.
+    """
 
     role: Role
     content: str | Block

@@ -86,7 +86,7 @@ def decode(body: bytes | str) -> Any:
 def _may_repeat(text: bytes, value: Any) -> bool:
     """Whether an object may have a member twice, of which the parser has kept the last one in ``value``.
 
-    Each member has a colon, which the parser dropped with it. Writing the value is much faster than to read the text
+    Each member has a colon, which the parser dropped with it. Writing the value is much faster than reading the text
     with Python's own parser, which shows all members. Only an escape hides a colon of a text.
     """
     return text.count(b":") != to_json(value).count(b":") or _ESCAPED_COLON.search(text) is not None

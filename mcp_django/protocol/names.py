@@ -25,7 +25,7 @@ def escaped(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with every control character, lone surrogate and other character that is not shown as an escape."""
+    """The text with an escape for every control character, lone surrogate and other character that cannot be seen."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

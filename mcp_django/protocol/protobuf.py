@@ -1,6 +1,6 @@
 """JSON-RPC messages as Protobuf and back, by ``mcp.proto``. It needs the extra ``protobuf``.
 
-A body is taken as strictly as one of JSON is: whatever a second reader could read otherwise is refused.
+A body is read as strictly as JSON is: whatever another reader could understand differently is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mcp_django.protocol import jsonrpc
 from mcp_django.protocol import mcp_pb2 as pb
 from mcp_django.protocol.errors import ParseError
 
-#: Lists and objects below so many others are JSON text: decoders of Protobuf read 100 levels, and each costs three.
+#: Lists and objects inside so many others are JSON text: decoders of Protobuf read 100 levels, and each costs three.
 MAX_LEVELS = 25
 _INT64 = range(-(2**63), 2**63)
 _DIGITS = re.compile(r"-?[1-9][0-9]{18,}")
@@ -237,7 +237,7 @@ def _read(source: pb.Value, level: int) -> Any:
             return [_read(item, level + 1) for item in source.list.values]
         case "json" if level >= MAX_LEVELS:
             return _text(source.json, level)
-    raise _fault(f"a value of the kind {kind} may not be so" if kind else "a value is of no known kind")
+    raise _fault(f"a value of the kind {kind} is not allowed here" if kind else "a value is of no known kind")
 
 
 def _big(digits: str) -> int:

@@ -9,7 +9,7 @@ from mcp_django.types import JSON
 #: version, trace id, parent id and flags. Version ff is forbidden (W3C Trace Context §3.2.2).
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _FIRST_VERSION = "00"
-#: The longest ``traceparent`` and ``tracestate`` that are read. Of the second one, 512 characters must pass (§3.3.1.5).
+#: The longest ``traceparent`` and ``tracestate`` that are read. Of the latter, 512 characters must pass (§3.3.1.5).
 _MAX_PARENT, _MAX_STATE = 200, 512
 
 

@@ -68,7 +68,7 @@ class Collector:
         self._kept: list[bytes] = []
         #: The notifications that were stored since it is there. None once no older collector can send the same.
         self._stored: set[bytes] | None = set()
-        #: The mail that came: what the collector before this one could not store, and who comes after this one.
+        #: The mail that came: what the collector before this one could not store, and the name of the one after it.
         self._inherited: list[bytes] | None = None
         self._successor = ""
         self._mail = Control(ControlKind.MAIL, self.name)

@@ -65,7 +65,7 @@ def ended(members: list[Member], turn: int) -> tuple[list[Member], dict[Listener
 
 
 def _ended_tokens(by_token: Mapping[int, list[Member]]) -> Iterator[Member]:
-    """The members whose token is not valid any more, or not for where they come from and what they have opened."""
+    """The members whose token is no longer valid, or not for the address or the endpoint of their request."""
     by_grant = {key: members[0].principal.grant_id for key, members in by_token.items()}
     valid = _valid_tokens({key for key, grant in by_grant.items() if grant is None})
     valid |= _continued_tokens({key: grant for key, grant in by_grant.items() if grant is not None})
@@ -108,7 +108,7 @@ def _valid_tokens(keys: set[int]) -> dict[int, _Bound]:
 
 
 def _continued_tokens(grants: Mapping[int, int]) -> dict[int, _Bound]:
-    """The same of tokens by whose grants goes on what they have opened. ``grants`` has the grant of each."""
+    """The same for tokens of grants: what they opened goes on while the grant holds. ``grants``: token → its grant."""
     if not grants:
         return {}
     current = Grant.objects.current().select_related("user").filter(pk__in=set(grants.values()))

@@ -97,7 +97,7 @@ class Hub:
         self.lists = ListWatch()
         self.live = LiveQueries(self)
         self.retries = Retries(self)
-        #: Concrete label → subscription → its listener: an event costs by its matches.
+        #: Concrete label → subscription → its listener: an event costs as much as it has matches.
         self._index: dict[str, dict[Subscription, Listener]] = defaultdict(dict)
         #: Key of a principal → bytes of the URIs that it watches.
         self._watched_bytes: Counter[str] = Counter()
@@ -213,7 +213,7 @@ class Hub:
         return list(self._by_session.get(session_key, ()))
 
     def streams_of(self, principal_key: str) -> int:
-        """How many listens and open questions the principal has in this process."""
+        """How many of the principal's streams in this process count for MAX_LISTENS."""
         return sum(member.is_counted for member in self._by_principal.get(principal_key, ()))
 
     def members(self) -> list[Member]:
@@ -349,7 +349,7 @@ class Hub:
                 self.retries.put(group, checked, changes)
 
     def notify(self, subscription: Subscription, listener: Listener) -> bool:
-        """Notify a client that its resource has changed; False if all streams of its session are muted yet.
+        """Notify a client that its resource has changed; False if all streams of its session are still muted.
 
         Nothing happens where its client has given the subscription up meanwhile.
         """
@@ -390,7 +390,7 @@ class Hub:
         self.retries.put(group, visibility.Checked(later=unknown), everything, notified=notified)
 
     def end(self, member: Member) -> None:
-        """Close a member that may no longer be here."""
+        """Remove a member that is no longer allowed, and close it."""
         self.leave(member)
         member.close()
 

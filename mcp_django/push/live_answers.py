@@ -1,6 +1,6 @@
 """Answers of live queries: a digest of what their clients know, and the models that it was made of.
 
-Of one page, or of a table of groups, that is what ``resources/read`` gives; of a set it is the keys of all its rows.
+For one page, or a table of groups, the digest is of what ``resources/read`` gives; for a set, of the keys of its rows.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _read_set(model: ModelRights, target: uris.Target) -> LiveAnswer:
     with suppress(TooSlow):
         keys = keys_of(model, rows.matching(model, query))
     keys = keys if keys is None else once(keys)
-    # Where the keys are not known, a rule that begins or ends is all that tells of rows that enter or leave.
+    # Where the keys are not known, rows that enter or leave show only if the model becomes scoped, or no longer is.
     shape = _digest([page.columns, keys is None and model.scoped])
     return replace(_live_answer(_set_digest(shape, keys)), keys=keys, shape=shape)
 

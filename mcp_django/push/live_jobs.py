@@ -106,8 +106,8 @@ def _outcome(viewer: Viewer, job: QueryJob) -> QueryOutcome:
             outcome = QueryOutcome(is_too_slow=True)
         digest = outcome.answer.digest if outcome.answer is not None else None
         if outcome.answer is not None or job.is_last_try:
-            # Before the notification: if a stream ends just then, its client is notified on the next stream. So it is
-            # of a set in any case: between two streams its rows may have been written.
+            # Before the notification: if a stream ends just then, its client is notified on the next stream. The client
+            # of a set is notified there in any case: its rows may have been written between the two streams.
             forget_answers((session, uri) for known, session, uri in job.stored if known != digest or job.target.is_set)
     except InvalidQuery:
         return QueryOutcome()

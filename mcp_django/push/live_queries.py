@@ -2,7 +2,7 @@
 
 Subscribers to a set, which is a query for all rows that meet it, are notified of each of these rows: see ``live_sets``.
 
-A query is computed again when rows change that it is made of: at once for the first change, and once in LIVE_SECONDS
+A query is computed again when rows that it is made of change: at once for the first change, and once in LIVE_SECONDS
 for those that follow. Subscribers with equal rights share the computation. It takes at most two workers, one of which
 is for slow queries, so that neither requests nor quick queries wait for these.
 """

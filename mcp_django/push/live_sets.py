@@ -40,7 +40,7 @@ def after(
         return replace(now, seconds=time.monotonic() - begun), notify
     notify = notify or any(_shows(viewer, label, touched[label]) for label in beside)
     found = viewer.answer(target)
-    # Of a scoped set whose keys are unknown nobody can say whether it has the same rows with other rights.
+    # With other rights, a scoped set whose keys are unknown may have other rows.
     in_doubt = rights_changed and found is not None and found.keys is None and model.scoped
     return found, notify or in_doubt
 

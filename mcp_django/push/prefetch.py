@@ -24,7 +24,7 @@ logger = logging.getLogger("mcp_django")
 
 
 class Visible:
-    """Rows that everybody sees who may view their model."""
+    """Rows that everybody who may view their model sees."""
 
     def __init__(self) -> None:
         #: The label of a model, a database and keys → those of the keys that are there.
@@ -32,7 +32,7 @@ class Visible:
         self._shows_every_row: dict[ModelMCP, bool] = {}
 
     def holds(self, model: ModelRights) -> bool:
-        """Whether everybody who may view the model sees the same rows of it. It is found out once for all of them."""
+        """Whether everybody who may view the model sees the same rows of it. Found out once for each model."""
         shows = self._shows_every_row.get(model.model_mcp)
         if shows is None:
             shows = not model.checks_objects and shows_every_row(model.model_mcp)

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: A process names so many connections, the newest.
+#: A process names at most so many connections, the newest.
 MAX_LISTED = 200
 #: The size of one control, as the bus writes it, and of all that answer one question.
 MAX_PART_BYTES, _MAX_ANSWER_BYTES = 6_000, 100_000
-#: So many questions that come together are answered.
+#: At most so many questions that come together are answered.
 _MAX_ASKERS = 5
 #: URIs of a connection that are named.
 _NAMED_URIS = 3
@@ -130,7 +130,7 @@ def _describe_all(connections: list[Connected]) -> list[ConnectedClient]:
     found: list[ConnectedClient] = []
     size = 0
     for one in map(_describe, connections):
-        # Twice: the bus writes as JSON what is JSON already. The rest is for the names around it.
+        # Encoded twice, since the bus writes this JSON as a text of JSON. The rest is for the names around it.
         written = len(json.dumps(_CLIENT.dump_json(one).decode())) + 600
         size += written
         if size > _MAX_ANSWER_BYTES:

@@ -2,7 +2,7 @@
 
 Clients are notified of a committed change at least once, however slow the database is. So a check that failed is made
 again, with growing pauses and in one worker at most, while the events of everybody else go on. If it keeps failing, the
-clients are notified that could see the row when it was last checked: they may know that it changed, or that it left
+clients that could see the row when it was last checked are notified: they may know that it changed, or that it left
 their view.
 """
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("mcp_django")
 _FIRST_PAUSE, _LAST_PAUSE = 1.0, 60.0
 #: The longest pause while the database is away: it may be back soon.
 _LAST_PAUSE_AWAY = 5.0
-#: How often a check fails before the clients are notified that could see the row last.
+#: How often a check fails before the clients that could see the row last are notified.
 _ROUNDS = 5
 
 

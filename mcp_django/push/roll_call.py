@@ -25,7 +25,7 @@ logger = logging.getLogger("mcp_django")
 
 _SECONDS = 1.0
 _STEP_SECONDS = 0.01
-#: So many processes are shown, and remembered for as long, so that a silent one can be named.
+#: How many processes are shown, and for how long they are remembered, so that a silent one can be named.
 _MAX_PROCESSES, _REMEMBERED_SECONDS = 100, 600.0
 
 

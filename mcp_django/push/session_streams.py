@@ -50,7 +50,7 @@ async def reload(hub: Hub, listener: Listener, *, missed: bool) -> None:
 
 
 async def _look(hub: Hub, listener: Listener, added: list[Subscription], *, missed: bool) -> None:
-    """Find out what there is of new subscriptions, and notify the client where it may have missed something."""
+    """Look at the resources of new subscriptions, and notify the client of those where it may have missed something."""
     try:
         invisible, unknown = await get_workers().run(unseen, listener, added)
     except BaseException:
@@ -58,7 +58,7 @@ async def _look(hub: Hub, listener: Listener, added: list[Subscription], *, miss
         for subscription in added:
             hub.unwatch(listener, subscription.uri)
         raise
-    # An invisible resource was there when the session subscribed: the client is notified once that it has gone since.
+    # An invisible resource was visible when the session subscribed: the client is notified once that it is gone.
     # Of a live query it is known whether the answer has changed.
     notified = added if missed else invisible
     for subscription in notified:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NOT_WATCHED = (
     "can be read, but not watched: nothing reports its changes. Read it again when you need it. "
-    "Whoever declares it may add watch= to its @resource."
+    "The project can add watch= to its @resource."
 )
 
 

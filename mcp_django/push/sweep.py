@@ -56,7 +56,7 @@ async def look_at_tasks(hub: Hub) -> None:
 
 
 async def clear_uploads(turn: int) -> None:
-    """Delete uploads that have expired, at one turn in some minutes."""
+    """Delete uploads that have expired, once in _UPLOADS_SECONDS."""
     if turn % round(_UPLOADS_SECONDS / min(max(get_conf().SWEEP_SECONDS, 0.1), _UPLOADS_SECONDS)) == 0:
         await get_workers().run(store.sweep)
 

@@ -34,7 +34,7 @@ from mcp_django.unknown_names import unknown_name
 MAX_GROUP_BY = 5
 MAX_MEASURES = 10
 MAX_CONDITIONS = 10
-#: Groups that the pages of one query show: each page computes those before it again.
+#: The pages of one query show no more groups than these: each page computes the groups before it again.
 MAX_PAGED_GROUPS = 10_000
 
 #: How a measure may be compared. The first is what a name alone means.
@@ -49,7 +49,7 @@ class AggregateQuery:
     measures: Sequence[str] = ("count",)
     filter: JSON = field(default_factory=dict)
     search: str = ""
-    #: Filters by the names that measures call them by.
+    #: Filters by the names that measures use for them, as ``late`` in ``count@late``.
     conditions: Mapping[str, JSON] = field(default_factory=dict)
     having: JSON = field(default_factory=dict)
     order_by: Sequence[str] = ()
@@ -146,7 +146,7 @@ class _AggregatePlan:
         return queryset, groups, measures
 
     def cursor(self, shown: int) -> str | None:
-        """The cursor of a page of groups that ends after as many; None where no page may begin there."""
+        """The cursor for the groups after the first ``shown``; None where no page may begin there."""
         if shown > MAX_PAGED_GROUPS:
             return None
         return cursors.make_cursor([shown], self.digest, self.rights.rights.request.mcp.principal.line)
@@ -272,7 +272,7 @@ def aggregate(rights: ModelRights, query: AggregateQuery, *, watched: bool = Fal
             raise
         message = "the values are too large for the database to compute with. Narrow the filter."
         raise InvalidQuery.one("measures", message) from None
-    # Where small groups are hidden, the note would tell that there is no row, and not a few.
+    # Where small groups are hidden, the note would reveal that there is no row, rather than a few.
     is_told = query.search and not watched and plan.smallest <= 1
     if is_told and not any(any(row) for row in found) and not fetch(queryset.values("pk")[:1]):
         notes.append(empty_search(rights, query.search))

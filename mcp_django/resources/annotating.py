@@ -26,7 +26,7 @@ logger = logging.getLogger("mcp_django")
 
 
 def of_model(rights: ModelRights, last_modified: datetime.datetime | None = None) -> JSON:
-    """The Annotations that the ModelMCP declares; none where it declares what no client could read."""
+    """The Annotations that the ModelMCP declares, with ``last_modified``. Invalid ones are logged and left out."""
     try:
         return write_annotations(**rights.annotations, last_modified=last_modified)
     except (TypeError, ValueError):
@@ -49,7 +49,7 @@ def of_collection(rights: ModelRights) -> JSON:
 
 
 def link(rights: ModelRights, key: Any, record: rows.Record, *, whole: bool) -> JSON | None:
-    """A link to a record with its Annotations, and its size where it is ``whole``; None where none are declared."""
+    """A link to a record with its Annotations; None if it has none. One that is ``whole`` and uncut has its size."""
     pk, field = rights.primary_key, rights.last_modified_field
     value = pk.kind.read(pk.field, key)
     moment = None if field is None else _newest(rights, rights.rows().filter(pk=value), field)

@@ -1,4 +1,4 @@
-"""The values of filters that stand in the audit trail: those of the fields that ``ModelMCP.audit_fields`` names."""
+"""What the audit trail keeps of arguments: values of filters on ``ModelMCP.audit_fields``, and of ``audit=``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mcp_django.exchange.usage import Usage
 from mcp_django.resources.policy import ModelRights
 from mcp_django.types import JSON
 
-#: A text is cut to so many characters, and no more than so many values are kept.
+#: Characters that are kept of a text, and values that are kept of a filter or a list.
 _MAX_TEXT, _MAX_VALUES = 100, 20
 
 
@@ -35,7 +35,7 @@ def note_arguments(usage: Usage, allowed: Iterable[str], arguments: JSON) -> Non
 
 
 def kept_value(value: Any) -> Any:
-    """A value as the trail has it: a number, a short text, or a list of some of them."""
+    """A value as the trail has it: a number, a short text, or a list of these; else the name of its type."""
     if isinstance(value, str):
         return value if len(value) <= _MAX_TEXT else value[:_MAX_TEXT] + "…"
     if value is None or isinstance(value, bool | int | float):

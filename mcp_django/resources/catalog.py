@@ -42,8 +42,8 @@ logger = logging.getLogger("mcp_django")
 def resources(exchange: Exchange, *, dated: bool = True, fresh: bool = False) -> list[JSON]:
     """Collections of the models that the principal may view, and the resources that the project declares.
 
-    ``dated`` whether they carry the time of their last change, for which the rows are read. ``fresh`` reads anew what
-    administrators decided.
+    ``dated``: whether they carry the time of their last change, which is read from the rows. ``fresh``: whether the
+    decisions of administrators are read again.
     """
     with translation.override(settings.LANGUAGE_CODE), supposing(exchange.request) as needed:
         models = ways.models(_rights(exchange, fresh=fresh), "collection")
@@ -101,12 +101,12 @@ def read(exchange: Exchange, uri: str) -> JSON | None:
 
 
 def check_more_scopes(exchange: Exchange, uri: str) -> None:
-    """Raises InsufficientScope for a URI that was not found, if the client's user could give it to the client."""
+    """Raises InsufficientScope for a URI that was not found, if scopes that the client can ask for would open it."""
     check_scopes(exchange.request, partial(_is_reachable, exchange, uri))
 
 
 def _is_reachable(exchange: Exchange, uri: str) -> bool:
-    """Whether the principal may read what the URI names, if there is any."""
+    """Whether the URI names something that the principal may read."""
     target = uris.parse(uri) if len(uri) <= uris.MAX_URI else None
     if target is None:
         return find_declared(exchange.site, exchange.request, uri) is not None
@@ -144,7 +144,7 @@ def _read_declared(exchange: Exchange, uri: str) -> JSON | None:
 
 
 def _explained(exchange: Exchange, uri: str, run: Callable[[], JSON | None]) -> JSON | None:
-    """The contents of a declared resource. Raises MCPError, whatever its function raises."""
+    """The contents of a declared resource. Raises MCPError for whatever its function raises, unless it is cancelled."""
     try:
         return run()
     except ToolError as error:

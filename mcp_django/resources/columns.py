@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from mcp_django.resources.policy import ModelRights
 
 
-#: How many relations the filter of one query may follow, and its columns: each is a subquery or a join.
+#: How many relations the filter of one query may follow, and how many its columns may: each is a subquery or a join.
 MAX_RELATIONS = 10
-#: Related rows that are listed of one row. Those beyond are found by a query of their own model.
+#: How many related rows are listed for one row. A query of their own model finds the others.
 MAX_RELATED = 20
 
 
@@ -86,7 +86,7 @@ class Column:
 
     @property
     def hides_key(self) -> bool:
-        """Whether it is itself null where it points to such a row: not if it is the key of a row that is seen."""
+        """Whether its own value is null where it points to such a row. A primary key is not: its row can be seen."""
         return self.types is not None or (self.hides_rows and not self.field.primary_key)
 
     @property
@@ -104,7 +104,7 @@ class Column:
         return self.masked or self.field.null or any(step.field.null for step in self.via)
 
     def expression(self) -> Any:
-        """The column in a query: what a hidden related row holds reads as null, and its key too."""
+        """The column in a query: the values of a hidden related row read as null, and so does its key."""
         visible, prefix = Q(), ""
         for step in (*self.via, self):
             if step.related is not None and (step.hides_key if step is self else step.hides_rows):
@@ -115,7 +115,7 @@ class Column:
         return _Visible(When(visible, then=value), default=None) if visible else value
 
     def beginning(self, chars: int) -> Column:
-        """The column with the first characters of each text, if they may be many: the rest is not read."""
+        """The column with only the first ``chars`` of each text, unless the field itself limits their length."""
         if self.kind is not TEXT or column_of(self.field).max_length is not None:
             return self
         return replace(self, kind=replace(TEXT, select=lambda path: Left(path, chars)))
@@ -131,7 +131,7 @@ class Column:
             empty = Q((f"{self.attname}__isnull", True)) | Q((self.attname, self.kind.empty))
             return empty if value else ~empty
         if self.related is None or not self.hides_key:
-            # A relation itself knows few lookups; the column that it ends in, which is the same one, knows them all.
+            # A ForeignKey takes few lookups. The field that it points to has the same values, and takes them all.
             plain = not isinstance(self.field, models.ForeignKey) or lookup in ("exact", "in", "isnull")
             path = self.attname if plain else f"{self.field.name}__{self.target}"
             return self.kind.compare(path, lookup, value)
@@ -149,7 +149,7 @@ class Column:
         return Q((f"{self.attname}__in", self._ends(found)))
 
     def _ends(self, rows: models.QuerySet[Any]) -> models.QuerySet[Any]:
-        """What the relation holds where it points to one of the rows."""
+        """The values of the foreign key that point to one of the rows."""
         if self.field.target_field.null:  # type: ignore[attr-defined]
             # With one null among them, NOT IN would hold for no row at all.
             rows = rows.filter(Q((f"{self.target}__isnull", False)))
@@ -174,15 +174,15 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The rows that point to a row, or that a many-to-many field joins it with; those of them that are visible."""
+    """The visible rows that point to a row, or that a many-to-many field joins with it."""
 
     name: str
     related: ModelRights
-    #: The field that makes the relation. A foreign key stands on the related model; a many-to-many field here or there.
+    #: The field that makes the relation: a foreign key of the related model, or a many-to-many field of either.
     field: Any
     #: Whether a many-to-many field stands on this model.
     forward: bool = False
-    #: Of a many-to-many field: the rights on the model between, where it is one that is exposed.
+    #: Of a many-to-many field: the rights on its through model, if that is exposed.
     links: ModelRights | None = None
 
     @property
@@ -217,7 +217,7 @@ class Relation:
         group, number = self._owner_column if not self.field.many_to_many else "", Count("*")
         if self.field.many_to_many:
             through, here, there = self._links
-            # A model between that is the project's own may join the same two rows more than once.
+            # A through model of the project may join the same two rows more than once.
             group = here.attname
             number = number if through._meta.auto_created else Count(there.attname, distinct=True)
         counted = joined.order_by().values(group).annotate(_mcp_count=number).values("_mcp_count")
@@ -235,7 +235,7 @@ class Relation:
     def rows_of_any(self, owners: Sequence[Any]) -> models.QuerySet[Any]:
         """The visible related rows of several rows.
 
-        Of a many-to-many field they are the rows between, one for each related row, from which ``step`` leads there.
+        For a many-to-many field they are rows of its through model, one for each related row: ``step`` leads to it.
         """
         if not self.field.many_to_many:
             return self.related.bare_rows().filter(self._owned_by_any(owners))
@@ -245,7 +245,7 @@ class Relation:
         links = self._link_rows(rows.db).filter(Q((f"{here.attname}__in", owners))).filter(visible)
         if through._meta.auto_created:
             return links
-        # A model between that is the project's own may join the same two rows more than once.
+        # A through model of the project may join the same two rows more than once.
         equal = [Q((name, OuterRef(name))) for name in (here.attname, there.attname)]
         return links.filter(~Exists(self._link_rows(rows.db).filter(*equal, pk__lt=OuterRef("pk"))))
 
@@ -262,14 +262,14 @@ class Relation:
 
     @property
     def step(self) -> tuple[Column, ...]:
-        """The foreign key that leads from the rows of ``rows_of_any`` to the related rows, if there is one between."""
+        """The foreign key that leads from rows of a through model to the related rows: see ``rows_of_any``."""
         if not self.field.many_to_many:
             return ()
         there = self._links[2]
         return (Column(there.name, there, self.related.primary_key.kind, self.related),)
 
     def held(self, owner: Any) -> Any:
-        """What a related row holds of the row with this ``owner_attname``."""
+        """The value with which a related row points to the row with this ``owner_attname``."""
         return owner
 
     @property
@@ -298,7 +298,7 @@ class Relation:
         return joined
 
     def _link_rows(self, alias: str) -> models.QuerySet[Any]:
-        """Rows of the model between, those that the principal may see."""
+        """Rows of the through model that the principal may see."""
         if self.links is not None:
             return self.links.bare_rows()
         rows: models.QuerySet[Any] = self._links[0]._base_manager.using(alias)
@@ -306,7 +306,7 @@ class Relation:
 
     @property
     def _links(self) -> tuple[Any, Any, Any]:
-        """Of a many-to-many relation: the model between, its key of this model's row, and that of the related one."""
+        """Of a many-to-many relation: the through model, its foreign key to this model, and that to the related one."""
         through = self.between
         names = [self.field.m2m_field_name(), self.field.m2m_reverse_field_name()]
         here, there = names if self.forward else reversed(names)

@@ -72,7 +72,7 @@ def completers(exchange: Exchange, uri: str) -> Mapping[str, Completer] | None:
 
 
 def _by_either_spelling(completers: Mapping[str, Completer]) -> Mapping[str, Completer]:
-    """By the names of the variables, and as the template spells them, which is ASCII alone."""
+    """The completers by the names of the variables, and by those names as the template spells them, in ASCII."""
     return {**completers, **{uris.quote_name(name): completer for name, completer in completers.items()}}
 
 
@@ -91,7 +91,7 @@ def _of_parameter(model: ModelRights, name: str, column: Column | None) -> Compl
 
 
 def _keys(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
-    """Keys of records, without those that stand in a query: the template of a record gives no URI of these."""
+    """Keys of records, without UNSAFE_KEYS: these stand in the query of a URI, which the template does not have."""
     found = complete_key(model, typed)
     named = [key for key in found.values if key not in uris.UNSAFE_KEYS]
     return found if len(named) == len(found.values) else Completion(named, None, found.has_more)
@@ -102,14 +102,14 @@ def _app_labels(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Com
 
 
 def _model_names(rights: Rights, typed: str, arguments: Mapping[str, str]) -> Completion:
-    """Names of models: of one app, once that is known."""
+    """Names of models: only those of the app, if the client has given one."""
     app = arguments.get("app_label", "").lower()
     known = [model.label.partition(".") for model in rights.models()]
     return among((name for label, _, name in known if app in ("", label)), typed)
 
 
 def _orders(model: ModelRights, typed: str, arguments: Mapping[str, str]) -> Completion:
-    """Names to order by, as the last of those that were typed."""
+    """Names to order by, for the last of the names that were typed."""
     return _last_of_names((sign + name for name in model.orderable for sign in ("", "-")), typed)
 
 
@@ -138,11 +138,11 @@ _AGGREGATED = {"group_by": _groups, "measures": _measures, "order_by": _orders_o
 
 
 def _last_of_names(names: Iterable[str], typed: str) -> Completion:
-    """The names, as the last of those that were typed."""
+    """Suggestions for the last of the names that were typed."""
     return of_last(partial(among, names), typed)
 
 
-#: Arguments of the tools that read rows, in which several names may stand.
+#: Arguments that may hold several names, of the tools that read rows.
 _OF_ROWS = {"fields": _fields, "order_by": _orders}
 
 
@@ -268,7 +268,7 @@ def _uuids(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
         return
     connection = connections[model.rows().db]
     if connection.vendor == "mysql" and has_uuid_type(connection):
-        # MariaDB sorts them by other bytes than they begin with.
+        # MariaDB does not sort UUIDs by their first bytes.
         text = str(uuid.UUID(digits.ljust(32, "0")))
         yield column.condition("startswith", text[: len(digits) + sum(len(digits) > at for at in (8, 12, 16, 20))])
         return
@@ -276,7 +276,7 @@ def _uuids(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
 
 
 def _texts(model: ModelRights, column: Column, typed: str) -> Iterator[Q]:
-    """As it was typed, in capitals and in small letters: comparing without regard to case would pass the index by."""
+    """As it was typed, in capitals and in small letters: a comparison without regard to case could use no index."""
     try:
         spellings = {column.kind.read(column.field, text) for text in (typed, typed.upper(), typed.lower())}
     except ValidationError:

@@ -1,7 +1,7 @@
 """Cursors: the values of a page's last row, as a short text that nobody can forge and that only its own query takes.
 
 The text is base64url of the values and of a MAC. The MAC also covers whether the values are compressed, and the query
-and the principal, which are not carried.
+and the credential line, which are not in the text.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from django.utils.encoding import force_bytes
 
 from mcp_django.resources.errors import InvalidQuery
 
-#: A cursor may stand in a URI, and that in a header.
+#: A cursor may stand in a URI, and the URI in a header.
 MAX_CURSOR_CHARS = 2_000
 
 _SALT = "mcp_django.resources.cursors"
-#: 96 bits: a cursor is tried over the network, and no attempt tells anything about the next one.
+#: 96 bits: each guess is a request over the network, and a wrong one tells nothing about the next.
 _MAC_BYTES = 12
-#: Values of more bytes are compressed, which a point before the cursor says. It stands in no base64.
+#: Longer values are compressed. Such a cursor begins with a point, which base64 never has.
 _SHORT_BYTES = 100
 _COMPRESSED = "."
 
@@ -37,7 +37,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 # The kinds of values in a cursor. What has no kind of its own is the text that its field reads back.
 _NULL, _TEXT, _INTEGER, _UUID, _MOMENT = range(5)
-#: A header holds the kind below the length, and has seven bits in each byte.
+#: A header is the length, with the kind in its lowest bits. Each byte holds seven bits of it, the lowest first.
 _KIND_BITS = 3
 
 
@@ -74,7 +74,7 @@ def invalid_cursor(cursor: str) -> InvalidQuery:
 
 
 def _mac(body: bytes, digest: str, line: str, key: str | bytes) -> bytes:
-    # The length keeps the end of a principal's key from being taken for the beginning of the values.
+    # The length keeps the end of a credential line from being taken for the beginning of the values.
     signed = f"{digest}:{len(line)}:{line}:".encode() + body
     return hmac.digest(_derived_key(key), signed, "sha256")[:_MAC_BYTES]
 

@@ -32,11 +32,11 @@ def _first_day(truncate: Any) -> DatePart:
 
 
 def _first_day_of_week(value: Any) -> Any:
-    # Of a moment, MariaDB and MySQL would keep the time of day.
+    # MariaDB and MySQL would keep the time of day of a date-time.
     return functions.Cast(functions.TruncWeek(value, output_field=models.DateField()), models.DateField())
 
 
-#: Those that are lookups too mean what they mean in a filter: all but ``trunc_hour`` are in the project's time zone.
+#: A part that is also a lookup means the same as in a filter. All but ``trunc_hour`` are in the current time zone.
 PARTS: Mapping[str, DatePart] = {
     "year": DatePart(functions.ExtractYear, (DATE, DATETIME)),
     "quarter": DatePart(functions.ExtractQuarter, (DATE, DATETIME)),

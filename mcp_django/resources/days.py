@@ -17,10 +17,10 @@ from django.utils import timezone
 from mcp_django.resources.zones import instants_of_days
 
 _DAY = datetime.timedelta(days=1)
-#: No change of clocks goes back, or leaves out, more days than these.
+#: No change of clocks repeats or skips more days than these.
 _NEAR = 2 * _DAY
 
-#: From an instant on, to an instant, which is not included. None: without an end on that side.
+#: From an instant (included) to an instant (not included). None: without an end on that side.
 Range = tuple[datetime.datetime | None, datetime.datetime | None]
 
 
@@ -55,7 +55,7 @@ class Days:
         Raises OverflowError within days of the ends of the calendar, as do the other methods.
         """
         if self.last - self.first > 2 * _NEAR:
-            # What clocks do between the ends decides nothing, and takes its time for thousands of years.
+            # Changes of clocks between the ends decide nothing, and finding those of thousands of years takes long.
             *early, (start, _) = self.since()
             (_, end), *late = self.until()
             return [*early, (start, end), *late]

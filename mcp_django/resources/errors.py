@@ -27,7 +27,7 @@ class InvalidQuery(Exception):
         return cls([field_error(field, message, received)])
 
 
-#: Longer names stand for nothing.
+#: Of a longer name, only so much is looked at.
 _MAX_NAME_CHARS = 100
 #: The number of mistakes that are reported at once.
 MAX_MISTAKES = 20
@@ -36,7 +36,7 @@ MAX_MISTAKES = 20
 class Mistakes:
     """Collects the errors of the parts of a query, so that all of them are reported at once.
 
-    Each part is a block ``with mistakes:``, which an InvalidQuery leaves without going further.
+    Each part is a block ``with mistakes:``. An InvalidQuery ends its block, and the code after the block goes on.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ def unknown_path(
 ) -> str:
     """The error text for a path that leads nowhere. It lists the names that are allowed at the wrong place.
 
-    ``is_known`` whether another path may be suggested, by default each that leads to a column; ``parts``: see
+    ``is_known``: whether another path may be suggested; by default, each that leads to a column. ``parts``: see
     ``meant_path``.
     """
     head, rest = split_path(path)

@@ -1,8 +1,8 @@
-"""Which classes of model fields hold just what the Django class holds that they are made from.
+"""Which classes of model fields have the same values as the Django class that they are made from.
 
 A subclass of CharField may encrypt its values, or hash them. So a field is shown as its Django class only where no
-class between the two has a part in what is stored, read or compared. Classes of packages that have one are shown where
-this file, or ``FIELD_KINDS``, says what their values are.
+class between the two has a part in what is stored, read or compared. A class of a package that has a part in it is
+shown if this file, or ``FIELD_KINDS``, says what its values are.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from django.db.models import fields
 from mcp_django.secrets import is_secret_class
 from mcp_django.types import AnyField
 
-#: Classes of packages that have a part in their values, and the kind of those. None: that of their Django class, since
-#: what they have otherwise changes no value.
+#: Classes of packages that have a part in their values, with the kind of these. None: the kind of their Django class,
+#: since what they override changes no value.
 KNOWN: Mapping[str, str | None] = {
     "colorfield.fields.ColorField": None,
     "django_ckeditor_5.fields.CKEditor5Field": "text",
@@ -50,7 +50,7 @@ KNOWN: Mapping[str, str | None] = {
     "wagtail.images.models.WagtailImageField": None,
 }
 
-#: What a class may have otherwise: it is of forms, checks, migrations and saving.
+#: What a class may override: it concerns forms, checks, migrations and saving.
 _HARMLESS = frozenset(
     """__init__ __repr__ __str__ __init_subclass__ __class_getitem__ __annotate__ __annotate_func__
     check clean clone deconstruct default_error_messages default_validators description empty_strings_allowed
@@ -69,7 +69,7 @@ _ASKED = _OPTIONAL.union(*(vars(base) for cls in _CLASSES if issubclass(cls, mod
 
 @lru_cache(maxsize=1_000)
 def partners(model: Any) -> Mapping[str, str]:
-    """Names of fields, each with that of the field without which it means nothing: an amount with its currency."""
+    """Names of amounts, each with the name of its currency field: without that, an amount means nothing."""
     money = [field for field in model._meta.concrete_fields if "djmoney.models.fields.MoneyField" in _paths_of(field)]
     return {field.name: field.currency_field_name or f"{field.name}_currency" for field in money}
 
@@ -83,12 +83,12 @@ def path_of(cls: type[Any]) -> str:
 
 
 def differences(field: AnyField, base: type[Any]) -> Iterator[str]:
-    """Names of what a field has otherwise than the class ``base`` that it is made from, and that may change values."""
+    """Names of what a field overrides of the class ``base`` that it is made from, if it may change values."""
     for cls in _between(field, base):
         if type(cls) not in (type, ABCMeta):
             yield "metaclass"
         yield from (name for name, value in list(vars(cls).items()) if _may_change_values(name, value, field, base))
-    # Django keeps what it computes on the field, in any thread.
+    # A copy: Django keeps what it computes on the field, in any thread.
     yield from (name for name, value in list(vars(field).items()) if _replaces_method(name, value, field, base))
 
 
@@ -98,7 +98,7 @@ def is_named_as_secret(field: AnyField, base: type[Any]) -> bool:
 
 
 def _between(field: AnyField, base: type[Any]) -> Iterator[type[Any]]:
-    """The classes of a field that ``base`` does not have, less those that are known to change no value."""
+    """The classes of a field that ``base`` does not have, without those that are known to change no value."""
     return (cls for cls in type(field).__mro__ if cls not in base.__mro__ and KNOWN.get(path_of(cls), "") is not None)
 
 
@@ -123,7 +123,7 @@ def _is_typed_unseen(field: AnyField) -> bool:
 
 
 def _replaces_method(name: str, value: Any, field: AnyField, base: type[Any]) -> bool:
-    """Whether an attribute of a field itself stands in the place of what its class would do."""
+    """Whether an attribute of the field instance replaces what its class would do."""
     if name == "instance_lookups":
         # Django gives a generated field those of its output.
         output: Any = field.output_field if isinstance(field, models.GeneratedField) else None

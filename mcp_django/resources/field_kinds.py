@@ -32,7 +32,7 @@ NAMED: Mapping[str, Kind] = {
         kinds.DATETIME, kinds.TIME, kinds.DURATION, kinds.UUID, kinds.DATA, kinds.FILE,
     )
 }  # fmt: skip
-#: What a value of a strange class is made first, for kinds that would leave it as it is.
+#: What converts a value of an unknown class first, for kinds that would leave it as it is.
 _MADE: Mapping[Kind, Callable[[Any], Any]] = {kinds.INTEGER: int, kinds.NUMBER: float}
 
 #: The classes of fields that take their values from other fields.
@@ -46,7 +46,7 @@ def kind_of(field: AnyField, *, named: bool) -> Kind | None:
 
 @kept_with_settings
 def look_up(field: AnyField, *, named: bool) -> tuple[Kind | None, str]:
-    """The kind of a column, or None and what speaks against showing it."""
+    """The kind of a column, or None and the reason why it is hidden."""
     *relations, column = steps_to_column(field)
     for relation in () if named else relations:
         base = next(cls for cls in type(relation).__mro__ if cls in _RELATIONS)
@@ -101,7 +101,7 @@ def _of_package(kind: Kind) -> Kind:
 
 @kept_with_settings
 def _declared() -> Mapping[Any, Kind]:
-    """What ``FIELD_KINDS`` says. An entry that cannot be used is an error of the checks, and shows nothing."""
+    """What ``FIELD_KINDS`` says. An entry that cannot be used shows nothing: the system checks report it."""
     found = {}
     for path, name in get_conf().FIELD_KINDS.items():
         with suppress(ImportError, KeyError, TypeError):
@@ -113,8 +113,8 @@ def _declared() -> Mapping[Any, Kind]:
 def converted(kind: Kind) -> Kind:
     """The kind of a field whose class converts its values.
 
-    The database holds others, so they are compared as a whole, after what the class itself makes of them; or, if a
-    filter could not write them, only with null. A search for parts could read what the class hides of them.
+    The database stores other values. So they are compared as a whole, after the class has converted them, or only with
+    null if a filter could not write them. A search for parts could reveal what the class hides.
     """
     if kind.converted:
         return kind

@@ -1,4 +1,4 @@
-"""What a field of a record holds beside the rows: a stored file, or bytes. Rows carry its link, ``uris.file_uri``."""
+"""The contents of a file or of bytes in a field of a record. Rows hold only a link to them, ``uris.file_uri``."""
 
 from __future__ import annotations
 

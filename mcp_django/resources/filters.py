@@ -61,7 +61,7 @@ def filter_condition(rights: ModelRights, conditions: JSON, doubtful: list[Doubt
 def filter_conditions(
     rights: ModelRights, filters: Mapping[str, JSON], doubtful: list[Doubt] | None = None
 ) -> dict[str, Q]:
-    """The conditions of several filters of one query, by the arguments that hold them, within the limits of one.
+    """The conditions of several filters of one query, by the arguments that hold them. They share the limits of one.
 
     ``doubtful``: see ``filter_condition``. Raises InvalidQuery, which lists every wrong condition.
     """
@@ -127,7 +127,7 @@ class _Position:
         return related, self.rights.relations[name].exists if column is None else column.points_to
 
     def single_column(self, path: str) -> Column | None:
-        """The column of a path of which a row has one value: through foreign keys alone."""
+        """The column that a path leads to through foreign keys alone, so that a row has one value of it."""
         head, rest = split_path(path)
         if head in self.rights.relations or not rest:
             column = None if rest else self.column(head)
@@ -170,14 +170,14 @@ class _Position:
 
 
 def _months_as_ranges(conditions: JSON, position: _Position) -> JSON:
-    """The conditions, those on the year and the month of one column as a range of days, which an index answers."""
+    """The conditions. Those on the year and the month of one column become a range of days, which an index answers."""
     found = dict(conditions)
     for path in [name.removesuffix("__year") for name in conditions if name.endswith("__year")]:
         year, month, days = f"{path}__year", f"{path}__month", f"{path}__range"
         column = position.single_column(path) if month in conditions and days not in conditions else None
         if column is None or column.kind not in (DATE, DATETIME):
             continue
-        with suppress(ValidationError, ValueError):  # What is wrong is said of each by itself.
+        with suppress(ValidationError, ValueError):  # Each is reported by itself if it is wrong.
             month_of = Days.of_month(read_year(column.field, found[year]), read_part(column.field, found[month]))
             found[days] = [month_of.first.isoformat(), month_of.last.isoformat()]
             del found[year], found[month]
@@ -290,7 +290,7 @@ class _FilterReader:
         return self._wrong(where, unknown_name(f"lookup or field of {name}", lookup, allowed), value)
 
     def _follow(self, name: str, model: ModelRights, where: str, position: _Position) -> _Position:
-        """The position at the other end of a relation. Raises InvalidQuery where that is too far, or one too many."""
+        """The position at the other end of a relation. Raises InvalidQuery if it is too deep, or one too many."""
         self.relations += 1
         if position.reach <= 0:
             limit = get_conf().MAX_RELATION_DEPTH
@@ -301,7 +301,7 @@ class _FilterReader:
         return position.beyond(name, model)
 
     def _asks_for_null(self, path: str, value: Any, model: ModelRights) -> str:
-        """The name of ``path`` with the lookup ``isnull``, where it asks for null by keys alone; else empty."""
+        """``path`` with the lookup ``isnull``, if it asks for null and follows foreign keys alone; else empty."""
         column, lookup = model.column_and_lookup(path)
         if column is None:
             return ""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class DeclaredByFunction:
     """What a resource and a resource template have in common.
 
-    Raises ImproperlyConfigured for wrong annotations, and for a ``watch`` that is none.
+    Raises ImproperlyConfigured for invalid annotations, and for a ``watch`` that is no bool and no list of models.
     """
 
     #: The URI, or the template.
@@ -65,7 +65,7 @@ class DeclaredByFunction:
         return uri
 
     def describe_as(self, key: str) -> JSON:
-        """The members that both have. ``key`` is what the URI is called."""
+        """The members that both have. ``key`` is the name of the URI's member: ``uri`` or ``uriTemplate``."""
         described: JSON = {key: self.uri, "name": self.name, "mimeType": self.mime_type}
         if self.title:
             described["title"] = self.title

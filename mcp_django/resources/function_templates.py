@@ -60,7 +60,7 @@ class FunctionTemplate(DeclaredByFunction):
         for literal in self._literals[1:-1]:
             if not _RESERVED & set(literal):
                 raise ImproperlyConfigured(
-                    f"{self.uri}: between two variables must stand a character that no value holds, as / or , does."
+                    f"{self.uri}: two variables need a character between them that no value holds, as / or a comma."
                 )
         super().__post_init__()
         self._check_function()
@@ -75,7 +75,7 @@ class FunctionTemplate(DeclaredByFunction):
             raise ImproperlyConfigured(f"{self.uri}: the function {self.function.__name__} must take {taken}.")
         unknown = sorted(set(self.complete) - set(self.variables))
         if unknown:
-            raise ImproperlyConfigured(f"{self.uri}: complete= names {unknown[0]!r}, which is no variable of it.")
+            raise ImproperlyConfigured(f"{self.uri}: complete= names {unknown[0]!r}, which is not a variable of it.")
 
     @cached_property
     def variables(self) -> list[str]:
@@ -98,7 +98,7 @@ class FunctionTemplate(DeclaredByFunction):
         return re.compile(value.join(re.escape(literal) for literal in self._literals))
 
     def match(self, uri: str) -> dict[str, str] | None:
-        """The decoded values of the variables, or None if the URI is none of these."""
+        """The decoded values of the variables, or None if the URI does not match the template."""
         found = self._pattern.fullmatch(uri)
         if found is None:
             return None

@@ -1,6 +1,6 @@
 """Generic foreign keys, which point to rows of any model: the row as its URI, its model as a label, and the way back.
 
-Of a model that the principal may not view, nothing is told: its content type reads as null, and no condition finds it.
+A model that the principal may not view stays hidden: its content type reads as null, and no condition finds it.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _content_type() -> Any:
 
 
 class ContentTypes:
-    """The content types of the models that the principal may view, for use in queries: none is read here."""
+    """The content types of the models that the principal may view, as parts of queries: no row is read here."""
 
     def __init__(self, rights: Rights) -> None:
         self._rights = rights
@@ -113,7 +113,7 @@ class ContentTypes:
 
 
 def rows_of_types(found: Iterable[Model]) -> models.QuerySet[Any]:
-    """The content types of these models themselves, proxies among them."""
+    """The content types of exactly these models: a proxy has one of its own."""
     condition = Q(("pk__in", []))
     names = sorted((model._meta.app_label, str(model._meta.model_name)) for model in found)
     for app_label, pairs in groupby(names, key=lambda pair: pair[0]):
@@ -154,7 +154,7 @@ def _relation(rights: ModelRights, related: ModelRights, field: Any, name: str) 
     model = rights.model._meta.concrete_model if field.for_concrete_model else rights.model
     kind = related.columns.get(field.content_type_field_name)
     key = related.columns.get(field.object_id_field_name)
-    # The rows of a proxy carry the type of its concrete model, which the principal may not view.
+    # The rows of a proxy carry the type of its concrete model, which may be hidden from the principal.
     if kind is None or key is None or model is None or rights.rights.of_model(model) is None:
         return None
     of_text = key.kind is TEXT and rights.primary_key.kind in (INTEGER, UUID)
@@ -218,7 +218,7 @@ def _as_text(key: F, column: Column) -> Any:
 
 
 class _UUIDText(Func):
-    """A UUID with its hyphens, which databases without such a type keep without them."""
+    """A UUID as text with hyphens: databases without a type for UUIDs store it without them."""
 
     arity = 1
     output_field = models.TextField()

@@ -1,4 +1,4 @@
-"""Groups of an aggregate: what rows are grouped by, a field, a part of a date, or a range of numbers.
+"""Groups of an aggregate: rows are grouped by a field, a part of a date, or a range of numbers.
 
 Only the rights turn a name into a field, so that a hidden related row is in the group of null.
 """
@@ -66,7 +66,7 @@ def group_expressions(groups: Sequence[GroupColumn], queryset: models.QuerySet[A
 
 
 def _bucket(value: Any, column: Column, width: int) -> Any:
-    """The least number of the range in which a value is: a multiple of the width."""
+    """The least number of the range that holds a value: a multiple of the width."""
     number = whole(value if column.kind is INTEGER else functions.Floor(value))
     size = Value(width, models.BigIntegerField())
     # The first remainder has the sign of the number.
@@ -80,7 +80,7 @@ def group_of(rights: ModelRights, name: str) -> GroupColumn:
         text = no_column("field to group by", rights, name, _groupable(rights), group_names(rights))
         raise InvalidQuery.one("group_by", text, name)
     if not column.kind.orderable:
-        message = f"{column.name} holds values of the type {column.kind.name}, which make no groups."
+        message = f"{column.name} holds values of the type {column.kind.name}, which rows cannot be grouped by."
         raise InvalidQuery.one("group_by", f"{message} Allowed: {', '.join(_groupable(rights)) or 'none'}.", name)
     bucket = _BUCKET.fullmatch(part)
     if bucket is not None and _has_buckets(column):

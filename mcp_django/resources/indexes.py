@@ -16,10 +16,10 @@ Term = tuple[Any, bool]
 
 
 def is_indexed(model: type[models.Model], names: Sequence[str]) -> bool:
-    """Whether some index of the model begins with an order, whose ``names`` are as ``"-departs_at"``.
+    """Whether some index of the model begins with the order of these ``names``, such as ``"-departs_at"``.
 
-    What comes after the primary key, or after another unique column, decides nothing, and the primary key itself needs
-    no index of its own: rows that are equal in all before it are few. A path to another table has no index.
+    Names after the primary key, or after another unique column, decide nothing. The primary key need not be in the
+    index, since few rows are equal in all names before it. A path to another table has no index.
     """
     wanted = _deciding(model, names)
     return not wanted or any(_begins_with(index, wanted) for index in _indexes(model))
@@ -33,7 +33,7 @@ def index_for(model: type[models.Model], names: Sequence[str]) -> list[str]:
 
 
 def own_columns(model: type[models.Model], ordering: Iterable[Any]) -> list[str]:
-    """What of a declared order is left for agents: names of the model's columns, without paths and expressions."""
+    """The part of a declared order that agents get: names of the model's columns, without paths and expressions."""
     names = []
     for item in ordering:
         # Nulls stand where the database puts them.
@@ -85,7 +85,7 @@ def _field(model: type[models.Model], name: Any) -> models.Field[Any, Any] | Non
 
 
 def _indexes(model: type[models.Model]) -> Iterator[list[Term]]:
-    """Every index from which rows can be read in its order; of a child by inheritance also those of its parents."""
+    """Every index from which rows can be read in its order; for a child model, also those of its parents."""
     concrete = model._meta.concrete_model or model
     for owner in (concrete, *concrete._meta.get_parent_list()):
         opts: Any = owner._meta
@@ -112,7 +112,7 @@ def _terms(model: type[models.Model], items: Iterable[Any]) -> list[Term]:
 
 
 def _begins_with(index: Sequence[Term], order: Sequence[Term]) -> bool:
-    """An index is read forwards or backwards: each direction is as the order's, or each is the other one."""
+    """An index is read forwards or backwards: all its directions are those of the order, or all are reversed."""
     pairs = list(zip(index, order, strict=False))
     return (
         len(pairs) == len(order)

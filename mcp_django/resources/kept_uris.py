@@ -1,4 +1,4 @@
-"""What may be kept of the URI of a resource that a client asked for, where people watch what agents do."""
+"""What the audit trail, telemetry and the admin may show of the URI of a resource that a client asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEFT_OUT = "*"
 def kept_uri(site: MCPSite, uri: str) -> str:
     """The URI of one of our models, or as the project declares it: without its query, and without texts that are keys.
 
-    A key is kept if it is an integer or a UUID. Of a template it is the template itself.
+    A key is kept if it is an integer or a UUID. For a URI of a declared template, the template itself is given.
     """
     target = uris.parse(uri)
     if target is None:

@@ -1,7 +1,7 @@
-"""Keys of visible rows: which of some there are, and which ones may be meant by one that there is not.
+"""Keys of visible rows: which of some keys exist, and which ones may be meant by a key that does not.
 
-What is suggested is read from the key and from the search columns of visible rows. A key that does not exist and that
-of a hidden row have the same suggestions, found by the same statements.
+What is suggested is read from the key and from the search columns of visible rows. A key that does not exist and the
+key of a hidden row have the same suggestions, found by the same statements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Rows that are read for one suggestion.
 _MAX_READ = 200
-#: Of a text that may be meant, and of a value that is compared with it.
+#: Characters of a text that may be meant, and of a value that is compared with it.
 _MAX_TEXT = 100
 #: A longer beginning of a word would miss words that are misspelt.
 _BEGINNING = 3
@@ -55,11 +55,11 @@ class Keys:
     @property
     def are_private(self) -> bool:
         """Whether no answer may depend on a single row."""
-        return self.rights.smallest_group > 1  # So it is of a model without rows.
+        return self.rights.smallest_group > 1  # This holds for every model without rows.
 
     @property
     def _suggests(self) -> bool:
-        """Whether rows may be suggested: where each is checked, hidden ones would be among those that are read."""
+        """Whether rows may be suggested: not if the permission is checked for each, since hidden ones would be read."""
         if self.are_private or self.column.masked or self.rights.checks_objects:
             return False
         return ways.is_open(self.rights, "collection")
@@ -117,7 +117,7 @@ def no_record(rights: ModelRights, key: Any, *, suggests: bool = True) -> str:
 
 
 def _conditions(texts: Sequence[Column], value: str) -> Iterator[Q]:
-    """Conditions for the rows that are read, the likeliest first: the whole value, the beginning of a word, none."""
+    """Conditions for the rows to read, the likeliest first: the whole value, the beginning of a word, no condition."""
     words = sorted(value.split(), key=len, reverse=True)
     for part in dict.fromkeys([value, *(word[:_BEGINNING] for word in words[:1])]):
         condition = Q()

@@ -42,7 +42,7 @@ def _typed(order: Order, value: str | None) -> Any:
 
 
 def segments(orders: Sequence[Order], after: Sequence[Any], *, alias: str) -> Iterator[Q]:
-    """Conditions whose rows, one after the other and each in the order, are all rows after ``after``."""
+    """Conditions that find all rows after ``after``: those of the first one in the order, then those of the next."""
     order, value, last = orders[0], after[0], len(orders) == 1
     path = order.column.path
     nullable = order.column.nullable

@@ -57,10 +57,10 @@ PARTS = frozenset({*_DATE_PARTS, *_TIME_PARTS, "date", "time", "len"})
 #: How a part of a value, as ``departs_at__hour__gte``, is compared otherwise than by equality.
 PART_COMPARISONS = ("gt", "gte", "lt", "lte", "in", "range")
 
-#: Deeper JSON than this is more than the encoder takes.
+#: The encoder takes no deeper JSON than this.
 MAX_JSON_DEPTH = 100
 
-#: A zone is asked for its name at one.
+#: The moment at which a zone is asked for its name.
 _ANY_MOMENT = datetime.datetime(2000, 1, 1)
 
 
@@ -79,12 +79,12 @@ class Kind:
     orderable: bool = True
     #: For lookups whose value is not of the field's own type.
     readers: Mapping[str, ValueReader] = field(default_factory=dict)
-    #: Whether rows hold a link in place of the value, which resources/read gives; none where the value is ``empty``.
+    #: Whether rows hold a link for resources/read instead of the value. It is null where the value is ``empty``.
     linked: bool = False
     empty: Any = None
     #: From a path, a lookup and what was read for it to a condition.
     compare: Callable[[str, str, Any], Q] = days.comparison
-    #: Makes a function as ``write`` for many values, where one by one would look up what they share.
+    #: Makes a function like ``write`` for many values, so that what they share is looked up once.
     make_writer: Callable[[], Callable[[Any], Any]] | None = None
     #: The expression that reads the value, given the path of the field.
     select: Callable[[str], Any] = F
@@ -94,7 +94,7 @@ class Kind:
     json_types: frozenset[type] = frozenset()
     #: Beyond this number, and below its negative, ``write`` does not leave values of those types as they are.
     largest: int | None = None
-    #: Whether the field's own class converts the values: the database may sort and compare others than are read.
+    #: Whether the field's own class converts the values: those that the database sorts and compares may be others.
     converted: bool = False
     #: Whether a search may look for a part of what is stored.
     searchable: bool = True
@@ -110,7 +110,7 @@ class Kind:
         return max(map(abs, filter(None, values)), default=0) <= self.largest
 
     def writer(self) -> Callable[[Any], Any]:
-        """A function as ``write``, for the values of a column."""
+        """A function like ``write``, for the values of a column."""
         return self.write if self.make_writer is None else self.make_writer()
 
 
@@ -123,7 +123,7 @@ def _write_integer(value: int) -> int | str:
 
 
 def _write_json(value: Any, depth: int = 0) -> Any:
-    """A value of a JSON column, which a decoder of the project's may have made of anything."""
+    """A value of a JSON column. It may be of any type, if the project has its own decoder."""
     if isinstance(value, bool | float | str) or value is None:
         return value
     if isinstance(value, int):
@@ -144,7 +144,7 @@ def _write_datetime(value: datetime.datetime) -> str:
 
 
 def _datetime_writer() -> Callable[[datetime.datetime], str]:
-    """Writes date-times in the current time zone, with its offset; in UTC where that is the zone, or cannot be."""
+    """A writer of date-times in the current time zone, with its offset; in UTC if that is UTC or cannot be written."""
     if not settings.USE_TZ:
         return _write_local
     zone = timezone.get_current_timezone()
@@ -289,7 +289,7 @@ def related_list(kind: Kind) -> Kind:
     return replace(list_of(kind), write=_same, long=False, json_types=frozenset({list}))
 
 
-#: Of columns and rows of related rows, which are JSON already.
+#: A table of related rows, whose values are JSON already.
 RELATED_TABLE = Kind("table", {"type": "object"}, (), refuse, _same, orderable=False, json_types=frozenset({dict}))
 
 

@@ -1,7 +1,7 @@
-"""Values of conditions that are no values: a choice that a column does not have, the key of no visible row.
+"""Unknown values of conditions: a choice that a column does not have, or the key of no visible row.
 
-Compared with such a value a column gives an empty answer, which an agent takes for a fact. So the database is asked for
-the value alone, and the query is refused with the nearest right values.
+A condition on such a value gives an empty answer, which an agent takes for a fact. So the database is asked for the
+value alone, and the query is refused with the nearest right values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mcp_django.resources.schema import choices_of
 from mcp_django.resources.values import fetch_values
 from mcp_django.unknown_names import allowed_names, did_you_mean, nearest_values
 
-#: Conditions of one query whose values are asked for, and those of them that rows are read for to suggest others.
+#: Conditions of one query whose values the database is asked for, and those for which it is asked for suggestions.
 _MAX_ASKED = 5
 _MAX_SUGGESTED = 2
 #: Values that one text names.
@@ -31,7 +31,7 @@ _MAX_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """A condition whose values may be no values of its column."""
+    """A condition whose values may be unknown."""
 
     where: str
     #: The model whose column is compared.
@@ -46,7 +46,7 @@ class Doubt:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the values may be no values at all. It asks nothing."""
+        """Whether the values may be unknown. Does not use the database."""
         if "in" not in self.column.kind.lookups or self.column.types is not None:
             return False
         is_blank = self.column.field.blank and list(self.values) == [""]
@@ -60,7 +60,7 @@ class Doubt:
         return rights.checks_objects or rights.smallest_group > 1 or not rights.is_listed
 
     def unlisted(self) -> list[Any]:
-        """The values that are no choices, or each of them that may be a key or none. It asks nothing."""
+        """The values that are no choices; of a column of keys, all values. Does not use the database."""
         if self.keys is not None:
             return [] if self.keys.are_private else list(dict.fromkeys(self.values))
         listed = [value for value, _ in self.column.field.flatchoices or ()]
@@ -81,7 +81,7 @@ class Doubt:
 
     @property
     def _finds_visible_rows_alone(self) -> bool:
-        """Whether the condition itself finds no key without a visible row."""
+        """Whether the condition itself finds only keys of visible rows."""
         return self.keys is not None and (self.column.hides_key or self.column == self.keys.column)
 
     def message(self, unknown: Sequence[Any]) -> str:
@@ -96,10 +96,11 @@ class Doubt:
 
 @contextmanager
 def settled(notes: list[str], *, asks: bool = True) -> Iterator[list[Doubt]]:
-    """Reads a query within the block, which adds its doubts to the list; then the database is asked.
+    """A context for reading a query. Its block adds doubts to the list; then the database is asked about them.
 
-    Raises InvalidQuery: the errors of the block, and one for each condition whose values are unknown. Of a list, the
-    unknown values are named in a note if there are others. Without ``asks`` such a condition finds nothing.
+    Raises InvalidQuery: the errors of the block, and one for each condition whose values are unknown. If only some
+    values of a list are unknown, a note names them. Without ``asks``, the database is not asked: an unknown value finds
+    nothing.
     """
     found: list[Doubt] = []
     mistakes = Mistakes()
@@ -140,12 +141,12 @@ class _Settling:
         self._asked += 1
         if self._asked > _MAX_ASKED:
             if self._asked == _MAX_ASKED + 1:
-                self._note(doubt, "whether there is such a value was not asked, nor of the conditions after it.")
+                self._note(doubt, "its values were not looked up, nor those of the conditions after it.")
             return []
         try:
             return doubt.unknown(values)
         except TooSlow:
-            self._note(doubt, "whether there is such a value could not be found out in time (STATEMENT_SECONDS).")
+            self._note(doubt, "its values could not be looked up in time (STATEMENT_SECONDS).")
             return []
 
     def _suggestion(self, doubt: Doubt, unknown: Sequence[Any]) -> str:

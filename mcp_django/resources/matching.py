@@ -11,12 +11,12 @@ from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.rows import visible_keys
 from mcp_django.types import JSON
 
-#: Rows whose permission is asked between two queries.
+#: Rows whose permission is checked between two queries.
 _AT_ONCE = 500
 
 
 def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[str]) -> list[Any] | None:
-    """The keys in their order; None if they are more than ``most``. Raises InvalidQuery and TooSlow.
+    """The keys in their order; None if there are more than ``most``. Raises InvalidQuery and TooSlow.
 
     Unknown values are refused, or named in the notes: see ``known_values``.
     """
@@ -27,8 +27,8 @@ def matching_keys(rights: ModelRights, conditions: JSON, most: int, notes: list[
     if not rights.checks_objects:
         keys = fetch(queryset.values_list("pk", flat=True)[: most + 1])
         return keys if len(keys) <= most else None
-    # Only visible rows are counted: a limit on the rows that are looked at would tell how many are hidden. So would
-    # statements that end where enough of them are visible.
+    # Only visible rows are counted: a limit on the rows that are looked at would reveal how many are hidden. So would
+    # statements that end as soon as enough rows are visible.
     following = queryset
     while True:
         batch = fetch(following.values_list("pk", flat=True)[:_AT_ONCE])

@@ -1,4 +1,4 @@
-"""Measures of groups: the number of rows, and functions of the values of a column, of all rows or of those of a
+"""Measures of groups: the number of rows, and functions of a column's values, of all rows or of those that meet a
 condition (``count``, ``avg:distance``, ``share@late``, ``p90@late:arrival_delay``)."""
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from mcp_django.resources.percentiles import Percentile
 from mcp_django.resources.policy import ModelRights
 from mcp_django.unknown_names import unknown_name
 
-#: Whatever a project's column may hold, and whatever a filter may send, summed up.
+#: Holds the sum of any column of a project, and any value that a filter may send.
 _WIDE = models.DecimalField(max_digits=100, decimal_places=30)
 
 #: How much finer a mean is than the values: digits after the point.
 _MORE_PLACES = 4
-#: Of a mean of floats, which carry no number of digits.
+#: The same for a mean of floats, which have no fixed number of digits.
 _FLOAT_PLACES = 6
 
-#: Names of conditions: no measure has two meanings with them.
+#: Names of conditions. None makes a measure ambiguous, as one with ``__`` would.
 CONDITION_NAME = re.compile(r"(?!.*__)[a-z][a-z0-9_]{0,29}")
 
 
@@ -63,7 +63,7 @@ class _Deviation(_Float, StdDev):
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
         value = self.get_source_expressions()[0]
-        # Made anew, since Django wraps the filter when it is given, from 6.0 on.
+        # A new instance, since from 6.0 on Django wraps the filter in ``__init__``.
         return type(self)(value, filter=IsNull(value, False)).as_sql(compiler, connection, **context)
 
 
@@ -216,7 +216,7 @@ class Measure:
     def expression(self, smallest: int = 1) -> Any:
         """The aggregate; null where fewer than ``smallest`` rows of the group have a value.
 
-        Of a condition also null where fewer rows have a value and do not meet it: they would be known from the others.
+        With a condition, also null where fewer rows have a value and do not meet it: the rest would reveal them.
         """
         if self.operand is _ROWS and self.condition is None:
             return Count("*")

@@ -30,7 +30,7 @@ _Compared = tuple[str, str]
 
 
 def natively(rights: ModelRights, rows: models.QuerySet[Any], conditions: Sequence[Q]) -> list[Q]:
-    """The conditions on these rows, with parts of the model's own columns by SQLite itself. Raises TooSlow.
+    """The conditions on these rows. SQLite itself computes parts of the model's own columns. Raises TooSlow.
 
     On other databases they stay as they are. The first and the last moment of a column may be read, once.
     """
@@ -75,5 +75,5 @@ def _rewritten_child(child: Any, parts: Mapping[_Compared, NativePart]) -> Any:
     native = parts.get((column, part))
     if native is None:
         return child
-    # A null meets no condition, and so the negation of each.
+    # A null meets no condition, so it meets the negation of each.
     return Q(_COMPARISONS[comparison](native.of(F(column)), child[1])) & Q((f"{column}__isnull", False))

@@ -125,7 +125,7 @@ def _native(column: Column, part: str, shifts: Mapping[str, Shift | None], conne
     if column.kind is not DATETIME:
         return NativePart(part, chars=len("HH:MM:SS")) if column.kind is TIME else NativePart(part)
     if part == "trunc_hour":
-        # An hour of UTC, which is the zone of the stored text, or Django computes it.
+        # An hour of UTC: if the stored text is in another zone, Django computes it.
         return NativePart(part) if settings.USE_TZ and connection.timezone_name == "UTC" else None
     shift = shifts[column.name]
     return None if shift is None else NativePart(part, shift)
@@ -138,7 +138,7 @@ def _shifts(
     if not settings.USE_TZ or connection.timezone_name == timezone.get_current_timezone_name():
         return dict.fromkeys(columns, _UNSHIFTED)
     if connection.timezone_name != "UTC":
-        # The stored text has hours that stand for two.
+        # An hour of the stored text may stand for two, where clocks are put back.
         return dict.fromkeys(columns)
     return {name: _shift_of(queryset, column.expression()) for name, column in columns.items()}
 
@@ -160,7 +160,7 @@ def _shift(first: datetime.datetime | None, last: datetime.datetime | None) -> S
     if last.year - first.year > _MAX_YEARS:
         return None
     try:
-        # Whole years, since the offsets of equal ones are kept.
+        # Whole years, since ``offsets`` keeps what it found for equal arguments.
         start = datetime.datetime(first.year, 1, 1, tzinfo=datetime.UTC)
         found = offsets(timezone.get_current_timezone(), start, start.replace(year=last.year + 1))
     except (OverflowError, ValueError):

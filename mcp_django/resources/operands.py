@@ -60,7 +60,7 @@ def is_key(column: Column) -> bool:
 
 
 def kind_of(column: Column | Operand, more_places: int = 0) -> Kind:
-    """The kind of a column's values as they come out of a computation: decimals with as many places on any database."""
+    """The kind of a column's values after a computation: decimals have the same places on every database."""
     places = getattr(column_of(column.field), "decimal_places", None)
     if column.kind is not DECIMAL or places is None:
         return column.kind
@@ -73,7 +73,7 @@ def _write_decimal(places: int, value: Decimal | float) -> str:
 
 
 def whole(value: Any) -> Any:
-    """An integer that may be negative: MariaDB and MySQL subtract columns of positive ones as positive ones."""
+    """An integer that may be negative: a difference of unsigned columns is unsigned on MariaDB and MySQL."""
     return Cast(value, models.BigIntegerField())
 
 
@@ -81,7 +81,7 @@ class _Seconds(Func):
     """The seconds of a duration, as a float."""
 
     arity = 1
-    # The other databases keep microseconds.
+    # The other databases store a duration as microseconds.
     template = "(%(expressions)s / 1000000e0)"
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
@@ -122,7 +122,7 @@ def _can_subtract(column: Column) -> bool:
 
 
 def _of_difference(name: str, columns: tuple[Column, Column], refuse: Refuse) -> Operand:
-    """A difference of numbers is a number of their kinds, any other one is seconds."""
+    """A difference of numbers is a number of their kinds. Any other difference is in seconds."""
     kinds = {column.kind for column in columns}
     if not all(map(_can_subtract, columns)) or not (kinds <= NUMBERS or len(kinds) == 1):
         types = " and ".join("keys" if is_key(column) else f"{column.kind.name} values" for column in columns)
@@ -145,7 +145,7 @@ def _column(rights: ModelRights, path: str, what: str, allowed: Sequence[str], r
 
 
 def no_column(what: str, rights: ModelRights, path: str, allowed: Sequence[str], parts: Sequence[str] = ()) -> str:
-    """Why groups and measures cannot use a path. ``parts`` of own fields may be meant by their last names."""
+    """Why groups and measures cannot use a path. ``parts``: see ``errors.meant_path``."""
     relation = rights.relations.get(path.partition("__")[0])
     if relation is None:
         return unknown_path(what, rights, path, allowed, parts=parts)

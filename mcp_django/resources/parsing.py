@@ -27,7 +27,7 @@ ValueReader = Callable[[AnyField, Any], Any]
 #: Python's int() also reads underscores, and the digits of every script.
 _INTEGER = re.compile(r"[+-]?\d{1,100}", re.ASCII)
 
-#: Of ISO 8601, these forms alone: Python also reads ``20130131`` and ``2013-W05-4``, and forms read ``01/31/2013``.
+#: Only these forms of ISO 8601: Python also reads ``20130131`` and ``2013-W05-4``, and forms read ``01/31/2013``.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,12})?)?", re.ASCII)
 _DATETIME = re.compile(rf"{_DATE.pattern}[T ]{_TIME.pattern}(Z|[+-]\d\d(:?\d\d)?)?", re.ASCII)
@@ -125,7 +125,7 @@ def _from_iso(made: type[T], form: re.Pattern[str], value: Any, message: str) ->
 
 
 def read_datetime(field: AnyField, value: Any) -> datetime.datetime:
-    """One instant; of a day its first one."""
+    """One instant: for a day, its first one."""
     read = read_datetime_or_day(field, value)
     return read if isinstance(read, datetime.datetime) else cast("datetime.datetime", read.start())
 
@@ -142,7 +142,7 @@ def read_datetime_or_day(field: AnyField, value: Any) -> datetime.datetime | Day
     moment = _from_iso(datetime.datetime, _DATETIME, value, message)
     _check_year(moment)
     if settings.USE_TZ:
-        # Of a local time that exists twice this is the first one; one that clocks leave out is as much later.
+        # A local time that exists twice is the first of the two. One that clocks skip is later by what they skip.
         return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
     return moment if timezone.is_naive(moment) else timezone.make_naive(moment, timezone.get_default_timezone())
 

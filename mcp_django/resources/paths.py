@@ -30,7 +30,7 @@ class Step:
 
     @property
     def models(self) -> Iterator[ModelRights]:
-        """The model that it leads to, and the one between of a many-to-many field."""
+        """The model that it leads to, and the through model of a many-to-many field."""
         if isinstance(self.by, Relation) and self.by.links is not None:
             yield self.by.links
         yield self.rights
@@ -71,8 +71,8 @@ def of_search(rights: ModelRights, search: str) -> list[str]:
 def smallest_group(rights: ModelRights, paths: Iterable[str]) -> int:
     """The smallest number of rows that a group of the model must have to be shown.
 
-    It is the largest of what the model asks for and what the models ask for whose rows the paths read: groups of
-    flights by the height of their airport show single airports.
+    It is the largest number that the model itself, or a model whose rows the paths read, asks for: groups of flights
+    by the height of their airport show single airports.
     """
     read = (step for path in paths for step in steps(rights, path) if step.reads_rows)
     return max([rights.smallest_group, *(model.smallest_group for step in read for model in step.models)])

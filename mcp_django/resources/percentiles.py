@@ -37,7 +37,7 @@ class Percentile(Aggregate):
 
 
 class _Weighted(Func):
-    """A value at the place of the percentile, or its part by which it is next to the place; null for all others.
+    """A value at the place of the percentile, or its share if it is next to the place; null for all others.
 
     Values are numbered from the greatest one on. The place is counted in hundredths, all of them floats.
     """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: The smallest group of a model without rows, where nothing else is said.
+#: The smallest group of a model without rows, where its options do not say.
 _SMALLEST_WITHOUT_ROWS = 5
 
 
@@ -91,7 +91,7 @@ class ModelRights:
         return columns
 
     def own_column(self, name: str) -> Column | None:
-        """One of ``columns``. Of related models, only the rights on the one that it points to are computed."""
+        """One of ``columns``. Only the rights on the model that it points to are computed, not those on all others."""
         if "columns" in self.__dict__:
             return self.columns.get(name)
         if name not in self._own:
@@ -172,7 +172,8 @@ class ModelRights:
             return name, None if related is None else generic.of_inline(self, related, inline.inline, name)
         link = inline.owner.remote_field
         name = str(inline.opts.model_name) if link.hidden else link.name
-        return name, None if related is None else Relation(name, related, inline.owner)
+        is_shown = related is not None and related.shows_relation(inline.owner)
+        return name, Relation(name, related, inline.owner) if related is not None and is_shown else None
 
     @property
     def is_listed(self) -> bool:
@@ -180,11 +181,11 @@ class ModelRights:
         return self.rights.site.models.get(self.label) is self.model_mcp
 
     def _links(self, field: Any) -> ModelRights | None:
-        """The rights on the model between that a many-to-many field goes through."""
+        """The rights on the through model of a many-to-many field."""
         return self._related(field.remote_field.through)
 
     def _shows_links(self, field: Any) -> bool:
-        """Whether the rows between of a many-to-many field may be read, if they are rows of a model that is exposed."""
+        """Whether the rows of a many-to-many field's through model may be read; True if it is not exposed."""
         through = field.remote_field.through
         if self.rights.label_of(through) not in self.rights.site.models:
             return True
@@ -263,7 +264,7 @@ class ModelRights:
 
     @property
     def annotations(self) -> Mapping[str, Any]:
-        """For whom the model's resources are, and how important, as declared."""
+        """``audience`` and ``priority`` of the model's resources, as declared."""
         return dict(self.ask_hook("get_annotations", {}))
 
     @cached_property
@@ -428,14 +429,14 @@ class Rights:
     def of(cls, site: MCPSite, request: MCPRequest) -> Rights:
         """The rights of the request's principal, kept on the request."""
         kept: dict[tuple[str, str, bool], Rights] = request.__dict__.setdefault("_mcp_rights", {})
-        # A scope for one tool gives rights while that tool is used, and one that is supposed to be there meanwhile.
+        # A scope for one tool gives rights only while that tool is used, and a supposed scope while it is supposed.
         name = (site.name, request.used_tool, request.supposed is not None)
         if name not in kept:
             kept[name] = cls(site, request)
         return kept[name]
 
     def forget(self) -> None:
-        """Nobody needs them any more. Those on models point back here, and would be left to Python's collector."""
+        """Called when nobody needs them any more. Rights on models point back here, a cycle that Python frees late."""
         self._models.clear()
         self._inlines.clear()
 
@@ -453,7 +454,10 @@ class Rights:
         return f"{model._meta.app_label.lower()}.{model._meta.model_name}"
 
     def of_inline(self, inline: InlineMCP) -> ModelRights | None:
-        """The rights on the model in an inline of another one."""
+        """The rights on the model in an inline of another one: by its own options, if it has any."""
+        if self.site.is_registered(inline.model):
+            declared = self.of_label(inline.label)
+            return declared if declared is not None and declared.has_rows and not declared.checks_objects else None
         if self.site.models.get(inline.label) is inline:
             return self.of_label(inline.label)
         if inline not in self._inlines:
@@ -466,12 +470,12 @@ class Rights:
         return [rights for rights in found if rights is not None]
 
     def decided_by(self, decided: Mapping[str, Override]) -> None:
-        """Let these overrides of tools hold, by name."""
+        """Use these overrides of tools, by name, from now on."""
         self.overrides = decided
         self._usable.clear()
 
     def may_use(self, tool: str) -> bool:
-        """Whether administrators let the principal use a query tool. What that means is said in ``ways``."""
+        """Whether administrators let the principal use a query tool. See ``ways`` for what this closes."""
         if tool not in self._usable:
             if self.overrides is None:
                 self.overrides = overrides.tools.of_request(self.site, self.request)
@@ -497,7 +501,7 @@ class Rights:
 
 @kept_with_settings
 def _column_of(model_mcp: ModelMCP, name: str) -> Column | None:
-    """A field as a column, as the options alone have it: without what a foreign key points to, for every principal."""
+    """A field as a column by the options alone, the same for every principal: without what a foreign key points to."""
     try:
         field = model_mcp.model._meta.get_field(name)
     except FieldDoesNotExist:

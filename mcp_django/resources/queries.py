@@ -46,7 +46,7 @@ class QueryResult:
 def answer(model: ModelRights, target: uris.Target, *, watched: bool = False) -> QueryResult:
     """The result of the query of a collection or an aggregate. Raises InvalidQuery and TooSlow.
 
-    ``watched``: it is asked for subscribers, for whom an unknown value finds nothing yet.
+    ``watched``: it is for subscribers. An unknown value is then no error, and finds nothing yet.
     """
     if target.kind == "aggregate":
         table = aggregates.aggregate(model, aggregate_query(target.query), watched=watched)
@@ -60,7 +60,7 @@ def answer(model: ModelRights, target: uris.Target, *, watched: bool = False) ->
 
 
 def rule_notes(model: ModelRights, target: uris.Target) -> list[str]:
-    """The note of ``rules`` for a valid query. It is no part of the answer, whose watchers it would notify."""
+    """The note of ``rules`` for a valid query. It is not part of the answer, so its changes notify no watchers."""
     if target.kind == "aggregate":
         return rules.of_groups(model, aggregate_query(target.query))
     return rules.of_records(model, record_query(target.query))
@@ -85,7 +85,7 @@ def record_query(query: Parameters) -> rows.RecordQuery:
 
 
 def aggregate_query(query: Parameters) -> aggregates.AggregateQuery:
-    """The same of an aggregate, within the limits of aggregate_records. Raises InvalidQuery."""
+    """The same for an aggregate, within the limits of aggregate_records. Raises InvalidQuery."""
     values = _values(query, "aggregate_records")
     for name, instead in _NOT_OF_GROUPS.items():
         if name in values:

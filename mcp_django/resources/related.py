@@ -52,7 +52,7 @@ def fill(
 
 
 def _owners(rights: ModelRights, output: RelatedRows, rows: Sequence[Sequence[Any]]) -> dict[Any, Any]:
-    """What the relation leads to, by the primary key of each row: mostly that key."""
+    """The value that related rows hold of each row, by its primary key: mostly that key."""
     keys = [row[0] for row in rows if row[0] is not UNREADABLE]
     attname = output.relation.owner_attname
     if attname == rights.primary_key.attname:
@@ -62,9 +62,9 @@ def _owners(rights: ModelRights, output: RelatedRows, rows: Sequence[Sequence[An
 
 
 def _fetch(output: RelatedRows, of_row: Mapping[Any, Any], limit: int) -> list[Any]:
-    """The values of the first related rows of each row, and after them what leads back to that row.
+    """The values of the first related rows of each row, and after them the value that leads back to that row.
 
-    Of a text no more is read than ``limit`` lets through, and one character that shows that it is cut.
+    Of a text, ``limit`` characters are read, and one more that shows that it is cut.
     """
     owners = list(of_row.values())
     try:
@@ -92,9 +92,9 @@ def _read(output: RelatedRows, owners: Sequence[Any], chars: int) -> list[Any]:
 def _spellings(
     rights: ModelRights, output: RelatedRows, related: Sequence[Sequence[Any]], owners: Mapping[Any, Any]
 ) -> dict[Any, Any]:
-    """What the rows lead to, by what related rows hold of it.
+    """The values of ``owners``, by what related rows hold of them.
 
-    A database may take other texts for equal: MariaDB finds the airport "JFK" by "jfk".
+    A database may take different texts for equal: MariaDB finds the airport "JFK" by "jfk".
     """
     relation = output.relation
     found = {relation.held(owner): owner for owner in owners.values()}
@@ -108,7 +108,7 @@ def _spellings(
 def _by_owner(
     output: RelatedRows, related: Sequence[Sequence[Any]], owners: Mapping[Any, Any], limit: int, notes: list[str]
 ) -> Mapping[Any, list[list[Any]]]:
-    """The related rows as JSON, by what their row has for them to lead to."""
+    """The related rows as JSON, by the value of ``owners`` that they belong to."""
     named = [replace(column, name=f"{output.relation.name}__{column.name}") for column in output.columns]
     written, cut = write_rows(output.relation.related, named, related, limit, notes)
     if cut:

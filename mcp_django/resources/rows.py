@@ -35,7 +35,7 @@ from mcp_django.types import JSON
 
 #: Rows of a page where the agent names no limit: they fit into a model's attention.
 DEFAULT_ROWS = 20
-#: Rows of a longer page are read without what is cut of their texts, which might fill the memory of the server.
+#: Of a longer page, only the beginnings of texts are read: whole texts might fill the memory of the server.
 _MAX_WHOLE_TEXTS = 100
 #: Rows that ``total`` counts at most: counting more may take seconds.
 MAX_TOTAL = 100_000
@@ -95,7 +95,7 @@ class _RecordPlan:
         return [row[self.names.index(order.column.path)] for order in self.orders]
 
     def with_beginnings(self, chars: int) -> _RecordPlan:
-        """The plan that reads no more characters of a text."""
+        """The plan that reads no more than the first ``chars`` of a text."""
         outputs = [one.beginning(chars) if isinstance(one, Column) else one for one in self.outputs]
         return replace(self, outputs=outputs, names=names_of(outputs, self.orders))
 
@@ -152,10 +152,10 @@ def find(
     watched: bool = False,
     read: Callable[[Sequence[str], Sequence[Any]], None] | None = None,
 ) -> Page:
-    """One page of rows. Raises InvalidQuery.
+    """One page of rows. Raises InvalidQuery and TooSlow.
 
-    An unknown value is refused; of a query that is ``watched``, and of one with a cursor, the answer is empty. ``read``
-    is called with the columns and rows of the page, before the rows of all pages are counted.
+    An unknown value is refused, unless the query is ``watched`` or has a cursor: then it finds nothing. ``read`` is
+    called with the columns and rows of the page, before the rows of all pages are counted.
     """
     conf = get_conf()
     # The other half of a request's time is for its statements and for the last row.
@@ -246,7 +246,7 @@ def _count(rights: ModelRights, plan: _RecordPlan, notes: list[str]) -> int | No
 def _plan(rights: ModelRights, query: RecordQuery, doubts: list[Doubt], *, asks: bool = False) -> _RecordPlan:
     """The plan of a query without its search, which may ask the database. Raises InvalidQuery with all mistakes.
 
-    ``asks``: the database may be asked for what makes the conditions quicker, which raises TooSlow.
+    ``asks``: the database may be asked for what makes the conditions quicker. This may raise TooSlow.
     """
     mistakes = Mistakes()
     queryset = rights.rows()
@@ -296,7 +296,7 @@ def _fetch_visible(rights: ModelRights, plan: _RecordPlan, limit: int) -> tuple[
 
 
 def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[Sequence[Any]]:
-    """The ``names`` of at most ``count`` rows after the values of a cursor."""
+    """The values of the plan's ``names``, of at most ``count`` rows after the values of a cursor."""
     if after is None:
         return _fetch_first(plan, count)
     rows: list[Sequence[Any]] = []
@@ -310,7 +310,7 @@ def _fetch(plan: _RecordPlan, after: Sequence[Any] | None, count: int) -> list[S
 
 
 def _fetch_first(plan: _RecordPlan, count: int) -> list[Sequence[Any]]:
-    """The same for the first rows of all, by SQL that was written before where that is known to be right."""
+    """The same for the very first rows, by SQL that was written before if that is known to be right."""
     prepared = first_rows(plan.matching, plan.names, [order.path for order in plan.orders], count)
     if prepared is None:
         return fetch_values(values_of(plan.ordered(), plan.outputs, plan.names)[:count])
@@ -375,7 +375,7 @@ def of_key(rights: ModelRights, key: Any) -> tuple[ModelRights, models.QuerySet[
     row = next(iter(fetch_instances(queryset[:1])), None)
     if row is not None:
         return (rights.of_row(row), queryset) if _may_view(rights, row) else None
-    # Of a row with a value that cannot be read no hook can be asked. Pages show the rest of it without them.
+    # No hook can be asked about a row with a value that cannot be read. The rest of it is shown, as in pages.
     is_there = not rights.checks_objects and fetch(queryset.values_list("pk")[:1])
     return (rights, queryset) if is_there else None
 
@@ -421,8 +421,8 @@ def visible_keys(
 ) -> set[str]:
     """Those of the keys that are the principal's to see, as text. ``using``: the database to ask.
 
-    Where the permission is checked for each row, the database is asked without keys too, so that rows that are all
-    hidden take the statements of no rows; and the project is not asked of more rows than the first ``most`` visible.
+    Where the permission is checked for each row, the database is asked even without keys, so that hidden rows take the
+    same statements as no rows. The project's hook is asked until ``most`` rows are visible.
     """
     values = []
     for key in keys:

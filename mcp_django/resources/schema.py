@@ -114,7 +114,7 @@ def choices_of(column: Column) -> dict[str, str]:
 
 
 def record_fields(rights: ModelRights) -> list[str]:
-    """Names of the fields of a record that a serializer writes. If the serializer fails, which is logged: none."""
+    """Names of the fields of a record that a serializer writes. Empty if the serializer fails, which is logged."""
     if rights.serializer_class is None:
         return []
     nothing: JSON = {}
@@ -129,7 +129,7 @@ def _serializer_name(rights: ModelRights) -> str:
 
 
 def refused_sources(rights: ModelRights) -> Mapping[str, str]:
-    """The fields of a record's serializer that read what no serializer may, each with the reason. None if it fails."""
+    """The fields of a record's serializer that read what no serializer may, each with the reason. Empty if it fails."""
     if rights.serializer_class is None:
         return {}
     from mcp_django.resources.serializers import RecordSerializer  # As in ``rows``: few need it.

@@ -1,4 +1,4 @@
-"""What is said of a search that finds nothing: where it looked, and the filter that its words may be meant for."""
+"""The note for a search that finds nothing: where it looked, and the filter that its words may be meant for."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _filter(name: str, value: Any) -> str:
 
 
 def _choice(column: Column, words: Sequence[str]) -> str | None:
-    """The choice of a column that one of the words is, or is the label of."""
+    """The choice of a column whose value or label is one of the words."""
     wanted = {word.casefold() for word in words}
     choices = choices_of(column) if "exact" in column.kind.lookups else {}
     return next((value for value, label in choices.items() if {value.casefold(), label.casefold()} & wanted), None)
@@ -78,12 +78,12 @@ def _sources(rights: ModelRights) -> dict[tuple[str, str], tuple[Keys, list[str]
 
 
 def _may_ask(keys: Keys) -> bool:
-    """Whether it may be told that a single row has a value."""
+    """Whether a note may reveal that a single row has a value."""
     return not (keys.are_private or keys.rights.checks_objects or keys.column.masked)
 
 
 def _held(keys: Keys, words: Sequence[str]) -> Any:
-    """The value of a visible row that one of the words is; None if there is none, or it takes too long."""
+    """A value of a visible row that is one of the words; None if there is none, or if it takes too long."""
     column, values = keys.column, []
     for word in words:
         with suppress(ValidationError):

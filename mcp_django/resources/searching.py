@@ -104,7 +104,7 @@ def check_search(rights: ModelRights, text: str) -> None:
 
 
 def search_condition(rights: ModelRights, text: str, notes: list[str]) -> Q:
-    """Every word of the text in any of the search fields, as the admin's search box; or what the admin itself finds.
+    """Every word of the text in any of the search fields, as in the admin's search box; or what the admin itself finds.
 
     What was cut is added to the notes. Raises InvalidQuery and TooSlow.
     """
@@ -136,10 +136,10 @@ def _found_by_admin(rights: ModelRights, search: AdminSearch, text: str, notes: 
         found = found.using(rows.db)
     if found.db == rows.db and not queries.is_sliced_or_combined(found):
         return Q(("pk__in", (found if queries.picks_rows(found) else found.order_by()).values("pk")))
-    # Not every database takes such a statement within another one.
+    # Not every database takes such a queryset as a subquery.
     keys = fetch(found.values_list("pk", flat=True)[: MAX_LIST_VALUES + 1])
     if len(keys) > MAX_LIST_VALUES:
-        notes.append(f"The admin's own search found more than {MAX_LIST_VALUES} rows, the first of which count here.")
+        notes.append(f"The admin's own search found more than {MAX_LIST_VALUES} rows; only the first ones count here.")
     return Q(("pk__in", keys[:MAX_LIST_VALUES]))
 
 
@@ -155,7 +155,7 @@ def _sought(field: SearchField, word: str) -> Any:
         except Exception:  # noqa: BLE001 - a class may raise anything for a part of its values
             return None
     if field.lookup not in field.column.kind.lookups:
-        return word  # The admin's own containment, which takes any field as text.
+        return word  # The kind does not list the lookup: as in the admin, it compares the field as text.
     try:
         return field.column.kind.read_for(field.lookup, field.column.field, word)
     except ValidationError:

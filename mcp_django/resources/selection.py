@@ -65,7 +65,7 @@ def _relations_of(output: Output) -> Iterator[str]:
     if isinstance(output, RelatedCount):
         yield output.name
     elif isinstance(output, RelatedRows):
-        # They take a query of their own, with what it follows.
+        # They take a query of their own, which follows relations too.
         yield output.relation.name
         for column in output.columns:
             yield from (f"{output.relation.name}__{path}" for path in _relations_of(column))
@@ -91,14 +91,14 @@ def _output(rights: ModelRights, name: str) -> Output:
 
 
 def names_of(outputs: Sequence[Output], orders: Sequence[Order] = ()) -> list[str]:
-    """What a query reads. For what is not in the database, the key of the row stands in the place of its value."""
+    """What a query reads. Where a value is not in the database, the key of the row takes its place."""
     names = []
     for index, output in enumerate(outputs):
         if isinstance(output, RelatedCount) or (isinstance(output, Column) and output.is_plain):
             names.append(output.path)
         else:
             names.append(f"_mcp_{index}" if isinstance(output, Column) else "pk")
-    # Django reads a name that stands twice as an expression, which takes it as long as all the others.
+    # Django treats a name that occurs twice as an expression, which takes it as long as all the others.
     return [*names, *(order.column.path for order in orders if order.column.path not in names)]
 
 
@@ -183,7 +183,7 @@ def _not_orderable(rights: ModelRights, name: str) -> str:
     """The error text for a name that rows are not ordered by."""
     head, _ = split_path(name)
     if head in rights.relations and name.count("__") <= get_conf().MAX_RELATION_DEPTH:
-        return f"rows have many of these each, and are ordered by their number alone: {head}__count."
+        return f"each row has many of these. Rows can be ordered only by their number: {head}__count."
     counts = [f"{relation}__count" for relation in rights.relations]
     computed = (name for name, computed in rights.computed.items() if computed.order)
     allowed = [*rights.orderable, *computed, *counts]

@@ -171,7 +171,7 @@ def _always(schema: Mapping[str, Any]) -> Callable[[Any, Lead], JSON]:
     return lambda field, lead: dict(schema)
 
 
-#: By class of field; of a subclass, that of the nearest one.
+#: Schemas by class of field. A subclass has that of its nearest base class.
 _TYPES: Mapping[type, Callable[[Any, Lead], JSON]] = {
     drf.BooleanField: _always(kinds.BOOLEAN.schema),
     drf.CharField: _always(_TEXT),

@@ -38,7 +38,7 @@ AnySerializer = serializers.Serializer[Any]
 Field = drf.Field[Any, Any, Any, Any]
 
 _ISO_8601 = "iso-8601"
-#: How many times as many rows are looked at as are listed, where some of them may not be shown.
+#: Where some rows may not be shown, this many times more rows are looked at than are listed.
 _MAX_LOOKS = 10
 
 _COLLECTIONS = (list, tuple, set, frozenset)
@@ -62,7 +62,7 @@ class RecordSerializer:
             raise TypeError(f"{rights.model_mcp}.serializer_class is {cls!r}, which is no Serializer")
         self.rights = rights
         self.notes: list[str] = []
-        #: Of the fields that are left, where they lead to.
+        #: Where each field that is left leads to.
         self.leads: dict[Field, Lead] = {}
         #: ``Serializer.field`` → why nobody is shown what it reads.
         self.refused: dict[str, str] = {}
@@ -104,7 +104,7 @@ class RecordSerializer:
             vars(serializer)["to_representation"] = partial(_without, taken, serializer.to_representation)
 
     def _may_show(self, field: Field, lead: Lead, rights: ModelRights | None) -> bool:
-        """Whether the principal may see what the field makes of where it leads to; restricts nested serializers."""
+        """Whether the principal may see what the field shows. Restricts nested serializers."""
         inner = innermost(field)
         if lead.is_key and isinstance(inner, _OF_ROWS):
             return False
@@ -255,7 +255,7 @@ def innermost(field: Field) -> Any:
 
 
 def _begun(value: Any) -> Any:
-    """The values of an iterator, say, or of a raw query; of rows no more than are ever looked at."""
+    """The values of an iterator or a raw query, for example. If they are rows, no more than are ever looked at."""
     if not isinstance(value, Iterable):
         return value
     rest = iter(value)
@@ -264,7 +264,7 @@ def _begun(value: Any) -> Any:
 
 
 def _linked(relation: Relation, row: models.Model, value: Any) -> Any:
-    """The rows that a relation gives, less those that only a hidden row of the model between joins it with."""
+    """The rows that a relation gives, without those that only hidden rows of its through model join."""
     if relation.links is None or not relation.links.scoped or not isinstance(value, Manager):
         return value
     queryset = value.all()
@@ -281,7 +281,7 @@ def _drf_request(rights: ModelRights) -> Request:
 
 
 def _source(field: Field) -> Sequence[str]:
-    """The attributes that a field goes through; none of them: it is given the row itself."""
+    """The attributes that a field goes through; none if it is given the row itself."""
     if isinstance(field, drf.ModelField):
         return [field.model_field.name]
     return [] if field.source == "*" else field.source_attrs

@@ -1,7 +1,7 @@
 """Where the ``source`` of a serializer's field leads, step by step through the rights.
 
 What Django itself defines of a row (``delete``, ``get_session_auth_hash``), and names that begin with an underscore
-(``__dict__``, ``_state``), are no part of a record: behind them stands the whole row, or what changes it.
+(``__dict__``, ``_state``), are no part of a record: they give the whole row, or change it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Lead:
     #: The relation, if it leads to many rows.
     relation: Relation | None = None
     nullable: bool = False
-    #: Whether the models declare every step. Nobody can know before what a property or an annotation gives.
+    #: Whether the models declare every step. What a property or an annotation gives is not known beforehand.
     known: bool = True
 
 
@@ -58,7 +58,7 @@ def follow(rights: ModelRights | None, names: Iterable[str]) -> Lead | None:
 
 
 def why_source_refused(rights: ModelRights | None, names: Sequence[str]) -> str:
-    """Why no serializer may read these attributes, whoever asks, in words for administrators; else empty."""
+    """Why no serializer may read these attributes for any principal, in words for administrators; else empty."""
     for place, name in enumerate(names):
         lead = follow(rights, names[:place])
         if lead is None:
@@ -83,7 +83,7 @@ def _model_of(rights: ModelRights | None) -> type[models.Model] | None:
 
 @lru_cache(maxsize=4_096)
 def _is_of_django(cls: Any, name: str) -> bool:
-    """Whether Django defines the attribute: of a model each that is no field, of another class a method."""
+    """Whether Django defines the attribute: on a model, any that is no field; on another class, a method."""
     is_model = issubclass(cls, models.Model)
     if is_model and _field_behind(cls, name) is not None:
         return False
@@ -100,7 +100,7 @@ def _function_of(found: Any) -> Any:
 
 
 def _package(found: Any) -> str:
-    """The package that defines a class or a function; of any other value empty, unless it is a descriptor."""
+    """The package that defines a class, a function or another descriptor; empty for any other value."""
     is_code = hasattr(type(found), "__get__") or isinstance(found, type)
     return str(getattr(found, "__module__", "")).partition(".")[0] if is_code else ""
 
@@ -115,7 +115,7 @@ def _step(rights: ModelRights, name: str) -> Lead | None:
         return Lead(relation.related, many=not one, relation=relation, nullable=one)
     column = rights.columns.get(field.name) if isinstance(field, models.Field) else None
     if column is None or column.types is not None:
-        # Of a content type, the row and the key would tell of models that the principal may not view.
+        # The row and the key of a content type would reveal models that the principal may not view.
         return None
     if not isinstance(field, models.ForeignKey) or name != field.name:
         is_key = isinstance(field, models.ForeignKey)

@@ -1,4 +1,4 @@
-"""How to split a query that took too long: by an indexed column, of whose range a part can be asked at a time."""
+"""How to split a query that took too long: ask for one part of an indexed column's range at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mcp_django.types import JSON
 
 #: The kinds of column that a query can be split by, the best one first.
 _KINDS = (DATETIME, DATE, INTEGER, NUMBER, DECIMAL)
-#: For each end of a range: an index gives it at once, or it is not said.
+#: Time to read each end of a range: an index gives it at once, or it is left out.
 _SECONDS = 0.2
 
 #: Lookups that bound a column → the ends that they bound, the lower one being the first.
@@ -33,7 +33,7 @@ _ENDS: Mapping[str, Sequence[int]] = {
     "gt": (0,), "gte": (0,), "lt": (1,), "lte": (1,), "date": (0, 1), "year": (0, 1),
 }  # fmt: skip
 
-#: Spans of time, from the longest one on → the parts to ask for in a longer one.
+#: Spans of time, the longest first → the part to ask for if a range is longer than that.
 _PARTS: Mapping[datetime.timedelta, str] = {
     datetime.timedelta(730): "one year",
     datetime.timedelta(180): "one quarter",
@@ -103,7 +103,7 @@ def _bounds(name: str, conditions: JSON) -> Iterator[tuple[str, Any]]:
 
 
 def _with_ends_of_rows(rights: ModelRights, column: Column, ends: list[Any]) -> list[Any]:
-    """The ends, those that are open as the visible rows have them, if an index gives them and they may be known."""
+    """The ends, open ones filled in from the visible rows if an index gives them and the principal may know them."""
     if all(end is not None for end in ends) or rights.checks_objects or rights.smallest_group > 1:
         return ends
     rows = rights.rows().filter(Q((f"{column.attname}__isnull", False))).values_list(column.attname, flat=True)

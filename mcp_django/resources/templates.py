@@ -49,7 +49,7 @@ def of_model(model: ModelRights) -> list[JSON]:
 
 
 def aggregate_parameters(model: ModelRights) -> dict[str, Column | None]:
-    """As ``parameters``, of an aggregate. Conditions on groups, as ``having.count__gte``, are too many to be listed."""
+    """As ``parameters``, for an aggregate. Conditions on groups, as ``having.count__gte``, are too many to list."""
     return {"group_by": None, "measures": None, **parameters(model)}
 
 

@@ -47,7 +47,7 @@ class Target:
 
     @property
     def is_of_record(self) -> bool:
-        """Whether the URI is that of a record or of a file in it. Who may see the record may see its files."""
+        """Whether the URI names a record or a file in it. A principal who may see a record may see its files."""
         return self.kind in ("record", "file")
 
     @property

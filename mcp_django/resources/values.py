@@ -20,7 +20,7 @@ from mcp_django.resources.policy import ModelRights
 from mcp_django.resources.unreadable import UNREADABLE, Unreadable, is_fault_of_value
 from mcp_django.types import JSON
 
-#: Of one value: shorter ones are never cut to make room.
+#: Values with fewer bytes are never cut to make room.
 _LONG_BYTES = 1_000
 
 
@@ -53,7 +53,7 @@ def write_rows(
     """The rows as JSON values, and the names of the columns that were cut: no value is longer than ``limit``.
 
     A row begins with a value for each output; what comes after is left out. Where there are links, the first value is
-    the primary key. A value that can be neither read nor written is null, with a note.
+    the primary key. A value that cannot be read or written is null, with a note.
     """
     columns: list[Sequence[Any]] = []
     cut: list[str] = []
@@ -79,7 +79,7 @@ def write_rows(
 
 
 def _write_column(kind: Kind, values: Sequence[Any], lose: Callable[[], None]) -> Sequence[Any]:
-    """The values as JSON; ``lose`` is called if one of them can be neither read nor written."""
+    """The values as JSON; ``lose`` is called for each that cannot be read or written."""
     types = set(map(type, values))
     if kind.is_json(values, types):
         return values
@@ -138,7 +138,7 @@ def long_columns(outputs: Sequence[Output]) -> int:
 
 
 def within_bytes(rows: Sequence[list[Any]], budget: int | None = None) -> int:
-    """How many rows a page may hold, or whatever has ``budget`` bytes: at least one.
+    """How many of the rows fit into a page, or into ``budget`` bytes: at least one.
 
     Text and structured content each hold them, and an escape may double them.
     """

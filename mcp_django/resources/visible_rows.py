@@ -60,7 +60,7 @@ def _declared(rights: ModelRights) -> models.QuerySet[Any]:
     if queryset is _REFUSED:
         return rights.model._default_manager.none()
     if isinstance(queryset, models.Manager):
-        # The admin only calls methods that both have, so a Manager does there.
+        # The admin only calls methods that both have, so a Manager works there too.
         queryset = queryset.all()
     if queries.is_sliced_or_combined(queryset):
         logger.error(

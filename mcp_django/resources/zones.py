@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-#: From an instant on, the first one included, to an instant, which is not. Both in UTC.
+#: From an instant (included) to an instant (not included), both in UTC.
 Interval = tuple[datetime.datetime, datetime.datetime]
 
 #: Zones are asked this often for their offset. None has changed it twice within three days since 1900.

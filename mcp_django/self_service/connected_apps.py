@@ -58,8 +58,8 @@ def _clients_of(user: Any) -> list[ConnectedClient]:
 
 
 def disconnect(user: Any, client: str, resource: str) -> int:
-    """End what the user has granted to the client for the resource. Gives the number of grants that ended."""
+    """End what the user has granted to the client for the resource. Returns the number of grants that ended."""
     mine = Grant.objects.filter(user=user, ended_at__isnull=True)
-    # Compared here, since no database has to read what a form may hold.
+    # Compared here: a form may hold texts that a database cannot take.
     meant = [grant for grant in mine if (grant.client, grant.resource) == (client, resource)]
     return sum(grant.end(Grant.Ended.REVOKED) for grant in meant)

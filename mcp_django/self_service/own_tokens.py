@@ -22,8 +22,8 @@ from mcp_django.models import AccessToken
 if TYPE_CHECKING:
     from mcp_django.sites import MCPSite
 
-#: A person who has so many tokens makes another one only after revoking one. Forms that are sent at the same time may
-#: pass it by a few.
+#: A person with this many tokens must revoke one before making another. Forms that are sent at the same time may exceed
+#: it by a few.
 MOST = 20
 #: The page lists the newest tokens.
 LISTED = 100
@@ -75,8 +75,8 @@ class OwnTokenForm(OnceForm, LifetimeForm):
 
 
 def revoke(user: Any, key: str) -> AccessToken | None:
-    """End the token of the user that has this key, and give it. None: the user has no such token, or none any more."""
-    # Compared here, since no database has to read what a form may hold.
+    """End the user's token with this key, and return it. None: the user has no such token, or it has ended already."""
+    # Compared here: a form may hold texts that a database cannot take.
     token = next((one for one in tokens_of(user) if str(one.pk) == key), None)
     if token is not None:
         token.revoke()

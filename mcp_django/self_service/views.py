@@ -129,7 +129,7 @@ def _make(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
-    """What a token reaches that the person has just been shown. It is neither stored nor shown again."""
+    """What the token reaches that the person was just shown. The token is neither stored nor shown again."""
     reach = reach_of(request, site, request.POST.get("token", ""))
     # A token that acts as somebody else is as unknown as any.
     if reach is not None and not tokens_of(request.user).filter(pk=reach.token_id).exists():
@@ -138,7 +138,7 @@ def _test(request: HttpRequest, site: MCPSite) -> HttpResponse:
 
 
 def _about_token(request: HttpRequest, part: str, title: str, **shown: Any) -> HttpResponse:
-    """A page about one token, with the part that the admin's page has too, and a way back."""
+    """A page about one token: the part that it shares with the page of the admin, and a way back."""
     context = {"title": title, "part": f"mcp_django/{part}.html", "back": _("Back"), **shown}
     return page(request, "self_service/token", context, has_script=True)
 

@@ -91,7 +91,7 @@ def _as_its_agent(change: Change, run: Callable[[Exchange, Change], T], *, is_ca
         exchange.cancellation.expire()
         exchange.cancellation.queries.interrupt()
 
-    # What is only shown is no call that changes data, of which the trail has a line.
+    # Only showing a change is no call that changes data, so the trail gets no line of it.
     exchange = _exchange(change, "tools/call" if is_call else "resources/read")
     seconds = get_conf().REQUEST_SECONDS
     try:

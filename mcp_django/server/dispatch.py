@@ -224,7 +224,7 @@ def _reply(exchange: Exchange, method: Method, run: Callable[[], JSON | Listen])
 
 
 def _is_change(exchange: Exchange) -> bool:
-    """Whether the request calls a tool that may change data. One that its caller may not use does not exist."""
+    """Whether the request calls a tool that may change data. A tool that the caller may not use does not exist."""
     name = exchange.params.get("name")
     if exchange.method != "tools/call" or not isinstance(name, str):
         return False

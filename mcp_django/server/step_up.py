@@ -39,7 +39,7 @@ def result_of(exchange: Exchange, error: InsufficientScope) -> JSON | None:
     """
     is_call = exchange.method == "tools/call"
     if has_declined(exchange.request, error.needed, exchange.params.get("name")):
-        text = f"{error.message} The user has declined this when the client was connected, so do not try it again."
+        text = f"{error.message} The user declined this when the client was connected, so do not try it again."
         return error_result(text) if is_call else None
     if wants_schemes(exchange.principal):
         challenge = _challenge(exchange.site, exchange.request, error)

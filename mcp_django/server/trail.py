@@ -56,7 +56,7 @@ logger = logging.getLogger("mcp_django")
 _FAILURES = (AnswerTooLong, InternalError, RequestTimedOut, TaskTimedOut, TooSlow, WorkerLost, MissingCapability)
 #: Refusals that are written down whatever the method.
 _DENIALS = (Unauthenticated, Forbidden, InsufficientScope, LimitExceeded)
-#: Of a run that was stopped, the run itself has a line.
+#: Not written down here: a run that was stopped has a line of its own.
 _STOPPED = (RequestTimedOut, RequestCancelled)
 #: Names of arguments that a line has, and URIs of a listen.
 _MAX_NAMES = 20

@@ -22,7 +22,7 @@ from mcp_django.models import CallStream, Poll, StreamEvent
 from mcp_django.protocol.errors import InvalidRequest, LimitExceeded, SessionNotFound
 from mcp_django.sessions import streams
 
-#: So many messages may wait for one session, and no question is added to more. Their bytes are bounded too.
+#: No message of a call is added if more than this many would wait for the session. Their bytes are bounded too.
 _MAX_MESSAGES = 1_000
 
 
@@ -86,7 +86,7 @@ def _open(session_key: str) -> str:
 
 
 def _renew(key: str) -> None:
-    """Put the end of a stream off whose client has polled for half of a session's time."""
+    """Put off the end of a stream whose client polls, at most once in half of a session's time."""
     now, life = timezone.now(), timedelta(seconds=get_conf().SESSION_SECONDS)
     CallStream.objects.filter(pk=key, expires_at__lt=now + life / 2).update(expires_at=now + life)
 

@@ -23,7 +23,7 @@ def mail_of(key: str) -> Control:
 
 
 def open_stream(owner: str) -> str:
-    """Note a stream of ``owner``. The key that names it."""
+    """Store a stream of ``owner``. Returns the key that names it."""
     now = timezone.now()
     SSEConnection.objects.filter(lease_until__lte=now).delete()
     key = secrets.token_urlsafe(32)
@@ -42,7 +42,7 @@ def post(key: str, body: str) -> bool:
     if mailbox.waiting(mail_of(key)) >= get_conf().MAX_IN_FLIGHT:
         return False
     mailbox.put(mail_of(key), body)
-    # Before the client goes on.
+    # The other process must know before the client goes on.
     flush()
     return True
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CLIENT_BYTES = 4_000
-#: By their keys: the sessions that this process has read. Whoever changes one forgets it here, or changes it here too.
+#: Key → session, as this process has read it. Code that changes a session forgets it here, or changes it here too.
 remembered: Memory[Session] = Memory()
 _SESSION = PreparedQuery(lambda key: Session.objects.filter(pk=key), Session._meta.pk)
 

@@ -51,9 +51,12 @@ _ENDED = ("completed", "failed", "cancelled")
 class MCPClient:
     """A client of a site, as ``user`` with a token of ``scopes``. Close it, or use it in a ``with`` statement.
 
-    Without a user it is anybody without credentials, with MCP["ANONYMOUS_SCOPES"]. ``elicit``, ``sample`` and ``roots``
-    answer what the server asks: the client declares those that it is given. ``tasks``: it knows tasks, and follows a
-    call that becomes one to its end. ``headers`` are those of its requests. It waits for ``timeout`` seconds at most.
+    Without a user, it has no credentials, and the scopes of MCP["ANONYMOUS_SCOPES"]. ``elicit``, ``sample`` and
+    ``roots`` answer what the server asks: the client declares those that it is given. ``tasks``: it knows tasks, and
+    follows a call that becomes one to its end. ``headers`` are those of its requests.
+
+    Raises ValueError for an unknown revision or scope. Its requests raise ProtocolError for an error of the protocol,
+    and TimeoutError if no answer comes within ``timeout`` seconds.
     """
 
     def __init__(
@@ -354,7 +357,7 @@ class MCPClient:
 
 
 def _principal(user: AbstractBaseUser | AnonymousUser | None, scopes: Iterable[str] | None) -> Principal:
-    """Raises ValueError for an unknown scope, and for scopes of nobody."""
+    """Raises ValueError for an unknown scope, and for scopes of its own without a user."""
     if user is None or user.pk is None:
         allowed = known_scopes.expand(known_scopes.known(get_conf().ANONYMOUS_SCOPES))
         if scopes is not None and frozenset(scopes) != allowed:

@@ -42,11 +42,12 @@ _ROLLED_BACK = "Its changes to the database were rolled back; what it sent elsew
 def read_response(
     request: MCPRequest, admin: ModelAdmin[Any], response: Any, tool_name: str
 ) -> tuple[list[str], list[JSON]]:
-    """What an action returned: lines about it, and files as content blocks. A file has a line.
+    """What an action returned: lines about it, and files as content blocks. Each file has a line too.
 
-    As in the admin, what is no response means "back to the list".
+    As in the admin, a value that is no response means "back to the list".
 
-    Raises ToolError for a refusal, and for a page or a redirect that a person must follow: the caller then rolls back.
+    Raises ToolError for a refusal, for a file that is too large, and for a page or a redirect that a person must
+    follow: the caller then rolls back.
     """
     if not isinstance(response, HttpResponseBase):
         return [], []
@@ -137,7 +138,7 @@ def _leads_to_model(request: MCPRequest, admin: ModelAdmin[Any], location: str) 
         found = resolve(f"/{parts.path.removeprefix(prefix)}")
     except Resolver404:
         return False
-    # The admin's views carry their ModelAdmin, as the changelist, the form and the history of each model do.
+    # The admin's views of a model carry its ModelAdmin: the changelist, the form and the history.
     owner = getattr(found.func, "model_admin", None)
     if owner is None or owner.admin_site != admin.admin_site:
         return False

@@ -39,7 +39,7 @@ class ChosenRows:
 
     queryset: models.QuerySet[Any]
     keys: list[Any]
-    #: What is to be known of the filter.
+    #: What the agent should know about the filter.
     notes: list[str] = field(default_factory=list)
 
 
@@ -67,7 +67,7 @@ def of_ids(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, ids
 
 
 def _unknown(model_mcp: ModelMCP, rights: ModelRights | None, ids: Mapping[int, Any]) -> list[FieldError]:
-    """An error for each id that is none, with suggestions for the first ones."""
+    """An error for each id that no visible row has, with suggestions for the first ones."""
     errors = []
     for place, (index, received) in enumerate(ids.items()):
         message = f"no {model_mcp.label} with the primary key {str(received)[:100]}."
@@ -86,7 +86,7 @@ def _each_once(queryset: models.QuerySet[Any], found: list[Any]) -> models.Query
 
 
 def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, conditions: JSON) -> ChosenRows:
-    """The visible rows that meet the filter, read where they are written. Raises ToolError and TooSlow."""
+    """The visible rows that meet the filter, from the database that is written to. Raises ToolError and TooSlow."""
     notes: list[str] = []
     keys = _matching(_rights(model_mcp, request), conditions, notes)
     queryset = admin.get_queryset(request)
@@ -99,7 +99,7 @@ def of_filter(model_mcp: ModelMCP, admin: ModelAdmin[Any], request: MCPRequest, 
 
 
 def _rights(model_mcp: ModelMCP, request: MCPRequest) -> ModelRights:
-    """The rights on rows that are read where they are written. Raises ToolError."""
+    """The rights on rows that are read from the database that is written to. Raises ToolError."""
     rights = Rights(model_mcp.site, request, from_primary=True).of_label(model_mcp.label)
     if rights is None:
         raise ToolError("You may not do this. Nothing was changed.")
@@ -122,7 +122,7 @@ def _matching(rights: ModelRights, conditions: JSON, notes: list[str]) -> list[A
     except InvalidQuery as error:
         raise ToolError("Invalid filter. Nothing was changed.", error.errors) from None
     if paths.smallest_group(rights, paths.of_filter(conditions)) > 1:
-        raise _refused("the filter leads to rows of which none is shown by itself. Leave them out, or give ids.")
+        raise _refused("the filter leads to rows that are shown only in groups. Leave them out, or give ids.")
     if keys is None:
         raise _refused(f"more than {MAX_ACTION_IDS:,} rows match. Narrow the filter, and act on the rest afterwards.")
     return keys

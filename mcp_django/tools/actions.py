@@ -64,6 +64,10 @@ def action(*, read_only: bool = False, destructive: bool = True, idempotent: boo
     """Declare what an admin action does to the data. This must be the outermost decorator.
 
     The function itself does not show it, so an action without this decorator counts as destructive.
+
+    The arguments become ``readOnlyHint``, ``destructiveHint`` and ``idempotentHint`` (2026-07-28
+    schema#toolannotations). A ``read_only`` action is never destructive and always idempotent. It needs the scope
+    ``read`` instead of ``actions``, runs on the rows of a filter without ``confirm``, and writes no history.
     """
 
     def decorate(function: F) -> F:
@@ -104,7 +108,7 @@ def adds_actions(model_mcp: ModelMCP) -> bool:
 
 
 def offered_actions(model_mcp: ModelMCP, request: MCPRequest) -> Iterator[AdminActionTool]:
-    """A tool for each action that the ModelAdmin offers for the request, beside those of the whole AdminSite."""
+    """A tool for each action that the ModelAdmin offers for the request, except those of the whole AdminSite."""
     admin = model_mcp.model_admin
     if admin is None:
         return
@@ -126,7 +130,7 @@ def _offered(admin: ModelAdmin[Any], request: MCPRequest) -> dict[str, Any]:
 
 @lru_cache(maxsize=1_000)
 def _places(method: Callable[..., Any]) -> list[tuple[Any, ...]]:
-    """The arguments that ask ``get_action`` or ``get_actions`` for each place. One of a project may know no places."""
+    """The arguments that ask ``get_action`` or ``get_actions`` for each place. A project's own may take no place."""
     if _LOCATION is None or "action_location" not in signature(method).parameters:
         return [()]
     return [(_LOCATION.CHANGE_LIST,), (_LOCATION.CHANGE_FORM,)]
@@ -138,7 +142,7 @@ def _as_tuple(found: Any) -> tuple[Callable[..., Any], str, Any]:
 
 
 class AdminActionTool(BaseTool):
-    """One action of a ModelAdmin. Agents call it with the primary keys of the rows to act on."""
+    """One action of a ModelAdmin. Agents call it with the primary keys of the rows to act on, or with a filter."""
 
     # We cannot know which actions change data, so an administrator must switch each of them on.
     enabled_by_default = False
@@ -290,7 +294,7 @@ class AdminActionTool(BaseTool):
         try:
             # An action that fails half-way must not leave half of its work behind.
             with ExitStack() as transactions:
-                # The database of the action commits last: a token is rather lost than used twice.
+                # The database of the action commits last: if that fails, a token is lost, but never used twice.
                 for name in dict.fromkeys([alias, *databases, *history.databases]):
                     transactions.enter_context(transaction.atomic(using=name))
                 chosen = choose()

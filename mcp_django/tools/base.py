@@ -51,7 +51,7 @@ class BaseTool(ABC):
     annotations = Annotations()
     #: The arguments that an HTTP client repeats in headers.
     mirrored: tuple[Mirrored, ...] = ()
-    #: The arguments whose values stand in the audit trail, which has no values otherwise.
+    #: The arguments whose values the audit trail keeps.
     audited: Collection[str] = ()
     #: Whether the tool is on where no administrator has decided.
     enabled_by_default = True
@@ -118,4 +118,4 @@ class BaseTool(ABC):
 
     @abstractmethod
     def run(self, exchange: Exchange, arguments: JSON) -> JSON:
-        """The CallToolResult. Raises ToolError, or anything else, which the agent learns of without its text."""
+        """The CallToolResult. Raises ToolError and MCPError. Of any other error, only the log has the text."""

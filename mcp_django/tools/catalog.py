@@ -78,7 +78,7 @@ def all_tools(site: MCPSite, rows: Mapping[str, Override]) -> Mapping[str, BaseT
 
 
 def known(exchange: Exchange, name: str) -> BaseTool | None:
-    """The tool of that name, whoever may call it."""
+    """The tool of that name, whether or not the principal may call it."""
     declared = exchange.site.tools.get(name)
     return declared or saved_query(exchange.site, name, overrides.tools.of(exchange).get(name))
 
@@ -93,7 +93,7 @@ def available(exchange: Exchange, decided: Mapping[str, Override] | None = None)
 
 
 def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
-    """The tools as tools/list has them. ``fresh`` reads the overrides anew."""
+    """The tools as tools/list has them. ``fresh``: whether the overrides are read again."""
     rows = overrides.tools.of(exchange, fresh=fresh)
     with supposing(exchange.request):
         return distinct_titles([one.describe(exchange.request) for one in available(exchange, rows)])
@@ -102,8 +102,8 @@ def listed(exchange: Exchange, *, fresh: bool = False) -> list[JSON]:
 def find(exchange: Exchange, name: str) -> BaseTool | None:
     """The tool of that name, if the principal may call it.
 
-    For a tool that may write, the token, its user and the override are read anew, even if they were read a moment ago.
-    Raises InsufficientScope for a tool that the client's user could give to it.
+    For a tool that may write, the token, its user and the override are read again, even if they were read a moment ago.
+    Raises InsufficientScope if scopes that the client can ask for would open the tool.
     """
     if name not in exchange.site.tools:
         _find_actions(exchange)
@@ -121,7 +121,7 @@ def find(exchange: Exchange, name: str) -> BaseTool | None:
     decision = _decide_by(tool, rows, exchange)
     if decision is ALLOWED and can_run_here(tool, exchange):
         return tool
-    exchange.usage.refusal = decision.name
+    exchange.usage.refusal = "NO_TASKS" if decision is ALLOWED else decision.name
     check_scopes(exchange.request, lambda: _decide_by(tool, rows, exchange) is ALLOWED and can_run_here(tool, exchange))
     return None
 
@@ -132,7 +132,7 @@ def decision(exchange: Exchange, tool: BaseTool, decided: Mapping[str, Override]
 
 
 def usable(exchange: Exchange, tools: Iterable[BaseTool]) -> Iterator[BaseTool]:
-    """Those of the tools that the principal may call now. Each is asked when its turn comes."""
+    """Those of the tools that the principal may call now. Each is checked when its turn comes."""
     rows = overrides.tools.of(exchange)
     return (tool for tool in tools if _available(tool, rows, exchange) is not None)
 
@@ -147,7 +147,7 @@ def may_call_one_of(site: MCPSite, request: MCPRequest, tools: Iterable[BaseTool
 def withheld(exchange: Exchange, tools: Iterable[BaseTool]) -> frozenset[Decision]:
     """Why the principal may not call those of the tools that the user's own permissions allow.
 
-    The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups of which the user is no member is not allowed.
+    The reasons are SWITCHED_OFF and NO_SCOPE. A tool for groups that the user is not in counts as not allowed.
     """
     rows = overrides.tools.of(exchange)
     reasons: set[Decision] = set()
@@ -185,9 +185,9 @@ def may_change(exchange: Exchange, name: str) -> bool:
 
 
 def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None:
-    """What administrators decided, if with it a call reads the database in the body of the function alone.
+    """What administrators decided, if a call then uses the database only in the body of the function.
 
-    None where it may read it elsewhere: such a call needs a worker.
+    None if it may use the database elsewhere: such a call needs a worker.
     """
     if name not in site.tools_on_loop or site.has_call_context or not site.runs_on_loop:
         return None
@@ -196,7 +196,7 @@ def overrides_on_loop(site: MCPSite, name: Any) -> Mapping[str, Override] | None
 
 
 def call(tool: BaseTool, exchange: Exchange, arguments: JSON) -> JSON:
-    """Run the tool. If it fails, the result says so: only ToolError has a text that was written for agents."""
+    """Run the tool. If it fails, the result says so. Only ToolError and TooSlow have a text for agents."""
     told = partial(_told, tool, exchange)
     try:
         return told(partial(tool.run, exchange, arguments))
@@ -224,7 +224,7 @@ def _told(tool: BaseTool, exchange: Exchange, run: Callable[[], JSON]) -> JSON:
 
 
 def _find_actions(exchange: Exchange) -> None:
-    """Find the actions that the project offers for the request alone, also for a credential for one of them."""
+    """Find the actions that the project offers only for this request, also if its credential is for one of them."""
     exchange.site.find_actions(exchange.request)
     # Any tool will do, since a credential for one may read whatever that tool needs.
     unknown = (name for name in tools_in(exchange.principal.scopes) if name not in exchange.site.tools)
@@ -240,7 +240,7 @@ def _available(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange)
 
 
 def _decide_by(tool: BaseTool, rows: Mapping[str, Override], exchange: Exchange) -> Decision:
-    """As ``_decide``, where what administrators decided holds for everything that the tool reads too."""
+    """As ``_decide``. The same overrides then hold for everything that the tool reads."""
     Rights.of(exchange.site, exchange.request).decided_by(rows)
     return _decide(tool, rows, exchange.request)
 
@@ -259,5 +259,5 @@ def _override(tool: BaseTool, rows: Mapping[str, Override]) -> Override:
     row = rows.get(tool.name)
     if row is not None and (not row.query or isinstance(tool, SavedQuery)):
         return row
-    # A row of a saved query decides nothing about a tool that the project has declared under its name since.
+    # A row of a saved query decides nothing about a tool that the project has since declared under the same name.
     return overrides.ON if tool.enabled_by_default else overrides.OFF

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcp_django.exchange.exchange import Exchange
 
 SECONDS = 600
-#: Room for longer codes than today's, of which a token has 50 characters.
+#: Room for longer codes: a token has 50 characters today.
 MAX_CHARS = 60
 
 _SALT = "mcp_django.tools.confirmations"
@@ -42,7 +42,7 @@ class Confirmation:
     _again: str
 
     def claim(self) -> None:
-        """Use it up. Raises ToolError if it was used, in whatever process."""
+        """Use it up. Raises ToolError if it was used before, in any process."""
         if not claim(f"confirm:{self.nonce}", SECONDS):
             raise refused("This token has been used already. See whether the action has run before you repeat it.")
 
@@ -77,7 +77,7 @@ def read(exchange: Exchange, what: Any, token: str, *, again: str) -> Confirmati
         held = b""
     head, call, rows = held[: _DATE + _NONCE], held[_DATE + _NONCE : -_CODE], held[-_CODE:]
     nonce = _text(head)
-    # One text alone is the token, though others are read as the same bytes.
+    # Other texts decode to the same bytes, but only one text is the token.
     is_whole = len(held) == _DATE + _NONCE + 2 * _CODE and _text(held) == token
     known = _codes("call", nonce, _binding(exchange, what, rows))
     if not is_whole or not any(constant_time_compare(call, code) for code in known):
@@ -92,7 +92,7 @@ def refused(message: str) -> ToolError:
 
 
 def _binding(exchange: Exchange, what: Any, rows: bytes) -> str:
-    """What the first code is of: it holds the second one together with the caller and the call."""
+    """What the first code covers: the caller, the call and the second code."""
     return digest([exchange.site.name, exchange.principal.key, exchange.principal.line, what, rows.hex()])
 
 

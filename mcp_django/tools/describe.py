@@ -112,7 +112,7 @@ def _actions(exchange: Exchange, model: ModelRights) -> list[str]:
 
 
 def _withheld_actions(exchange: Exchange, model: ModelRights) -> list[str]:
-    """The line that says that actions exist which the user's permissions allow, without their names."""
+    """The line that says that the user's permissions allow actions which cannot be called, without their names."""
     if not get_conf().MENTION_SWITCHED_OFF:
         return []
     line = _WITHHELD.get(catalog.withheld(exchange, (t for t in exchange.site.tools.values() if _acts_on(t, model))))
@@ -130,7 +130,7 @@ def _acts_on(tool: BaseTool, model: ModelRights) -> bool:
 
 
 def _examples(model: ModelRights) -> list[JSON]:
-    """Two calls that work as they are written, of the tools that the principal may use."""
+    """Up to two calls that work as they are written, of tools that the principal may use."""
     found = [_example_of_rows(model)] if ways.is_open(model, "collection") else []
     if not model.checks_objects:
         grouped: JSON = {"tool": "aggregate_records", "arguments": {"model": model.label, **_groups(model)}}

@@ -97,7 +97,7 @@ class FunctionTool(BaseTool):
         """Whether a call is little but the asynchronous function: nothing else needs the database or the project."""
         if not inspect.iscoroutinefunction(self.function) or self.permission or self.task or self.scope != READ:
             return False
-        # Of those with an input_schema the function gets the arguments as they came.
+        # With an input_schema, the function gets the arguments as they came.
         takes_plain = self._signature is None or self._signature.is_plain
         return type(self) is FunctionTool and takes_plain and is_plain(self._returned)
 

@@ -1,4 +1,4 @@
-"""Writes into Django's own history what an action has done to its rows, beside what people do in the admin."""
+"""Writes what an action has done to its rows into the admin's history, beside what people do there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mcp_django.tools.action_rows import ChosenRows
 
 _VERB = re.compile(rf"{BEFORE_STATEMENT.pattern}(\w*)", re.DOTALL)
-#: The statements after which each row is still there. Before any other one, the rows are read.
+#: The statements that delete no row. Before any other one, the rows are read.
 _DELETE_NOTHING = frozenset(
     {"SELECT", "SHOW", "EXPLAIN", "PRAGMA", "SET", "VALUES", "INSERT", "UPDATE", "SAVEPOINT", "RELEASE", "ROLLBACK"}
 )
@@ -54,8 +54,8 @@ class _LoggedRow:
 class History:
     """The history of the rows of one call of an action.
 
-    It watches the statements of the action. So it knows when rows may be deleted, whose texts must be read before, and
-    whether the action writes history itself.
+    It watches the statements of the action. So it reads the texts of rows before they may be deleted, and knows whether
+    the action writes history itself.
     """
 
     def __init__(self, admin: ModelAdmin[Any], exchange: Exchange, alias: str, title: str, *, is_kept: bool) -> None:
@@ -74,7 +74,7 @@ class History:
 
     @contextmanager
     def watching(self, chosen: ChosenRows) -> Iterator[None]:
-        """Around the run of the action on the rows."""
+        """A context for the run of the action on the rows."""
         self._chosen = chosen
         with ExitStack() as wrappers:
             for name in {self._alias, *self.databases} if self.databases else ():
@@ -96,7 +96,7 @@ class History:
     def __call__(
         self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Mapping[str, Any]
     ) -> Any:
-        # A driver takes statements that are no texts too.
+        # Drivers also take statements that are not strings.
         sql_text = sql if isinstance(sql, str) else str(sql)
         verb = _VERB.match(sql_text)[1].upper()  # type: ignore[index]
         if verb == "INSERT":
@@ -117,7 +117,7 @@ class History:
         self._before = {row.pk: (row, _logged_row(row)) for row in self._read()}
 
     def _read(self) -> Iterable[models.Model]:
-        """The rows that are there, where they are written, whichever of them the ModelAdmin shows."""
+        """Those of the rows that are in the database that is written to, even if the ModelAdmin does not show them."""
         queryset = self._chosen.queryset
         database = queryset.db if names_database(queryset) else self._alias
         rows: models.QuerySet[Any] = queryset.model._base_manager.using(database)
@@ -129,7 +129,7 @@ class History:
         return _log_entry().objects.using(self.databases[0]).order_by()
 
     def _logged_by_action(self) -> set[str | None]:
-        """The keys of the rows that the action has logged itself, in whichever way."""
+        """The keys of the rows that the action has logged itself, in any way."""
         if self._last_entry is None:
             return set()
         from django.contrib.contenttypes.models import ContentType
@@ -179,7 +179,7 @@ def _log_entry() -> Any:
 
 
 def _has_row(user: Any) -> bool:
-    """Whether the user is one whom an entry can name. An entry must name one."""
+    """Whether the user has a row in the database: each entry must name one."""
     return isinstance(user, get_user_model()) and user.pk is not None and not user._state.adding
 
 

@@ -60,7 +60,7 @@ def instructions(exchange: Exchange) -> str:
 
 
 def about(exchange: Exchange) -> list[str]:
-    """The same in lines and without the models, for agents that read the answers of tools alone."""
+    """The same in lines and without the models, for agents that read only the results of tools."""
     tools, changes = _tools(exchange)
     return [
         _user(exchange),

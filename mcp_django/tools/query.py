@@ -1,4 +1,4 @@
-"""The query tools, which serve every model, so that more models mean no more tools. Here are find and get."""
+"""The query tools serve every model, so that more models mean no more tools. find_records and get_record are here."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class QueryTool(BaseTool):
     way: ways.Way
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
     description = ""
-    #: Whoever may read one model may ask for that one.
+    #: A scope for one model is enough to read that model.
     least_scope = ANY_MODEL
 
     def get_description(self, request: MCPRequest | None) -> str:
@@ -121,7 +121,7 @@ class QueryTool(BaseTool):
         return any(model is not None and ways.has(model, self.way) for model in found)
 
     def get_input_schema(self, request: MCPRequest) -> JSON:
-        # The names are listed for the agent to read. ``_model`` checks the name, and answers an error better.
+        # The names are listed for the agent to read. ``_model`` checks the name, and has a better error for it.
         rights = self._rights(request)
         labels = self._labels(rights)
         if len(labels) > MAX_LISTED_MODELS:
@@ -178,7 +178,7 @@ class QueryTool(BaseTool):
             self.check(self._model(rights, arguments["model"]), rest)
 
     def errors_in(self, arguments: JSON) -> list[FieldError]:
-        """What is wrong with arguments of whichever model, by their schema."""
+        """What is wrong with the arguments by their schema, which is the same for all models."""
         return self._checked.errors(arguments)
 
     def check(self, model: ModelRights, arguments: JSON, *, by_database: bool = True) -> None:
@@ -243,7 +243,7 @@ class FindRecords(QueryTool):
 
     def answer(self, exchange: Exchange, rights: Rights, arguments: JSON) -> JSON:
         model, query = self._model(rights, arguments["model"]), self._query(arguments)
-        # A page is one result, which a progress token alone does not ask for twice.
+        # The result has the whole page, so a progress token alone does not ask for its rows as chunks too.
         read = partial(_read_rows, exchange, model.label, exchange.wants_chunks(by_token=False))
         page = rows.find(model, query, read=read)
         extra: JSON = {} if page.total is None else {"total": page.total}
@@ -272,7 +272,7 @@ class FindRecords(QueryTool):
 
 def _read_rows(exchange: Exchange, label: str, are_sent: bool, columns: Sequence[str], found: Sequence[Any]) -> None:
     """Count the rows of a page, and send them in chunks ahead of the result. Raises RequestCancelled."""
-    # Before they are sent: whatever ends the call, its client has them.
+    # Counted before they are sent: the client has them, whatever ends the call.
     exchange.usage.read(label, len(found))
     if not are_sent:
         return

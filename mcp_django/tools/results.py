@@ -81,7 +81,7 @@ def checked(result: JSON) -> JSON:
 
 
 def too_large(limit: int) -> ToolError:
-    """The error in the place of a result that has more than so many bytes."""
+    """The error for a result that has more than ``limit`` bytes."""
     return ToolError(f"The result is larger than {limit} bytes. Ask for less.")
 
 

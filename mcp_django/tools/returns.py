@@ -28,9 +28,9 @@ class Returns:
     No annotation, ``Any``, None and str promise nothing: the result is text, or the returned content blocks. Content
     blocks, alone or in a list that may hold str too, have no schema either. Any other annotation gives a schema.
 
-    A value whose schema says that it is always an object, or never one, is sent as it is. A value that may be either is
-    sent under ``result`` in every revision. Clients that know only objects receive other values under ``result`` too:
-    the value itself must show which of the two it is (``protocol.projection``).
+    A value whose schema says that it is always an object, or never one, is sent as it is. Clients that know only
+    objects receive any other value under ``result``: ``protocol.projection`` sees to it, and looks at the value alone.
+    So a value that may be either is sent under ``result`` in every revision.
     """
 
     def __init__(self, annotation: Any, owner: str) -> None:

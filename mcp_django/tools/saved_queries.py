@@ -1,6 +1,6 @@
 """Queries that people saved as tools: a call of find_records or aggregate_records, some values of which are arguments.
 
-A saved query reads as its caller, by the policy of its caller. Whoever may not read one of its fields has no such tool.
+A saved query reads with the rights of its caller. A caller who may not read one of its fields does not have the tool.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def write(tool: str, arguments: JSON, parameters: Iterable[Parameter]) -> str:
 
 
 class SavedQuery(BaseTool):
-    """A saved query as a tool. Raises ValueError, with a text for people, for a ``text`` that is none."""
+    """A saved query as a tool. Raises ValueError, with a text for people, if its ``text`` cannot be a tool."""
 
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
     #: As for the query tools.
@@ -181,7 +181,7 @@ class SavedQuery(BaseTool):
         return self.why_not(request) is None
 
     def why_not(self, request: MCPRequest) -> str | None:
-        """Why the request's principal may not ask the query, for the person who saves it. No database is asked."""
+        """Why the request's principal may not run the query, for the person who saves it. Asks no database."""
         label = str(self.arguments.get("model", "")).lower()
         model = Rights.of(self.site, request).of_label(label)
         if model is None or not ways.has(model, self.tool.way):

@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 _ITERATORS = (*ASYNC_ITERATORS, Iterator, Generator)
 #: A longer text is sent in pieces.
 _PIECE_CHARS = 40_000
-#: What a block of text takes beside the text.
+#: What a block of text takes beside the text itself.
 _BLOCK_BYTES = 26
 #: Room in an answer for everything but the parts of its result.
 _FRAME_BYTES = 8_000
-#: A generator that awaits nothing lets the event loop go on after so long.
+#: After so long, a generator that awaits nothing lets the event loop go on.
 _HELD_SECONDS = 0.01
 
 
@@ -157,7 +157,7 @@ class Gathering:
         return await sync_to_async(self._write)(value)
 
     def _write(self, value: Any) -> list[Part]:
-        """The parts that a yielded value is. Raises ToolError where there are too many bytes for the client."""
+        """The parts of a yielded value. Raises ToolError if one has too many bytes for the client."""
         if self._exchange.cancelled:
             raise RequestCancelled
         if self._kind is None:
@@ -174,7 +174,7 @@ class Gathering:
 
     def _row(self, value: Any) -> Part:
         if isinstance(value, BLOCKS):
-            raise TypeError(f"{value!r:.100} was yielded behind rows, and is a content block")
+            raise TypeError(f"{value!r:.100} was yielded after rows, but is a content block")
         return row_part(self._yields.returns.write_value(value))
 
     def _content(self, value: Any) -> list[Part]:

@@ -1,4 +1,4 @@
-"""Which clients may open a lasting connection: credentials, origin, and how many connections one of them may have."""
+"""Which clients may open a lasting connection: credentials, origin, and how many connections each may have."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ os.register_at_fork(after_in_child=_open.clear)
 
 
 def enter(principal: Principal) -> None:
-    """A connection of the principal is open, until ``leave``."""
+    """Count an open connection of the principal until ``leave``."""
     _open[principal.key] += 1
 
 
@@ -51,7 +51,7 @@ async def admit(request: MCPRequest) -> Principal:
 
 
 def _principal_of(request: MCPRequest, ticket: str | None) -> Principal:
-    """The principal; in a worker, unless the credentials are refused for their form. Raises MCPError."""
+    """The principal, found in a worker unless the credentials are malformed. Raises MCPError."""
     if ticket is not None:
         return _redeem(request, ticket)
     if not _is_by_cookie(request):
@@ -79,7 +79,7 @@ def _redeem(request: MCPRequest, ticket: str) -> Principal:
 
 
 def bad_request(message: str) -> InvalidRequest:
-    """The refusal of a request that could not be answered otherwise."""
+    """An InvalidRequest that HTTP answers with status 400."""
     refused = InvalidRequest(message)
     refused.http_status = HTTPStatus.BAD_REQUEST
     return refused

@@ -56,7 +56,7 @@ async def ask(
         for question_id, answered in expected.items():
             open_questions.unexpect(question_id, answered)
     responses = await open_questions.take_responses(list(expected))
-    # Its user may be looking at the question still.
+    # The client's user may still be looking at the question.
     unanswered = [question_id for question_id in expected if question_id not in responses]
     await write([encode(cancelled_message(name, "Nobody waits for the answer.")) for name in unanswered])
     return {key: given_by(responses.get(question_id)) for key, question_id in ids.items()}
@@ -77,7 +77,7 @@ async def _all(answers: Iterable[asyncio.Event]) -> None:
 
 
 class StoredQuestions:
-    """Those of a stored session: the client may answer to any process."""
+    """The open questions of a stored session: the client may answer to any process."""
 
     def __init__(self, session_key: str, waiters: Waiters) -> None:
         self._session_key = session_key
@@ -97,7 +97,7 @@ class StoredQuestions:
 
 
 class ConnectionQuestions:
-    """Those of a connection, on which the client answers too."""
+    """The open questions of a connection: the client answers on the same one."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -117,7 +117,7 @@ class ConnectionQuestions:
         return {key: self._responses.pop(key) for key in question_ids if key in self._responses}
 
     def receive(self, response: Response) -> None:
-        """Take in a response of the client. One to no open question, and a second one to the same, are dropped."""
+        """Take in a response of the client. It is dropped if its question is not open, or has a response already."""
         answered = self._answered.get(str(response.id)) if isinstance(response.id, str) else None
         if answered is not None and not answered.is_set():
             self._responses[str(response.id)] = response.body

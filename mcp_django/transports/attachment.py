@@ -26,7 +26,7 @@ class Attachment:
     The methods for workers wait until the loop has done its part: a look at the database after them misses no change.
     """
 
-    #: Found on the loop, by the first listener.
+    #: Set on the loop, when the first listener is added.
     _hub: Hub
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -43,7 +43,7 @@ class Attachment:
     def attach_stream(self, listener: Listener) -> None:
         """Give the listener of a stored session to the hub, with what the session watches. Raises as ``attach``."""
         self.attach(listener)
-        # Read only now, when no change of it can be missed any more.
+        # Read only now: from here on no change of the session's subscriptions is missed.
         watched = subscriptions(listener, session_uris(listener.session_key) or {})
         self.watch(listener, watched)
         # Resources that vanished while no stream was open are reported when they are there again.
@@ -56,7 +56,7 @@ class Attachment:
     def remember_lists(self, listener: Listener) -> None:
         """Remember the lists of the listener, so that it is notified when they change; in the call context.
 
-        Only what no other listener of equal rights has there already is read.
+        It reads only the lists that no other listener of equal rights has given to the hub already.
         """
         unknown = self._on_loop(lambda: self._hub.lists.unknown(listener)) if listener.lists else frozenset()
         if unknown:
@@ -64,16 +64,16 @@ class Attachment:
             self._on_loop(lambda: self._hub.lists.remember(listener, digests))
 
     def watch(self, listener: Listener, added: Collection[Subscription]) -> None:
-        """Add subscriptions to a listener that is there. Raises LimitExceeded."""
+        """Add subscriptions to a listener that the hub has. Raises LimitExceeded."""
         self._on_loop(lambda: self._watch(listener, added))
 
     def look_later(self, listener: Listener, unknown: list[Subscription]) -> None:
-        """Look at subscriptions again that could not be looked at in time."""
+        """Look again at subscriptions that could not be looked at in time."""
         if unknown:
             self._on_loop(lambda: self._hub.look_later(listener, unknown, notified=unknown))
 
     def drop(self, listener: Listener, uris: Collection[str]) -> None:
-        """Give up URIs that turn out not to exist for the principal, with their pending notifications."""
+        """Stop watching URIs, and drop their pending notifications."""
         if uris:
             self._on_loop(lambda: self._unwatch(listener, uris))
 

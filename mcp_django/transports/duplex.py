@@ -40,7 +40,7 @@ _FINISH_SECONDS = 1.0
 class DuplexConnection:
     """Both directions of one connection. ``write`` sends a message, ``close`` ends the connection.
 
-    ``crash`` ends it because of an error of our own, where the transport has another way to say so.
+    ``crash`` ends it after an error of our own, for transports that report such an error in another way.
     No answer is longer than ``message_limit`` bytes.
     """
 
@@ -70,7 +70,7 @@ class DuplexConnection:
         self._tasks: set[asyncio.Task[None]] = set()
         self._in_flight: dict[jsonrpc.RequestId, DuplexRequest] = {}
         self._listens: dict[jsonrpc.RequestId, ListenerWriter] = {}
-        #: Those of the listens, and the one of the session.
+        #: The writers of the listens, and the writer of the session.
         self.writers: set[ListenerWriter] = set()
         self.session: DuplexSession | None = None
         self._session_attachment: Attachment | None = None
@@ -113,7 +113,7 @@ class DuplexConnection:
             self._cancel(message.params.get("requestId"))
 
     def _refusal(self, message: jsonrpc.Request) -> MCPError | None:
-        """Why a request is not even begun."""
+        """Why a request is refused before it begins; None if it may begin."""
         conf = get_conf()
         if message.id in self._in_flight or message.id in self._listens:
             return InvalidRequest("A request with this id is still being answered.")
@@ -251,7 +251,7 @@ class DuplexConnection:
             transport=self.transport, client_name=client.name,
         )  # fmt: skip
         attachment = self._session_attachment = Attachment(self.loop)
-        # Asked after it is kept: ``leave`` on the loop either finds it, or is seen here.
+        # Checked after the attachment is stored: ``leave`` on the loop finds it, or has run and is seen here.
         if self._is_gone:
             raise RequestCancelled
         attachment.attach(listener)
@@ -269,7 +269,7 @@ class DuplexConnection:
         await close_writers(self.writers, seconds, self._tasks)
 
     def leave(self) -> None:
-        """The connection is gone: whatever was being done for it stops."""
+        """The connection is gone: stop all work for it."""
         self._is_gone = True
         for request in self._in_flight.values():
             request.give_up()

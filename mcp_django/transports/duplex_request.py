@@ -61,11 +61,11 @@ class DuplexRequest(InFlight):
 
     @property
     def is_live(self) -> bool:
-        # The answers to the members of a batch leave together, and a call of gRPC has room for its answer alone.
+        # The answers to the members of a batch leave together, and a gRPC ``Call`` carries its answer alone.
         return self.can_ask and super().is_live
 
     def close_stream(self, retry_ms: int) -> None:
-        """Nothing: the messages for this request share their connection with everything else."""
+        """Do nothing: the messages for this request share their connection with everything else."""
 
     def open_session(self, revision: str, client: Client) -> None:
         self.connection.open_session(revision, client)
@@ -84,7 +84,7 @@ class DuplexRequest(InFlight):
     # Answering.
 
     async def reply(self) -> Reply | None:
-        """The reply, behind everything that goes before it; None where the client is to get none."""
+        """The reply, once everything that goes ahead of it is written; None where the client gets none."""
         reply = await self._reply()
         while reply is not None and reply.pending is not None:
             reply = await self._reply_again(reply.pending)
@@ -114,7 +114,7 @@ class DuplexRequest(InFlight):
         given = await ask(pending, self.connection.questions, self.connection.write_all, self.given_up)
         if self.given_up.is_set():
             return None
-        # The client has done what it was asked for, and is not sent away now because the workers are busy.
+        # The client has done what it was asked for, so busy workers are no reason to refuse it now.
         run = run_patiently(respond_again, pending, given, principal_key=self.connection.queue_key)
         return await self._run(run, pending.exchange.era)
 
@@ -130,7 +130,7 @@ class DuplexRequest(InFlight):
         raise NotInitialized
 
     def _respond(self, opening: Opening, principal: Principal | None) -> Reply:
-        """Answer the request, in a worker or on the loop. The credentials are tried again at every message."""
+        """Answer the request, in a worker or on the loop. The credentials are checked again for every message."""
         connection = self.connection
         principal = principal or authenticate_again(connection.principal, connection.request)
         request = connection.request.copy().for_principal(principal)
@@ -165,7 +165,7 @@ class DuplexRequest(InFlight):
                 timer.cancel()
 
     def _time_out(self, working: asyncio.Future[Reply]) -> None:
-        """A reply that is not ready by now is not waited for any more."""
+        """Stop waiting for a reply that is not ready in time."""
         if working.cancel():
             self.expire()
 

@@ -15,7 +15,7 @@ from mcp_django.transports.attachment import Attachment
 
 @dataclass(eq=False)
 class DuplexSession:
-    """It begins with ``initialize`` and ends with the connection."""
+    """A legacy session that begins with ``initialize`` and ends with its connection."""
 
     revision: str
     client: Client

@@ -57,7 +57,8 @@ class InFlight(Connection):
     ) -> Principal | None:
         """The principal that ``find`` knows without the database, if the message can be answered on the loop.
 
-        That is a quick one, or a call of an asynchronous tool of which only the body needs the database or long.
+        Such a message is a quick one, or a call of an asynchronous tool where only the body reads the database or
+        takes long.
         """
         if message.method != "tools/call":
             return find() if message.method in QUICK_METHODS else None
@@ -65,7 +66,7 @@ class InFlight(Connection):
         principal = find() if decided is not None else None
         if principal is None or budget_of(principal, request) or not are_at_hand(site, request, principal):
             return None
-        # They may not be remembered any more when the tool is looked up.
+        # This process may have forgotten the overrides by the time the tool is looked up.
         self._tool_overrides = decided
         return principal
 
@@ -94,7 +95,7 @@ class InFlight(Connection):
         self.interrupt()
 
     def expire(self) -> None:
-        """The same for a request that has had its time."""
+        """Stop a request whose time is over, and the query that it is waiting for. On the loop."""
         self.cancellation.expire()
         self.interrupt()
 
@@ -111,8 +112,8 @@ class InFlight(Connection):
 
     @property
     def is_live(self) -> bool:
-        # Where its loop has ended, nobody takes what the handler sends. Without threads, it may hold the only one that
-        # the server has for its own work.
+        # Where its loop has ended, nobody takes what the handler sends. With THREADS 0, the handler may hold the only
+        # thread that the server has for its own work.
         return self.loop is not None and self.loop.is_running() and get_conf().THREADS > 0
 
     def send(self, message: JSON) -> None:
@@ -131,7 +132,7 @@ class InFlight(Connection):
         if self.loop is None:
             raise TypeError("Without an event loop there is no hub.")
         self._attachment = self._attachment or Attachment(self.loop)
-        # Asked after it is kept: ``leave_hub`` on the loop either finds it, or is seen here.
+        # Checked after the attachment is stored: ``leave_hub`` on the loop finds it, or has run and is seen here.
         if self._is_over:
             raise RequestCancelled
         return self._attachment

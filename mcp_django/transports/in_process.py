@@ -1,4 +1,4 @@
-"""A connection within one process, for tests: messages go by a queue, and handlers run in the thread that waits.
+"""A connection within one process, for tests: messages go through a queue, and handlers run in the thread that waits.
 
 The loop runs in a thread of its own and touches no database. So handlers see the transaction of the test, and what they
 do is undone with it.
@@ -34,7 +34,7 @@ from mcp_django.workers import Workers, settle, working_with
 T = TypeVar("T")
 
 _BEGIN_SECONDS = _END_SECONDS = 10.0
-#: After so many turns of the loop in which no handler was asked for, nothing more happens by itself.
+#: After this many turns of the loop without a call of a handler, nothing more happens by itself.
 _QUIET_TURNS = 100
 
 
@@ -80,7 +80,7 @@ class WaitingThread(Workers):
 
 
 class _Quiet:
-    """Nothing happens by itself any more."""
+    """Says in the queue that nothing more happens by itself."""
 
 
 class Ended(ConnectionError):
@@ -184,7 +184,7 @@ class InProcess:
         self._arrived.put(decode(body))
 
     def _ended(self) -> None:
-        self._arrived.put(Ended("The server has ended the connection: the user may not be here any more."))
+        self._arrived.put(Ended("The server has ended the connection: the user may have lost access."))
 
     def _taken(self, taking: Future[None]) -> None:
         error = None if taking.cancelled() else taking.exception()
@@ -203,7 +203,7 @@ def _check_no_loop() -> None:
     except RuntimeError:
         return
     raise SynchronousOnlyOperation(
-        "The test client is synchronous. In an asynchronous test call it by sync_to_async, as in "
+        "The test client is synchronous. In an asynchronous test call it through sync_to_async, as in "
         "await sync_to_async(client.call)(…)."
     )
 
@@ -216,7 +216,7 @@ def publish_changes() -> None:
 
 
 def _run(call: Call) -> None:
-    """Run a call, and then what it left to be done at the commit."""
+    """Run a call, and then its on_commit callbacks."""
     with contextlib.ExitStack() as commits:
         for connection in in_test_transaction():
             commits.enter_context(TestCase.captureOnCommitCallbacks(using=connection.alias, execute=True))

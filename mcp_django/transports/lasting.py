@@ -36,9 +36,9 @@ class Ending(Enum):
 
     IDLE = auto()
     GOING_AWAY = auto()
-    #: The client may not be here any more, or says nothing at all.
+    #: The credentials no longer hold, or the client says nothing at all.
     POLICY = auto()
-    #: The client says nothing but faults.
+    #: The client sends nothing but malformed frames.
     FAULTS = auto()
     UNSUPPORTED_DATA = auto()
     TOO_LONG = auto()
@@ -58,7 +58,7 @@ class LastingConnection(ABC):
     """One client's connection: one reader, one task a message, one writer at a time. A member of the hub."""
 
     is_counted = False
-    #: Its session is its own.
+    #: No stored session ends it.
     session_key = None
     transport: ClassVar[str]
 
@@ -99,7 +99,7 @@ class LastingConnection(ABC):
         """The client sends nothing more."""
 
     async def admit(self, request: MCPRequest) -> MCPError | None:
-        """Let the client of a request in; or why it is refused, which is written down."""
+        """Let the client of a request in. Returns the error if it is refused, and records that in the audit trail."""
         self.request = request
         error: MCPError
         try:
@@ -119,7 +119,7 @@ class LastingConnection(ABC):
         return error
 
     def check(self) -> None:  # noqa: B027 - mostly, there is nothing more to check
-        """Raises MCPError where the transport refuses a client who is known by now."""
+        """Raises MCPError where the transport refuses a client whose principal is known."""
 
     async def serve(self) -> None:
         """Serve a client who is let in, until either side ends the connection."""
@@ -197,7 +197,7 @@ class LastingConnection(ABC):
     # Frames.
 
     async def _read(self) -> Ending | None:
-        """Take frames in until the connection ends; why, unless it was the client that ended it."""
+        """Take frames in until the connection ends. Returns why, or None if the client ended it."""
         try:
             while self.ending is None:
                 self.wire.resume_reading()
@@ -215,7 +215,7 @@ class LastingConnection(ABC):
                 # A client that sends without a pause holds up no other, and quick requests are answered meanwhile.
                 await asyncio.sleep(0)
         except asyncio.CancelledError:
-            # Ours, unless the server has its own reason to end this task.
+            # We cancelled this task, unless the server has its own reason to end it.
             if self.ending is None or self._task is None or self._task.uncancel():
                 raise
         except Exception:
@@ -224,7 +224,7 @@ class LastingConnection(ABC):
         return self.ending
 
     async def _take(self, frame: Any) -> Ending | None:
-        """Take one frame in; why the connection is to end, if it is."""
+        """Take one frame in. Returns why the connection must end, or None."""
         try:
             await self.connection.take(await self.decode(frame))
         except Ended as ended:
@@ -237,7 +237,7 @@ class LastingConnection(ABC):
         return None
 
     async def _fault(self, error: MCPError, request_id: jsonrpc.RequestId | None) -> Ending | None:
-        """Answer a malformed frame with its error; a client that sends nothing else is shown out."""
+        """Answer a malformed frame with its error. Ten in a row end the connection."""
         await self.wire.write(jsonrpc.encode(jsonrpc.error_message(request_id, error, LEGACY)))
         self._faults += 1
         return Ending.FAULTS if self._faults >= _MAX_FAULTS else None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ListenerWriter:
     """Writes the notifications of one listener of a connection, after an ``acknowledgement``.
 
-    Where the server ends it, its ``completion`` follows.
+    If the server ends the listener, its ``completion`` follows.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class ListenerWriter:
         self.listener = listener
         self._connection = connection
         self._hub = get_hub()
-        # A change may go to thousands of writers: they have at hand what each of them needs then.
+        # A change may go to thousands of writers, so each keeps at hand what it needs then.
         self._delivery = self._hub.delivery
         self._write = connection.write
         self._acknowledgement = acknowledgement
@@ -80,10 +80,10 @@ class ListenerWriter:
             if listener.closed:
                 await self._finish()
         except asyncio.CancelledError:
-            # Ours, since the connection is gone: the task goes on with those of others.
+            # ``leave`` cancelled this write, since the connection is gone: the task goes on with other writers.
             if not self._is_left or self._task is None or self._task.uncancel():
                 raise
-        except Exception as error:  # noqa: BLE001 - the connection tells of it
+        except Exception as error:  # noqa: BLE001 - the connection logs it
             self._give_up()
             self._connection.crash(error)
         finally:

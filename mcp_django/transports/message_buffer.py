@@ -11,8 +11,8 @@ from mcp_django.conf import get_conf
 from mcp_django.protocol.jsonrpc import encode, notification_message
 from mcp_django.types import JSON
 
-#: So many messages may wait for a slow client, beside the bound on their bytes. Progress and log lines beyond are left
-#: out: the handler never waits.
+#: This many messages may wait for a slow client, within a limit on their bytes. Further progress and log messages are
+#: left out: the handler never waits.
 _MAX_WAITING = 100
 
 
@@ -62,7 +62,7 @@ class MessageBuffer:
         self.on_put()
 
     def put_chunk(self, body: bytes, taken: Callable[[], None]) -> None:
-        """Take a part of the result in. None is left out: its sender waits until ``taken`` is called."""
+        """Take a part of the result in. Until ``close``, each is kept: its sender waits until ``taken`` is called."""
         with self._lock:
             if self._closed:
                 return
@@ -96,6 +96,6 @@ class MessageBuffer:
         """The answer is there: nothing may follow it."""
         with self._lock:
             self._closed = True
-        # The object that is called back has this buffer, as a rule: such a circle would keep the whole request until
+        # The callback usually belongs to an object that has this buffer: the cycle would keep the whole request until
         # garbage is collected.
         self.on_put = no_reader

@@ -1,7 +1,7 @@
-"""Refusals of callers who are not known leave the server slowly, or else a crowd of them would keep its loop busy.
+"""Delays the refusals of unknown callers, so that a crowd of them does not keep the event loop busy.
 
-A client waits for its answer before it tries again. So whoever tries many credentials on many connections is slowed
-down, and a known caller does not wait behind the crowd.
+A client waits for its answer before it tries again. So a caller that tries many credentials on many connections is
+slowed down, and a known caller does not wait behind the crowd.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Pace:
         self._next = 0.0
 
     def delay(self, now: float) -> float:
-        """The seconds that a refusal waits which is ready ``now``, a reading of ``time.monotonic()``."""
+        """The seconds that a refusal waits if it is ready at ``now``, a reading of ``time.monotonic()``."""
         self._next = min(max(self._next, now - _AT_ONCE / _PER_SECOND) + 1 / _PER_SECOND, now + _MOST_SECONDS)
         return max(0.0, self._next - now)
 

@@ -32,9 +32,10 @@ _CHUNK = 262_144
 
 
 class StoredUpload(UploadedFile):  # type: ignore[type-arg]
-    """An upload, as Django's TemporaryUploadedFile: a file on this machine's disk, which was copied when first used.
+    """An upload that acts like Django's TemporaryUploadedFile: a copy on this machine's disk, made when first used.
 
-    The copy can be sought in, has a path, and is deleted when it is closed.
+    The copy has a path, supports ``seek``, and is deleted when it is closed. Making it raises ToolError where the
+    stored files are gone.
     """
 
     def __init__(self, upload: Upload) -> None:
@@ -63,11 +64,11 @@ class StoredUpload(UploadedFile):  # type: ignore[type-arg]
         _ = self.file
 
     def temporary_file_path(self) -> str:
-        """The path of the copy. A storage on the same disk moves it there in the place of writing it again."""
+        """The path of the copy. A storage on the same disk moves the copy instead of writing it again."""
         return self.file.name
 
     def open(self, mode: str | None = None, *args: Any, **kwargs: Any) -> Self:
-        """Go back to the first byte. Raises ValueError once it is closed: Django would open whatever has its name."""
+        """Go back to the first byte. Raises ValueError once closed: Django would open any file of that name."""
         if self.closed:
             raise ValueError("The file cannot be reopened.")
         self.seek(0)
@@ -109,7 +110,7 @@ class StoredUpload(UploadedFile):  # type: ignore[type-arg]
 def open_upload(exchange: Exchange, uri: str) -> StoredUpload:
     """The file of an upload of the caller, which is closed when the call ends. Raises LookupError.
 
-    That of somebody else, one that is not complete, and one that has expired are as if they did not exist.
+    An upload of somebody else, an incomplete one and an expired one count as not existing.
     """
     key = uri.removeprefix(SCHEME) if uri.startswith(SCHEME) else ""
     found = store.find(exchange.site, exchange.principal, key)
@@ -139,7 +140,7 @@ def how_to_upload(request: MCPRequest) -> str:
 
 
 def keep_files(exchange: Exchange, until: datetime) -> None:
-    """Keep the uploads that the call has opened until then: what it asks for is done later."""
+    """Keep the uploads that the call has opened until then, since its change may be made later."""
     for file in exchange.files:
         if isinstance(file, StoredUpload):
             store.keep(file.upload, until)

@@ -14,7 +14,7 @@ from django.utils.text import get_valid_filename
 from mcp_django.models.uploads import MAX_NAME, MAX_TYPE
 
 ANY_TYPE = "application/octet-stream"
-#: What curl says of each body where it was not told its type.
+#: The type that curl gives each body, unless it is told another one.
 _OF_CURL = "application/x-www-form-urlencoded"
 _MAX_SUFFIX = 20
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*")
@@ -24,7 +24,7 @@ def file_name(given: str, media_type: str) -> str:
     """The name of a file without a path, dots at its ends, or characters that are not shown; never empty."""
     name = unicodedata.normalize("NFC", given.replace("\\", "/").rpartition("/")[2])
     name = "".join(char for char in name if char.isprintable()).strip(" .")
-    # Bytes, which are no fewer than characters: disks count those, and add something before and after.
+    # Disks count bytes, which are no fewer than characters, and something is added before and after.
     if len(name.encode()) > MAX_NAME:
         suffix = PurePosixPath(name).suffix
         suffix = suffix if suffix.isascii() and len(suffix) <= _MAX_SUFFIX else ""
@@ -41,7 +41,7 @@ def _can_be_stored(name: str) -> bool:
 
 
 def media_type(content_type: str, name: str) -> str:
-    """The media type that a Content-Type gives; the one that the name says where the client gave none."""
+    """The media type that a Content-Type gives; where it gives no usable one, the type that the name suggests."""
     given = content_type.partition(";")[0].strip().lower()
     if given in ("", _OF_CURL) or len(given) > MAX_TYPE or not _TYPE.fullmatch(given):
         return _said_by(name) or ANY_TYPE

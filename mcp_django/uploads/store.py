@@ -77,7 +77,7 @@ def begin(site: MCPSite, principal: Principal, name: str, media_type: str, total
         key=secrets.token_urlsafe(32), site=site.name, principal_key=principal.key, line=principal.line, name=name,
         content_type=media_type, total=total, created_at=now, expires_at=_end(now),
     )  # fmt: skip
-    # Counted with the new one: of several that come at the same time, those that are too many see each other.
+    # Counted with the new one: uploads that begin at the same time see each other, so none gets past the limit.
     mine = Upload.objects.using(alias()).filter(principal_key=principal.key, expires_at__gt=now)
     limit = get_conf().MAX_UPLOADS
     if mine.count() > limit:

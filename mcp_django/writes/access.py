@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcp_django.options import Consent
     from mcp_django.resources.policy import ModelRights, Rights
 
-#: Operation → the hook of the ModelAdmin that allows it, without an object: the view of the admin asks with the object.
+#: Operation → the hook of the ModelAdmin that allows it. It is asked without an object: the admin's view asks with it.
 HOOKS: Mapping[Operation, str] = {
     "create": "has_add_permission",
     "update": "has_change_permission",
@@ -76,7 +76,7 @@ def _could_write(rights: Rights, label: str, operations: Sequence[Operation]) ->
 
 
 def consent_of(model: ModelRights, operation: Operation) -> Consent:
-    """What the operation needs beside a confirmed preview. Where the hook of the project fails, a person is asked."""
+    """What the operation needs besides a confirmed preview. If the project's hook fails, a person is asked."""
     found: Mapping[Operation, Consent] = model.ask_hook("get_consent", {})
     return found.get(operation, "ask")
 

@@ -41,7 +41,7 @@ def answer_of(exchange: Exchange, known: Change) -> JSON:
         case State.WRITING if store.is_over(known):
             return {**about, "status": "unknown", "notes": [_UNKNOWN]}
         case State.WRITING:
-            return {**about, "notes": ["It is being written. Call get_change for the end of it."]}
+            return {**about, "notes": ["It is being written. Call get_change to learn how it ends."]}
     return {**about, "notes": [known.note or _NOT_DONE]}
 
 
@@ -55,7 +55,7 @@ def url_of(request: MCPRequest, *key: str) -> str | None:
 
 
 def waits(change: Change) -> bool:
-    """Whether the change waits for its user, also once more after a run that has died before it wrote anything."""
+    """Whether the change waits for its user, also again after a run that died before it wrote anything."""
     return bool(change.arguments) and (store.state_of(change) == State.WAITING or can_begin_again(change))
 
 
@@ -69,7 +69,7 @@ def is_one_database(model: Any) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """Why it has failed, for the agent and for its user."""
+    """Why a change has failed, for the agent and for its user."""
     if isinstance(error, MCPError):
         return error.message
     if isinstance(error, ToolError | InvalidQuery):

@@ -1,6 +1,6 @@
 """Previews a change, asks for the consent that it needs, and makes it once.
 
-The order is: check, ask, claim, write. What stands before the claim has no effect, since a question lets a call begin
+The order is: check, ask, claim, write. Nothing before the claim may have an effect, since a question lets a call begin
 again from the top.
 """
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 State = Change.State
 
-#: The longest question, which a client shows to its user.
+#: The most characters of a question, which a client shows to its user.
 _MAX_QUESTION = 2_000
 _CUT = "…\n\nNot all of it is shown here."
-#: What is asked waits for a person no longer than its arguments may be kept.
+#: The most bytes of arguments that are kept while a change waits for a person.
 _MAX_KEPT_BYTES = 100_000
 _AGAIN = "Call again without confirm for another one."
 _NOTHING: JSON = {"type": "object", "properties": {}}
@@ -102,7 +102,7 @@ def preview(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
 
 
 def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
-    """Make a change that was previewed, once. The answer to a call that is repeated is that of the first one."""
+    """Make a change that was previewed, once. A repeated call gets the answer of the first one."""
     known = _confirmed(exchange, operation, arguments)
     if known is not None and not can_begin_again(known):
         return _repeated(exchange, known)
@@ -130,9 +130,9 @@ def change(exchange: Exchange, operation: Operation, arguments: JSON) -> JSON:
 
 
 def apply_waiting(exchange: Exchange, waiting: Change, shown: str) -> JSON:
-    """Make a change that its user has agreed to, who was ``shown`` what this digest names.
+    """Make a change that its user has agreed to. The digest ``shown`` names what the user was shown.
 
-    Raises StaleView where the rows are others by now, ToolError, InvalidQuery and what the project raises.
+    Raises StaleView if the rows differ by now, NotWaiting, ToolError, InvalidQuery and what the project raises.
     """
 
     def check() -> Proposed:
@@ -169,7 +169,7 @@ class NotWaiting(Exception):
 def shown_as(proposed: Proposed) -> str:
     """Names a change and the rows that it is for, as a page shows both.
 
-    It has a key, or whoever sees it could find out the hidden values of a row by trying them.
+    It is keyed: otherwise anybody who sees it could find out the hidden values of a row by trying them.
     """
     text = digest([proposed.arguments, proposed.state])
     return salted_hmac("mcp_django.writes.shown", text, algorithm="sha256").hexdigest()
@@ -188,7 +188,7 @@ def _repeated(exchange: Exchange, known: Change) -> JSON:
 
 
 def _checked(exchange: Exchange, operation: Operation, arguments: JSON) -> Proposed:
-    """The change, which the token confirms for the rows as they are. Raises InvalidQuery and ToolError."""
+    """The change that the token confirms, for the rows as they are. Raises InvalidQuery and ToolError."""
     proposed = propose(exchange, operation, arguments)
     what = [operation, proposed.arguments]
     confirmation = confirmations.read(exchange, what, arguments["confirm"], again=_AGAIN)
@@ -199,7 +199,7 @@ def _checked(exchange: Exchange, operation: Operation, arguments: JSON) -> Propo
 def _is_agreed(exchange: Exchange, proposed: Proposed, arguments: JSON) -> bool:
     """Whether the user of the client agrees; False where nobody can be asked. Raises ToolError for a refusal."""
     try:
-        # The token is for one use: the client of a lost answer sends its user's again, and gets what was done.
+        # Not ``single_use``, since the token is: a client that lost our answer sends its user's again, and gets ours.
         answer = exchange.elicit(_question(proposed, arguments.get("reason")), _NOTHING, key="consent")
     except MissingCapability:
         return False

@@ -25,8 +25,8 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     writable: Any = model_mcp.writable
     if isinstance(writable, str) or writable is True or (writable and not set(writable) <= set(OPERATIONS)):
         yield Error(
-            f"{name}.writable is {writable!r}, which is not False and no set of {', '.join(OPERATIONS)}.",
-            hint='As writable = {"create", "update"}. None allows all three.',
+            f"{name}.writable is {writable!r}, which is neither False nor a set of {', '.join(OPERATIONS)}.",
+            hint='Write it as writable = {"create", "update"}. None allows all three.',
             id="mcp_django.E024",
         )
         return
@@ -48,7 +48,7 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
     if model_mcp.model_admin is None:
         if writable:
             yield Warning(
-                f"{name} says that {model_mcp.label} may be written, and has no ModelAdmin, whose forms that needs.",
+                f"{name} says that {model_mcp.label} may be written, but it has no ModelAdmin to write through.",
                 hint="Register a ModelAdmin, or leave writable out.",
                 id="mcp_django.W024",
             )
@@ -57,14 +57,14 @@ def check_model(model_mcp: ModelMCP) -> Iterator[CheckMessage]:
         if (hook := _own_view(model_mcp.model_admin, view)) is not None and not _calls_another(hook):
             yield Warning(
                 f"{hook.__qualname__} does not call the view of ModelAdmin, so the form of {model_mcp.label} cannot be "
-                "driven: agents are told that the admin does not show it.",
+                "used: agents are told that the admin does not show it.",
                 hint="Call super() in it, or set writable = False in a ModelMCP of the model.",
                 id="mcp_django.W025",
             )
 
 
 def _own_view(admin: ModelAdmin[Any], name: str) -> Any:
-    """The project's view of that name, if it was written as a method. What wraps a view names it nowhere."""
+    """The project's view of that name, if it was written as a method. The code of a wrapper does not name the view."""
     holder = next(cls for cls in type(admin).__mro__ if name in vars(cls))
     view = hook_of(admin, name)
     is_method = getattr(view, "__qualname__", "") == f"{holder.__qualname__}.{name}" and hasattr(view, "__code__")

@@ -81,7 +81,7 @@ class Deletion:
 
     @cached_property
     def state(self) -> JSON:
-        """The rows as they are, and how many others are meant."""
+        """The rows as they are, and how many others are deleted with them or lose their link."""
         of_rows = {str(one.pk): states.texts(states.values_of(one)) for one in self.objects}
         return {
             "rows": of_rows,
@@ -99,19 +99,19 @@ class Deletion:
         return found
 
     def question(self) -> str:
-        """The same for the person who is asked: equal in each run."""
+        """The preview as text for the person who is asked. It is equal in each run."""
         named = ", ".join(printable(str(key)) for key in islice(self.keys, 10)) + (", …" if len(self.keys) > 10 else "")
         lines = [f"Delete {len(self.keys)} of {self.rights.label}: {named}.", "", "Deleted are:"]
         lines += [f"- {count} of {label}" for label, count in self._seen(self._deleted).items()]
         if unlinked := self._seen(self._unlinked):
-            lines += ["These lose their link to it:"]
+            lines += ["Records that lose their link:"]
             lines += [f"- {count} of {label}" for label, count in unlinked.items()]
         return "\n".join(lines)
 
     def apply(self, by: str) -> JSON:
         """Delete the rows. Raises ToolError where the admin refuses."""
         self._check()
-        # Django empties the keys of what it deletes.
+        # Django sets the primary keys of deleted objects to None.
         deleted, names = self._seen(self._deleted), names_of(self.rights.label, self.objects)
         keys, here = list(map(str, self.keys)), Pass(writes=True)
         with refusals(self.rights, self.keys), _said_in_history(self.rights.model, self.request.user, keys, by):
@@ -177,7 +177,7 @@ class Deletion:
         function = found[0] if isinstance(found, tuple) else found.func
         chosen = twin.get_queryset(asked).filter(pk__in=self.keys)
         if chosen.count() != len(self.objects):
-            # The options show more rows than the admin, which would leave those.
+            # The options show rows that the admin's action would leave out.
             raise Refused(None, asked)
         return function(twin, asked, chosen)
 

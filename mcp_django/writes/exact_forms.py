@@ -1,4 +1,4 @@
-"""Forms that read and write moments without loss: in UTC, where no time of day comes twice and none is left out."""
+"""Forms that read and write date-times without loss: in UTC, where no time of day occurs twice or is skipped."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from django import forms
 from django.conf import settings
 from django.utils import timezone
 
-#: The methods of a field that turn a text into a moment, or compare one with it.
+#: The methods of a field that turn a text into a date-time, or compare the two.
 _READING = ("clean", "to_python", "has_changed")
 
 
 def exact(form_class: Any) -> Any:
-    """The form class with instances that read moments in UTC. Everything else of the class and of the instances stays.
+    """The form class with instances that read date-times in UTC. All else of the class and the instances stays.
 
-    The project's own code in the form runs in the project's time zone, but for what a field of moments cleans.
+    The project's own code in the form runs in the project's time zone, except while a date-time field cleans a value.
     """
     if not isinstance(form_class, type):
         return form_class
@@ -36,7 +36,7 @@ def exact(form_class: Any) -> Any:
 
 
 def read_exactly(form: Any) -> None:
-    """Let the fields of moments of a form read UTC, and keep what is stored, which validating the form replaces."""
+    """Let the date-time fields of a form read UTC, and keep the stored values, which validating the form replaces."""
     form.mcp_stored = vars(form.instance).copy() if hasattr(form, "instance") else {}
     for field in form.fields.values() if settings.USE_TZ else ():
         if holds_moments(field):
@@ -45,7 +45,7 @@ def read_exactly(form: Any) -> None:
 
 
 def moments_in_utc(field: forms.Field) -> AbstractContextManager[Any]:
-    """A context in which a field of moments writes UTC."""
+    """A context in which a date-time field writes UTC."""
     return timezone.override(UTC) if settings.USE_TZ and holds_moments(field) else nullcontext()
 
 

@@ -76,7 +76,7 @@ class WritableForm:
 
     @cached_property
     def withheld(self) -> list[str]:
-        """The names of fields that must be filled in and that the agent may not: only a person can."""
+        """The names of required fields without a value that the agent may not fill in: only a person can."""
         required = (name for name in self._names if self.form.fields[name].required and name not in self.fields)
         return [name for name in required if self.form[name].initial in (None, "", [])]
 
@@ -101,7 +101,7 @@ class WritableForm:
         if column is None or column.types is not None:
             return None
         if isinstance(field, models.ForeignKey) and column.related is None:
-            return None  # A key of the row, which is shown, of a row that is not.
+            return None  # The agent may read the key, but not the row that it names.
         return WritableField(name, bound, field, column.related)
 
     def _of_form_alone(self, name: str, bound: BoundField) -> WritableField | None:
@@ -133,12 +133,12 @@ class WritableInline:
 
     @cached_property
     def operations(self) -> Collection[Operation]:
-        """What may be done with its rows, those that it shows: "create", "update" and "delete"."""
+        """What may be done with the rows that it shows: "create", "update" and "delete"."""
         shown = {"create": self.inline.can_add, "delete": any(one.can_delete for one in self.inline.forms)}
         return [one for one in _operations(self.rights) if shown.get(one, True)]
 
     def consent_for(self, operation: Operation) -> Consent:
-        """What the operation needs, done to one of its rows."""
+        """The consent that the operation needs for one of its rows."""
         return consent_of(_declaring(self.rights), operation)
 
     @property
@@ -187,7 +187,7 @@ def _operations(rights: ModelRights) -> Collection[Operation]:
 
 
 def _declaring(rights: ModelRights) -> ModelRights:
-    """The rights on the model of an inline by the options of the model itself, where the inline has some of its own."""
+    """The rights on an inline's model by the model's own options, even if the inline has options of its own."""
     return rights.rights.of_model(rights.model) or rights
 
 

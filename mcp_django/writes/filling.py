@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Rows of inlines in one call.
 _MAX_ROWS = 100
-#: What is repeated of a name that there is not.
+#: Characters of an unknown name that its error repeats.
 _MAX_NAME = 100
 
 
@@ -101,7 +101,7 @@ def _read_values(form: WritableForm, given: Mapping[str, Any], place: str) -> di
                     f"{place}.{name[:_MAX_NAME]}", unknown_name("field", name, list(form.fields)), name
                 )
             if _is_as_shown(form, name, value):
-                continue  # Nobody names what is given back as it was read: widgets may have no room for all of it.
+                continue  # A value given back as it was read counts as not given: its widget may lose a part of it.
             try:
                 rights = form.rights.rights
                 found[name] = _read_links(one, value, rights) if one.is_list else values.read(one, value, rights)
@@ -179,7 +179,7 @@ def _read_rows(inline: WritableInline, given: Any) -> list[GivenForm]:
     mistakes.raise_any()
     named = [one.index for one in found]
     if twice := [number for number, index in enumerate(named) if index in named[:number]]:
-        raise InvalidQuery.one(f"{place}.{twice[0]}.pk", "names a row that is named before.")
+        raise InvalidQuery.one(f"{place}.{twice[0]}.pk", "names a row that was named before.")
     there, most = len(inline.inline.formset.initial_forms), inline.inline.formset.max_num
     added, deleted = sum(index >= there for index in named if index is not None), sum(one.is_deleted for one in found)
     # The page has no button for more.

@@ -93,7 +93,7 @@ class FormData:
                     self.add(name, *(chosen[:1] or [""]))
             case forms.PasswordInput():
                 self.add(name, "")
-            # The format of the language may have no room for all of it. Every language reads this one too.
+            # The format of the language may leave out seconds. Every language reads the ISO format too.
             case forms.DateTimeInput() | forms.TimeInput() if widget.format is None and _has_seconds(value):
                 self.add(name, value)
             case _:

@@ -72,7 +72,7 @@ def _errors_of_form(form: Any, known: WritableForm, given: GivenForm) -> Iterato
 
 
 def _texts_of(error: ValidationError, form: Any, rights: ModelRights) -> Iterator[str]:
-    """The texts of an error. That another row has the same value is not told of a row that the agent cannot see."""
+    """The texts of an error. They do not reveal that a row which the agent cannot see has the same value."""
     alike = _alike(error, form.instance, rights)
     if alike is not None and not _is_seen(alike, form.instance, rights):
         yield "this value cannot be used."
@@ -81,7 +81,7 @@ def _texts_of(error: ValidationError, form: Any, rights: ModelRights) -> Iterato
 
 
 def _alike(error: ValidationError, row: models.Model, rights: ModelRights) -> models.Q | None:
-    """What another row meets because of which a value is refused. Empty where that is not known; None if none is it."""
+    """The condition for another row that makes a value refused: empty if unknown, None if no row is the reason."""
     params: Mapping[str, Any] = error.params or {}
     match error.code:
         case "unique" | "unique_together":
@@ -97,7 +97,7 @@ def _alike(error: ValidationError, row: models.Model, rights: ModelRights) -> mo
 
 
 def _constraints_on_others(row: models.Model) -> Iterator[models.BaseConstraint]:
-    """The constraints of a row that other rows may be in the way of."""
+    """The constraints of a row that other rows may make it violate."""
     for _, constraints in row.get_constraints():
         yield from (one for one in constraints if not isinstance(one, models.CheckConstraint))
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from mcp_django.exchange.requests import MCPRequest
     from mcp_django.resources.policy import ModelRights
 
-#: The text of a row that is so long is found within words too.
+#: A row's text of this many characters or more is found within words too.
 _LONG = 4
 
 
 def names_of(label: str, objects: Iterable[models.Model]) -> dict[str, str]:
-    """The texts of rows, each with the words that stand for it. Messages hold one that is HTML without its tags."""
+    """The texts of rows, each with the words that stand for it. A text that is HTML is in messages without its tags."""
     texts = {call_hook(partial(str, one), "", type(one), "__str__"): f"{label} {one.pk}" for one in objects}
     plain = {unescape(strip_tags(text)): words for text, words in texts.items()}
     # From Django 6.1 on, the admin leaves out spaces at the ends.

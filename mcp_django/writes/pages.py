@@ -92,7 +92,7 @@ def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, here: Pass
     asked = request_for(admin, request, "POST", *page_name(key))
     asked.POST, asked.FILES = data.post(), data.files
     try:
-        # Of its own, since a project may override the view that begins a transaction.
+        # A transaction of our own, since a project may override the view that begins one.
         with transaction.atomic(using=router.db_for_write(admin.model)):
             response = _view(admin, asked, here, key)
             if not here.is_done:
@@ -104,7 +104,7 @@ def send(admin: ModelAdmin[Any], request: MCPRequest, data: FormData, here: Pass
 
 def _view(admin: ModelAdmin[Any], request: MCPRequest, here: Pass, key: Any) -> HttpResponseBase:
     if _name_of(admin, page_name(key)[0]) not in {getattr(one, "name", None) for one in admin.get_urls()}:
-        raise Refused(None, request)  # The project takes the page away, and leaves its view.
+        raise Refused(None, request)  # The project has removed the page's URL, but not its view.
     twin = twin_of(admin, here)
     try:
         response: HttpResponseBase = (
@@ -117,7 +117,7 @@ def _view(admin: ModelAdmin[Any], request: MCPRequest, here: Pass, key: Any) -> 
 
 def _page_of(response: Any, request: MCPRequest) -> FormPage:
     context = getattr(response, "context_data", None) or {}
-    # A form that another ModelAdmin has made is not ours to send: it would be saved where a preview ends.
+    # A form that another ModelAdmin has made lacks our hooks: a preview would save it instead of ending there.
     if "adminform" not in context or not hasattr(context["adminform"].form, "mcp_stored"):
         raise Refused(response, request)
     admin_form = context["adminform"]
@@ -187,7 +187,7 @@ def request_for(admin: ModelAdmin[Any], request: MCPRequest, method: str, page: 
 
 
 def _allow_host(request: MCPRequest) -> None:
-    """A request that comes from no client of HTTP has the host of BASE_URL, which Django need not allow.
+    """Let a request without an HTTP client have the host of BASE_URL, which ALLOWED_HOSTS may lack.
 
     The admin asks for the host once a row is saved.
     """

@@ -65,7 +65,7 @@ class Proposal:
 
     @property
     def consent(self) -> Consent:
-        """What it needs: that of its own operation, and of what is done to rows of inlines."""
+        """The stricter of the consents that its own operation and its changes to rows of inlines need."""
         needed = {access.consent_of(self.rights, self.operation)}
         for name, given in self.given.rows.items():
             needed |= {self.inlines[name].consent_for(one.operation) for one in given}
@@ -92,7 +92,7 @@ class Proposal:
         return sent
 
     def preview(self) -> JSON:
-        """What would be another value. Nothing is written. Raises ToolError with what is wrong."""
+        """What would change. Nothing of it is kept. Raises ToolError with what is wrong."""
         named = self._named(self.key)
         if self._is_rolled_back:
             differing = self._saved_and_rolled_back()
@@ -103,12 +103,12 @@ class Proposal:
 
     @property
     def _is_rolled_back(self) -> bool:
-        """Whether it is saved for its preview, which takes nothing back of what storages hold."""
+        """Whether its preview saves it and rolls back. Not with files, which a rollback leaves in their storage."""
         has_files = any(isinstance(value, File) for one in self.given.forms for value in one.values.values())
         return not has_files and bool(self.rights.ask_hook("get_preview", "form") == "rollback")
 
     def _saved_and_rolled_back(self) -> JSON:
-        """What a save changes that is taken back: with what saving makes, and with what it does elsewhere."""
+        """What a save changes, which is then rolled back: with values that saving makes, and what it does elsewhere."""
         from django.contrib.admin.models import LogEntry
 
         key, related = self.key, [inline.rights.model for inline in self.inlines.values()]
@@ -126,13 +126,13 @@ class Proposal:
         return {"diff": self.diff(after), "rows": self.diff_of_rows(after)}
 
     def _save(self, here: Pass) -> tuple[Sent, State, State]:
-        """Send the form, the state that was to be expected of it, and the one that came of it."""
+        """Send the form. Returns what came of it, the state that was expected, and the state that is stored."""
         sent, planned = self._planned(here)
         self.key = here.obj.pk if here.obj is not None else self.key
         return sent, planned, self._read_again() or planned
 
     def question(self) -> str:
-        """The same for the person who is asked. It is equal in each run: what code of the project makes is left out."""
+        """The preview as text for the person who is asked. It is equal in each run, without what the project makes."""
         what = "Create one of" if self.key is None else f"Change {printable(str(self.key))} of"
         lines = [f"{what} {self.rights.label}:", ""]
         lines += self._lines(self.given.main, {} if self.before is None else self.before.values)
@@ -173,7 +173,7 @@ class Proposal:
         return {**found, "record": uris.record_uri(self.rights.model, self.key)}
 
     def _planned(self, here: Pass) -> tuple[Sent, State]:
-        """Send the form, and the state that it would lead to, as far as it is known before it is saved."""
+        """Send the form. Returns what came of it, and the state that it would lead to as far as that is known."""
         found: list[State] = []
         here.when_valid = lambda: found.append(states.of_pass(here, self.inlines))
         return self.send(here), found[0]
@@ -190,7 +190,7 @@ class Proposal:
         return {"model": self.rights.label, **({} if key is None else {"id": str(key)})}
 
     def diff(self, after: State) -> list[JSON]:
-        """What would be, or is, another value. Values that only saving makes are left out."""
+        """The values that would change, or have changed. Values that only saving makes are left out."""
         found = states.differences(self.before, after, self.rights)
         return [one for one in found if one["field"] not in self.set_when_saved and not self._is_unset(one)]
 
@@ -269,7 +269,7 @@ def open_form(rights: ModelRights, key: Any) -> tuple[FormPage, WritableForm, Ma
     with refusals(rights, [key]):
         page = pages.open_page(access.admin_of(rights), request, key)
     if key is None:
-        # Where the project decides by the row what may be read of it, it is asked with the new one.
+        # A project may decide row by row what may be read: it is asked with the new row.
         rights = rights.of_row(page.form.instance)
     declared = rights.ask_hook("get_write_fields", ())
     return page, WritableForm(page.form, page.names, rights, declared), inlines_of(page, rights)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChangeTemplate(FunctionTemplate):
-    """The template of one site. It is there where get_change is."""
+    """The template of one site, available where get_change is."""
 
     site: Any = field(kw_only=True)
 

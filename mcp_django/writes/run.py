@@ -1,4 +1,4 @@
-"""The run that has claimed a change: it writes it in one transaction, and settles what is stored after a failure."""
+"""The run that has claimed a change: writes it in one transaction, and settles what is stored after a failure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Run:
         self._change = claimed
         self._check = check
         self._has_waited = has_waited
-        #: What the agent is answered, once the transaction has come to its end and may be committed.
+        #: The answer for the agent, set once all is written and the transaction may be committed.
         self._result: JSON | None = None
         self._keys: Sequence[Any] = ()
         #: Whether it was committed for certain.
@@ -88,15 +88,15 @@ class Run:
         self._is_committed = True
 
     def _write_down(self) -> None:
-        """In another database than that of the rows, and so in a transaction after theirs."""
+        """Record the result after the transaction of the rows, which are in another database."""
         store.mark_applied(self._change)
         store.keep_result(self._change, self._keys, self._result or {})
 
     def _settled(self, error: BaseException) -> JSON | None:
-        """Settle what is stored after an error. The answer where the change was written all the same, or may be."""
+        """Settle what is stored after an error. Returns the answer if the change was, or may be, written; else None."""
         settle, known = partial(self._settle, error), None
         with suppress(Exception):
-            # The queries of a request that was stopped are refused in its own thread.
+            # A request that was stopped can make no more queries in its own thread.
             known = in_own_thread(settle) if self._exchange.cancelled else settle()
         if self._is_committed:
             return self._result

@@ -1,7 +1,7 @@
-"""Puts back what the widgets of a form have lost of fields that nobody has named.
+"""Puts back what the widgets of a form have lost of fields that the agent has not named.
 
 A widget has no room for all that a column holds: it drops microseconds, and spaces at the ends of texts. A person who
-saves the page loses them. An agent changes what it names, and what the project derives from that.
+saves the page loses them. An agent changes only what it names, and what the project derives from that.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Settling:
         self._rows = {str(one.form.form.prefix): set(one.values) for each in given.rows.values() for one in each}
 
     def prepare(self, formset: Any) -> None:
-        """Before a formset is validated: rows that nobody has named are not saved, and moments are read in UTC."""
+        """Prepare a formset to be validated: rows that are not named are not saved, and date-times are read in UTC."""
         add_fields = formset.add_fields
 
         def add_and_prepare(form: Any, index: Any) -> None:
@@ -42,11 +42,11 @@ class Settling:
             self._prepare_row(form)
 
     def settle(self, form: Any, obj: models.Model) -> None:
-        """Once the form of the page is valid."""
+        """Put back what the form of the page has lost, once it is valid."""
         _settle(form, obj, self._named)
 
     def settle_rows(self, formsets: Iterable[Any]) -> None:
-        """Once the formsets are valid."""
+        """Put back what the forms of rows have lost, once the formsets are valid."""
         for form in chain.from_iterable(formset.forms for formset in formsets):
             if str(form.prefix) in self._rows and form.has_changed():
                 _settle(form, form.instance, self._rows[str(form.prefix)])
@@ -80,13 +80,13 @@ def _put_back(form: Any, obj: models.Model, name: str, attname: str) -> None:
         made = form.fields[name].clean(form[name].data)
     except ValidationError:
         return
-    # Only what reading the text of the widget explains. What the project derives stays.
+    # Put back only a difference that comes from reading the widget's text. What the project derives stays.
     if getattr(made, "pk", made) == current or made == current:
         setattr(obj, attname, stored)
 
 
 def _with_links_that_are_not_offered(bound: Any, cleaned: Any) -> Any:
-    """The linked rows with those that the form offers to nobody, which a page would have taken away."""
+    """The linked rows, with those that the form does not offer, which a page would have unlinked."""
     present = [getattr(each, "pk", each) for each in bound.initial or []]
     if not present or not isinstance(bound.field, forms.ModelMultipleChoiceField):
         return cleaned

@@ -53,7 +53,7 @@ def of_page(page: FormPage, inlines: Mapping[str, WritableInline]) -> State:
 
 
 def of_pass(here: Pass, inlines: Mapping[str, WritableInline]) -> State:
-    """The state that a form that was sent would have, or has, as far as it is known before it is saved."""
+    """The state that a sent form would lead to, as far as it is known before it is saved."""
     form = here.form
     links = {name: _keys(form.cleaned_data.get(name)) for name in form.fields if _is_list(form, name)}
     found = State(values_of(form.instance), links)

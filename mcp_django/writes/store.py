@@ -1,7 +1,7 @@
 """The rows of changes. Each step is a conditional UPDATE, so that of two runs at the same time only one takes effect.
 
-A run claims its change in a transaction of its own. In the transaction that writes, its first statement marks the
-change as applied: whoever was overtaken meanwhile hits no row, and writes nothing.
+A run claims its change in a transaction of its own. If the rows are in the same database, the transaction that writes
+them begins by marking the change as applied: a run that was overtaken meanwhile fails there, and writes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ URI = "mcp-change://{change}"
 
 #: How long an answer can be repeated, and how long a change waits for its user.
 _KEPT, _WAITS = timedelta(days=1), timedelta(days=3)
-#: A run that has not ended so long after its request must have ended is gone.
+#: A run counts as gone if it has not ended this long after its request's time was over.
 _SPARE_SECONDS = 30
 #: Changes of one user that wait.
 _MAX_WAITING = 100
@@ -117,7 +117,7 @@ def make(
     now, principal = timezone.now(), exchange.principal
     waiting = Change.objects.using(alias()).filter(principal_key=principal.key, state=State.WAITING)
     if waits and waiting.count() >= _MAX_WAITING:
-        raise LimitExceeded(f"{_MAX_WAITING} changes wait for this user already, who must decide some of them first.")
+        raise LimitExceeded(f"{_MAX_WAITING} changes wait for this user already. The user must decide on some first.")
     named, about = caller(principal), about_rows(arguments)
     change = Change(
         key=secrets.token_hex(11), confirmed_by=_code_of(arguments["confirm"]), site=exchange.site.name,
@@ -161,14 +161,14 @@ def _run() -> dict[str, Any]:
 
 
 def mark_applied(change: Change) -> None:
-    """The first statement of the transaction that writes. Raises Overtaken."""
+    """Mark a change as applied, first in the transaction that writes, or after it in another. Raises Overtaken."""
     if not _running(change).update(state=State.APPLIED, decided_at=timezone.now()):
         raise Overtaken(change.key)
     _notify(change)
 
 
 def keep_result(change: Change, keys: Iterable[Any], result: JSON) -> None:
-    """In the same transaction: what the agent is answered."""
+    """Store the answer for the agent, after ``mark_applied``."""
     values = {"keys": _texts(keys), "result": encode(result).decode(), "arguments": ""}
     Change.objects.using(alias()).filter(pk=change.pk, run=change.run).update(
         **values, expires_at=timezone.now() + _KEPT
@@ -184,12 +184,12 @@ def give_up(change: Change, note: str, *, has_waited: bool) -> None:
 
 
 def lose(change: Change) -> None:
-    """After a run of which nobody knows whether it has written: nobody waits for its end."""
+    """End the lease of a run of which nobody knows whether it has written."""
     _running(change).update(lease_until=timezone.now())
 
 
 def wait_again(change: Change) -> None:
-    """After a run that has written nothing, since its user has not seen the rows as they are now."""
+    """Let a change wait again after a run that has written nothing: its user has not seen the rows as they are now."""
     _running(change).update(state=State.WAITING, run="", lease_until=None)
 
 
@@ -220,7 +220,7 @@ def _end(rows: models.QuerySet[Change], state: str, note: str) -> bool:
 
 def _known(change: Change) -> models.QuerySet[Change]:
     """The change, unless it has gone on since it was read."""
-    # Nothing but the key may find the row: MariaDB would lock it by another index first, and run into a deadlock with
+    # Only the primary key may find the row: MariaDB would lock it by another index first, and run into a deadlock with
     # the run that has it.
     return Change.objects.using(alias()).filter(pk=change.pk, state=change.state, run=change.run)
 
@@ -230,7 +230,7 @@ def _running(change: Change) -> models.QuerySet[Change]:
 
 
 def _empty_expired() -> None:
-    """What was to be written, and what was answered, is not kept for longer than it is needed."""
+    """Mark changes that waited too long as expired, and empty the arguments and answers of expired ones."""
     known = Change.objects.using(alias())
     expired = known.filter(expires_at__lte=timezone.now()).exclude(state=State.WRITING).exclude(arguments="", result="")
     # By their keys, since MariaDB locks each row that an UPDATE looks at, and would wait for the runs of others.

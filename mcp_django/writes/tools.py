@@ -51,7 +51,7 @@ class WriteTool(BaseTool):
     required: ClassVar[Collection[str]] = ()
     description = ""
     scope = WRITE
-    #: Whoever may write one model may ask for that one.
+    #: A scope to write any one model is enough to call the tool for that model.
     least_scope = ANY_WRITABLE
     # An administrator must decide that agents may write.
     enabled_by_default = False
@@ -154,7 +154,7 @@ class DeleteRecord(_Operation):
 
 
 class _Reading(WriteTool):
-    """Reads what concerns writing. It is there where a tool that writes can be called."""
+    """A tool that reads about writing. It is available where a tool that writes can be called."""
 
     annotations = Annotations(read_only=True, destructive=False, idempotent=True)
 
@@ -214,7 +214,7 @@ class GetChange(_Reading):
         if found is None:
             raise ToolError(
                 "There is no such change.",
-                [field_error("change", "is the number of no change of yours.", arguments["change"])],
+                [field_error("change", "is not the number of a change of yours.", arguments["change"])],
             )
         return answers.answer_of(exchange, found)
 

@@ -57,10 +57,10 @@ _ANY_FIELD = models.BigIntegerField()
 
 
 class Cleared:
-    """In the place of a file: the one that is there is taken away."""
+    """Stands in the place of a file: the stored one is removed."""
 
 
-#: A file that is taken away.
+#: A file that is removed.
 CLEARED = Cleared()
 
 
@@ -158,7 +158,7 @@ def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise ValidationError("is no base64") from None
+        raise ValidationError("is not base64") from None
 
 
 def _is_file_name(name: str) -> bool:
@@ -173,9 +173,9 @@ def _is_file_name(name: str) -> bool:
 
 
 def adjustment(one: WritableField, given: Any) -> str | None:
-    """How the form reads a given value otherwise, in words; None if it does not. Raises ValidationError if it is lost.
+    """How the form reads a given value differently, in words; None if it does not. Called once the form is validated.
 
-    Asked once the form was validated.
+    Raises ValidationError if the value is lost.
     """
     bound = one.bound
     if isinstance(bound.field, forms.FileField | forms.ModelChoiceField) or bound.name not in bound.form.cleaned_data:

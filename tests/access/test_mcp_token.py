@@ -134,7 +134,7 @@ def test_a_long_name_is_cut() -> None:
      "--addresses: '10.0.0.1/8' is no address and no network, such as 192.0.2.0/24: 10.0.0.1/8 has host bits set."),
     (["--roll", "99"], "--roll: there is no token 99. Its number is in its URL in the admin."),
     (["--roll", "99", "--grace", "soon"],
-     "--grace: 'soon' is no time. Write a number with s, m, h, d or w, as 30m, 12h or 7d."),
+     "--grace: 'soon' is no time. Write a number with s, m, h, d or w, such as 30m."),
     (["--clear", "-1"], "--clear: must be between 0 and 36500."),
     (["ada", "--expires-in-days", "0"], "--expires-in-days: must be between 1 and 36500."),
     (["ada", "--expires-in-days", "-1"], "--expires-in-days: must be between 1 and 36500."),

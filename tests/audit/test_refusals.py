@@ -13,6 +13,7 @@ from mcp_django.models import AccessToken, Call, Tool
 from tests.audit.conftest import Rows, send_with
 from tests.support.base import MODERN
 from tests.support.data import make_staff, switch_on, token_of
+from tests.support.declared import Declared
 from tests.support.peers import Peers, SocketPeer
 
 pytestmark = [pytest.mark.every_database]
@@ -58,6 +59,22 @@ def test_a_tool_without_permission_is_refused_with_the_true_reason(peers: Peers,
     peer.error(MODERN, "tools/call", {"name": ACTION, "arguments": {"ids": ["1"]}})
 
     assert rows("user_name", "reason") == [{"user_name": "looker", "reason": "NO_PERMISSION"}]
+
+
+def test_a_tool_that_nobody_could_run_is_refused_with_the_true_reason(
+    peers: Peers, users: Any, rows: Rows, declared: Declared, settings: Any
+) -> None:
+    def work(request: Any) -> str:
+        """Work."""
+        return "done"
+
+    settings.TASKS = {}
+    declared.tool(work, task="required")
+    switch_on("work")
+
+    peers(token_of(users.admin)).error(MODERN, "tools/call", {"name": "work", "arguments": {}})
+
+    assert rows("name", "reason") == [{"name": "work", "reason": "NO_TASKS"}]
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi", "websocket"])

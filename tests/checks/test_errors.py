@@ -410,7 +410,7 @@ def test_e013_is_silent_for_the_default_admin_site() -> None:
      "Did you mean text?"),
     ("tests.shop.fields.SealedField", "qqqq", "gives 'tests.shop.fields.SealedField' the kind 'qqqq', which does not",
      f"Kinds: {', '.join(NAMED)}."),
-    ("tests.shop.fields.SealedField", "file", "gives 'tests.shop.fields.SealedField' the kind 'file', and it is", None),
+    ("tests.shop.fields.SealedField", "file", "gives 'tests.shop.fields.SealedField' the kind 'file', but it is", None),
 ])  # fmt: skip
 def test_e014_a_kind_of_a_class_that_cannot_be(path: str, kind: str, problem: str, hint: str | None) -> None:
     with override_settings(MCP={"FIELD_KINDS": {path: kind}}):

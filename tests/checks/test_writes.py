@@ -51,7 +51,7 @@ def test_w024_writable_without_a_model_admin(declared: Declared) -> None:
 
     [message] = of("W024")
 
-    assert message.msg == "TagMCP says that shop.tag may be written, and has no ModelAdmin, whose forms that needs."
+    assert message.msg == "TagMCP says that shop.tag may be written, but it has no ModelAdmin to write through."
 
 
 def test_w025_a_view_that_shows_no_form_of_django(declared: Declared) -> None:

@@ -114,7 +114,7 @@ def test_a_client_that_listens_is_shown_with_what_it_watches(
 
     text = text_of(users.admin)
 
-    assert "No channel layer reaches other processes" in text
+    assert "No bus reaches other processes" in text
     assert "1 connection ·" in text
     assert FLIGHT in text and "db://flights/airline" in text and "Secret" not in text
     assert "tests admin" in text and transport.split("-", maxsplit=1)[0] in text
@@ -307,7 +307,7 @@ def test_a_broker_that_is_away_is_reported(users: Users, settings: LazySettings)
     config = {"hosts": ["redis://127.0.0.1:1"], "prefix": new_prefix()}
     settings.CHANNEL_LAYERS = {"default": {"BACKEND": PUBSUB, "CONFIG": config}}
 
-    assert "The channel layer could not be used" in text_of(users.admin)
+    assert "The bus could not be used" in text_of(users.admin)
 
 
 # Sessions and tasks.

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.test import RequestFactory
+from django.urls import reverse
 
 from mcp_django.admin.documentation import SECTIONS, SUBJECTS
 from mcp_django.admin.tools import ToolAdmin
@@ -24,6 +25,17 @@ OVERVIEW = "/admin/mcp_django/"
 def links_on(users: Users, url: str) -> list[str]:
     page = client_of(users.admin).get(url).content.decode()
     return re.findall(r'href="(https://docs\.example\.com[^"]*)"', page)
+
+
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name.endswith("/change_list")])
+def test_each_list_leads_to_its_section(users: Users, settings: Any, name: str) -> None:
+    settings.MCP = {**settings.MCP, "DOCS_URL": "https://docs.example.com/mcp"}
+    model = name.partition("/")[0]
+    app = "mcp_django_oauth" if model == "client" else "mcp_django"
+
+    found = links_on(users, reverse(f"admin:{app}_{model}_changelist"))
+
+    assert found == [f"https://docs.example.com/mcp/{SECTIONS[name]}"]
 
 
 def try_page() -> str:

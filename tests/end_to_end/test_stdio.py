@@ -248,7 +248,7 @@ def test_a_user_who_is_deactivated_ends_the_process(demo_project: Project) -> No
         demo_project.run(change.format(False))
 
         assert process.process.wait(SECONDS) == 1
-        assert "The user 'viewer' was refused, being inactive or deleted by now." in process.log
+        assert "The user 'viewer' was refused: inactive or deleted by now." in process.log
     demo_project.run(change.format(True))
 
 

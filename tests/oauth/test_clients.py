@@ -516,7 +516,7 @@ def test_a_document_is_fetched_by_tls_and_without_anything_else(
     (answer(b"", "302 Found", Location="http://127.0.0.1/"), "answered with the status 302"),
     (answer(b"{}", "404 Not Found"), "answered with the status 404"),
     (answer(b"{}", "201 Created"), "answered with the status 201"),
-    (answer(b"<html>", Content_Type="text/html"), "something else than JSON"),
+    (answer(b"<html>", Content_Type="text/html"), "something other than JSON"),
     (answer(b"{" + b" " * 10_000_000), "more than 16384 bytes"),
     (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1_000 + b"\r\n", "could not be reached"),
     (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", "could not be reached"),

@@ -266,7 +266,7 @@ def test_a_sliced_or_combined_search_counts_by_its_first_rows(
     answer = root.call("find_records", model="flights.flight", search="x")["structuredContent"]
     measured = root.call("aggregate_records", model="flights.flight", search="x")["structuredContent"]
 
-    note = "The admin's own search found more than 2 rows, the first of which count here."
+    note = "The admin's own search found more than 2 rows; only the first ones count here."
     assert (len(answer["rows"]), answer["notes"]) == (2, [note])
     assert (measured["rows"], measured["notes"]) == ([[2]], [note])
     assert parsing.MAX_LIST_VALUES > 2

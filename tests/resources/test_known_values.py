@@ -182,8 +182,7 @@ def test_too_slow_is_a_note_and_no_refusal(root: DirectPeer, monkeypatch: pytest
     monkeypatch.setattr(known_values, "fetch_values", fetch)
 
     assert notes(root, {"carrier": "United", "not": {"status": "canceled"}}) == [
-        f"{name}: whether there is such a value could not be found out in time (STATEMENT_SECONDS)."
-        for name in ("carrier", "not.status")
+        f"{name}: its values could not be looked up in time (STATEMENT_SECONDS)." for name in ("carrier", "not.status")
     ]
 
 

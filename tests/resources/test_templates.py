@@ -149,7 +149,7 @@ def test_the_template_of_the_demo(ops: Peer, flights: Any) -> None:
 ])  # fmt: skip
 def test_a_uri_is_matched(pattern: str, uri: str | None, expected: dict[str, str] | None) -> None:
     if uri is None:
-        with pytest.raises(ImproperlyConfigured, match="between two variables must stand a character"):
+        with pytest.raises(ImproperlyConfigured, match="two variables need a character between them"):
             template(pattern)
     else:
         assert template(pattern).match(uri) == expected
@@ -350,8 +350,8 @@ def _takes_nothing(request: HttpRequest) -> str:
     ("shop://{größe}", _takes_id, "is no variable"),
     ("shop://{id", _takes_id, "each variable stands once, in braces of its own"),
     ("shop://{id}/{id}", _takes_id, "each variable stands once, in braces of its own"),
-    ("shop://{id}{other}", _takes_more, "between two variables must stand a character that no value holds"),
-    ("shop://{id}-{other}", _takes_more, "between two variables must stand a character that no value holds"),
+    ("shop://{id}{other}", _takes_more, "two variables need a character between them that no value holds"),
+    ("shop://{id}-{other}", _takes_more, "two variables need a character between them that no value holds"),
     ("shop://{id}", _takes_more, "the function _takes_more must take the request, id"),
     ("shop://{id}", _takes_nothing, "the function _takes_nothing must take the request, id"),
     ("shop://{other}", _takes_id, "the function _takes_id must take the request, other"),
@@ -363,9 +363,9 @@ def test_a_template_that_can_be_none(uri: str, function: Any, message: str) -> N
 
 
 def test_completion_of_what_is_no_variable() -> None:
-    with pytest.raises(ImproperlyConfigured, match="complete= names 'other', which is no variable of it"):
+    with pytest.raises(ImproperlyConfigured, match="complete= names 'other', which is not a variable of it"):
         resource("shop://{id}", complete={"other": lambda *given: []}, site=MCPSite("own"))(_takes_id)
-    with pytest.raises(ImproperlyConfigured, match="complete= names 'id', which is no variable of it"):
+    with pytest.raises(ImproperlyConfigured, match="complete= names 'id', which is not a variable of it"):
         resource("shop://x", complete={"id": lambda *given: []}, site=MCPSite("own"))(_takes_nothing)
 
 

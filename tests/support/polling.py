@@ -34,6 +34,7 @@ class Polling:
         """The messages of an answer, which the next poll acknowledges."""
         if answer.status == 204:
             assert answer.body == b""
+            self.last_id = answer.headers["last-event-id"]
             return []
         assert answer.status == 200, answer
         messages: list[Message] = answer.json

@@ -448,7 +448,7 @@ def test_isolating_a_row_of_another_model_by_the_rows_that_point_to_it(
 
     refused = refusal(root.call(CANCEL, filter=conditions))
 
-    assert refused == "filter: the filter leads to rows of which none is shown by itself. Leave them out, or give ids."
+    assert refused == "filter: the filter leads to rows that are shown only in groups. Leave them out, or give ids."
 
 
 def test_a_filter_that_is_too_deep(root: DirectPeer) -> None:

@@ -139,7 +139,7 @@ def test_what_lasts_needs_a_session(admin: GRPCPeer, method: str) -> None:
 
     error = admin.ask_alone({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["error"]
 
-    assert error["message"] == f"{method} opens what lasts longer than a Call. Open a Session."
+    assert error["message"] == f"{method} opens something that outlasts a Call. Open a Session."
 
 
 @pytest.mark.parametrize("ends_by", ["a cancellation", "a deadline"])

@@ -97,7 +97,7 @@ def test_the_consent_of_the_options_of_the_rows_holds_for_generic_ones(
         ct_field, ct_fk_field = "kind", "key"
 
     declared.admin(Part, type("Admin", (Admin,), {"fields": ["name"], "inlines": [RemarkInline]}))
-    declared.model(Remark, fields=["text"], use_admin=False, consent={"create": "ask"})
+    declared.model(Remark, fields=["text", "kind", "key"], use_admin=False, consent={"create": "ask"})
     about: dict[str, Any] = {"model": "shop.part", "id": str(making.part_id)}
     [name] = root.ask("describe_form", **about)["inlines"]
     about["rows"] = {name: [{"text": "sharp"}]}

@@ -334,7 +334,7 @@ ROWS: dict[str, tuple[Any, str, str]] = {
     ),
     "a row twice": (
         {"makings": [{"pk": "911", "open": False}, {"pk": 911, "delete": True}]},
-        "rows.makings.1.pk", "names a row that is named before.",
+        "rows.makings.1.pk", "names a row that was named before.",
     ),
     "a new row that is empty": (
         {"makings": [{}]},

@@ -47,7 +47,9 @@ class Command(BaseCommand):
         ways = parser.add_mutually_exclusive_group()
         ways.add_argument("--follow", action="store_true", help="Also print lines as they are written, until Ctrl-C.")
         ways.add_argument(
-            "--clear", action="store_true", help='Delete the lines that are older than MCP["AUDIT_DAYS"].'
+            "--clear",
+            action="store_true",
+            help='Delete the lines, and the changes by agents, that are older than MCP["AUDIT_DAYS"].',
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -59,10 +61,10 @@ class Command(BaseCommand):
             else:
                 self._list(options)
         except KeyboardInterrupt:
-            # What is printed is whole lines, and what is deleted is whole batches.
+            # Only whole lines were printed, and only whole batches deleted.
             pass
         except BrokenPipeError:
-            # The reader, such as head, has seen enough. Python would write what is left over once more at its end.
+            # The reader, such as head, has seen enough. At its end, Python would try again to write the rest.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     def _list(self, options: dict[str, Any]) -> None:
@@ -96,7 +98,7 @@ class Command(BaseCommand):
         for call in calls:
             self.stdout.write(line(call))
             count += 1
-        # Who follows sees a line at once, also through a pipe.
+        # With --follow, a line is seen at once, also through a pipe.
         self.stdout.flush()
         return count
 

@@ -37,7 +37,7 @@ class Command(BaseCommand):
             "--client-ca", type=Path, metavar="FILE", help="Let in only clients with a certificate of this authority."
         )
         parser.add_argument(
-            "--plaintext", action="store_true", help="Listen without TLS elsewhere than on loopback, behind a proxy."
+            "--plaintext", action="store_true", help="Listen without TLS beyond loopback, behind a proxy."
         )
         parser.add_argument(
             "--reuse-port", action="store_true", help="Share the port with other processes of this command."
@@ -103,8 +103,8 @@ def _check_base_url() -> None:
         from_settings().get_host()
     except DisallowedHost as error:
         raise CommandError(
-            f"Requests over gRPC name no host. They have that of MCP['BASE_URL'], {get_conf().BASE_URL}, which "
-            "ALLOWED_HOSTS does not hold: set BASE_URL to the URL of your site."
+            f"Requests over gRPC name no host. They get that of MCP['BASE_URL'], {get_conf().BASE_URL}, which is not "
+            "in ALLOWED_HOSTS: set BASE_URL to the URL of your site."
         ) from error
 
 

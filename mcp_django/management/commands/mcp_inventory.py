@@ -58,7 +58,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         path: Path | None = options["lock"]
         if options["check"] and path is None:
-            raise CommandError("--check: name with --lock FILE the file to compare with.")
+            raise CommandError("--check: name the file to compare with: --lock FILE.")
         site = find_site(options["site"])
         user = None if options["user"] is None else find_user(options["user"])
         default = ",".join(scopes.SCOPES) if user is None else scopes.READ
@@ -153,7 +153,7 @@ def _options(built: JSON) -> str:
 
 
 def _overrides(site: MCPSite) -> Mapping[str, str]:
-    """What administrators decided about each tool, in words. Nothing where the database cannot be asked."""
+    """What administrators decided about each tool, in words. Empty if the database cannot be asked."""
     rows = Tool.objects.filter(site=site.name).values_list("name", "enabled", "restricted")
     try:
         return {
@@ -245,7 +245,7 @@ def _model_lines(label: str, model: JSON) -> Iterator[str]:
 
 
 def _without(hidden: Mapping[str, str]) -> Iterator[str]:
-    """The names that have the same reason, in a line."""
+    """A line for each reason, with the names that have it."""
     reasons: dict[str, list[str]] = {}
     for name, why in hidden.items():
         reasons.setdefault(why, []).append(name)

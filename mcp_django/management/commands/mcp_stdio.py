@@ -51,7 +51,7 @@ class Command(BaseCommand):
         connections.close_all()
         refused = asyncio.run(_serve(site, principal, standard))
         if refused:
-            self.stderr.write(f"The user {options['user']!r} was refused, being inactive or deleted by now.")
+            self.stderr.write(f"The user {options['user']!r} was refused: inactive or deleted by now.")
         _end(int(refused))
 
 
@@ -61,11 +61,11 @@ async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> boo
     server = StdioServer(site, principal, *standard)
 
     def close(number: int, frame: object) -> None:
-        # Python may run this only once the loop has ended by what else the signal has closed.
+        # Python may run this late, when the loop has ended because the signal closed something else.
         if not loop.is_closed():
             loop.call_soon_threadsafe(lambda: server.close(going_away=True))
 
-    # Not by the loop, which cannot do this on Windows.
+    # Not by loop.add_signal_handler, which does not work on Windows.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, close)
     await server.serve()
@@ -73,7 +73,7 @@ async def _serve(site: MCPSite, principal: Principal, standard: Standard) -> boo
 
 
 def _end(code: int) -> None:
-    """End the process, at once where a call cannot be stopped, since Python itself would wait for its thread."""
+    """End the process, even if a call cannot be stopped: Python by itself would wait for the thread of the call."""
     ending = threading.Thread(target=close_workers, daemon=True)
     ending.start()
     ending.join(_WORKERS_SECONDS)

@@ -36,17 +36,17 @@ class Command(BaseCommand):
             "--clear",
             type=int,
             metavar="DAYS",
-            help="Delete the tokens that expired or were revoked at least so many days ago.",
+            help="Delete the tokens that expired or were revoked at least this many days ago.",
         )
         parser.add_argument("--name", default="", help="What the token is for.")
         parser.add_argument("--scopes", default=scopes.READ, help=SCOPES_HELP)
         parser.add_argument(
             "--addresses",
             default="",
-            help="Addresses and networks, separated by commas. Elsewhere the token is invalid.",
+            help="Addresses and networks, separated by commas. From elsewhere the token is invalid.",
         )
         parser.add_argument(
-            "--grace", default="0s", metavar="TIME", help="With --roll: how long the old token stays valid, as 1h."
+            "--grace", default="0s", metavar="TIME", help="With --roll: how long the old token stays valid, such as 1h."
         )
         ends = parser.add_mutually_exclusive_group()
         ends.add_argument(

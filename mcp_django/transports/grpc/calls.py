@@ -39,7 +39,7 @@ _ENDINGS: Mapping[Ending, tuple[grpc.StatusCode, str]] = {
         grpc.StatusCode.UNAUTHENTICATED,
         "The credentials do not hold any more, or nothing was said at all.",
     ),
-    Ending.FAULTS: (grpc.StatusCode.INVALID_ARGUMENT, "Ten messages in a row were no messages of JSON-RPC."),
+    Ending.FAULTS: (grpc.StatusCode.INVALID_ARGUMENT, "Ten messages in a row were not JSON-RPC messages."),
     Ending.CRASHED: (grpc.StatusCode.INTERNAL, "The server has made an error, which is in its log."),
     Ending.NOT_READ: (grpc.StatusCode.RESOURCE_EXHAUSTED, "The client did not read for too long (WRITE_SECONDS)."),
 }
@@ -54,7 +54,7 @@ _STATUSES: Mapping[int, grpc.StatusCode] = {
 #: Metadata that is no header: a login of the site is for browsers, and the host is that of BASE_URL.
 _NO_HEADERS = frozenset({"cookie", "host", "content-length"})
 _PEER = re.compile(r"ipv[46]:\[?([^\]]*)\]?:([0-9]+)")
-#: Methods whose answer goes on.
+#: Methods that open something that lasts, which needs a Session.
 _OF_SESSIONS = ("initialize", "subscriptions/listen")
 _DRAIN_SECONDS = 5.0
 #: How long the end of a session may take.
@@ -127,7 +127,7 @@ async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
     connection = DuplexConnection(site, principal, request.copy(), _leave_out, lambda: None, transport=TRANSPORT)
     try:
         if message.method in _OF_SESSIONS:
-            needs = InvalidRequest(f"{message.method} opens what lasts longer than a Call. Open a Session.")
+            needs = InvalidRequest(f"{message.method} opens something that outlasts a Call. Open a Session.")
             return protobuf.encode(connection.refuse(message, needs, era_of_message(message)).body)
         answer = await connection.answer_alone(message)
     finally:
@@ -138,8 +138,8 @@ async def call(site: MCPSite, context: ServicerContext[bytes, bytes]) -> bytes:
 
 
 async def _body_of(context: ServicerContext[bytes, bytes], key: str) -> bytes:
-    """The message of a call, of a caller who is known. Raises Overloaded and TimeoutError."""
-    # How long it is, is known once it is there.
+    """The message of a call, read once its caller is known. Raises Overloaded and TimeoutError."""
+    # Its length is known only once it is there.
     most = get_conf().MAX_BODY_BYTES
     memory.take(key, most)
     try:
@@ -183,7 +183,7 @@ async def refuse(
     """End a call before there is an answer. The trailing metadata are what the headers of HTTP would be."""
     if isinstance(error, Unauthenticated):
         error.challenge = challenges.complete(error.challenge, site, request)
-    # A known caller may wait a little too: it was refused for something else than a crowd.
+    # A known caller may wait a little too, though it is not part of a crowd.
     await hold_refusal()
     http_status = int(error.http_status or HTTPStatus.BAD_REQUEST)
     metadata = [(name.lower(), value) for name, value in headers_of(error, http_status).items()]

@@ -28,7 +28,7 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TLS:
-    """Certificates as PEM. With ``client_ca``, a client must have a certificate that it has signed."""
+    """Certificates as PEM. With ``client_ca``, a client must have a certificate signed by that authority."""
 
     certificate: bytes
     key: bytes
@@ -36,7 +36,7 @@ class TLS:
 
 
 class GRPCServer:
-    """Serves a site at an address. On the event loop in which it is made."""
+    """Serves a site at an address, on the event loop in which it is made."""
 
     def __init__(self, site: MCPSite, address: str, tls: TLS | None = None, *, shares_port: bool = False) -> None:
         """Raises RuntimeError where the address cannot be bound."""
@@ -46,7 +46,7 @@ class GRPCServer:
         # Raw bytes: a message is looked at closely before anything is made of it.
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Session": grpc.stream_stream_rpc_method_handler(self._session),
-            # A stream of one message, which is asked for only once its caller is known: on the wire it is the same.
+            # A stream of one message, which is read only once its caller is known. On the wire it is a unary call.
             "Call": grpc.stream_unary_rpc_method_handler(self._call),
         }
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -79,10 +79,10 @@ class GRPCServer:
 
 
 class Health(health.HealthServicer):  # type: ignore[misc]
-    """Tells how the server is to whoever asks. Nobody is told without asking: anybody may open a watch, and keep it."""
+    """Answers ``Check`` and refuses ``Watch``, since anybody could open a watch and keep it."""
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: ServicerContext[Any, Any]) -> None:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Ask by Check.")
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "Use Check.")
 
 
 def _credentials(tls: TLS) -> grpc.ServerCredentials:
@@ -100,7 +100,7 @@ def _options(*, shares_port: bool) -> list[tuple[str, int]]:
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", conf.MAX_LISTENS),
         ("grpc.so_reuseport", int(shares_port)),
-        # What nobody has asked for yet stays with its client, but for these bytes.
+        # A message stays with its client until we read it, except for these bytes.
         ("grpc.http2.bdp_probe", 0),
         ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
         # Counted while there is no call on the connection.

@@ -1,4 +1,4 @@
-"""The ASGI application of a URL: it answers ahead of Django's handler, which is several times faster."""
+"""The ASGI application of a URL. It answers ahead of Django's handler, and so several times faster."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HTTPApplication:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def answers(self, scope: Scope) -> bool:
-        """Whether the request is for us: the route is open, and it is no person who gets a page, which Django makes."""
+        """Whether we answer the request: the route is open, and it is not a person's visit, whose page Django makes."""
         if self.route.is_open is not None and not self.route.is_open():
             return False
         if not self.route.has_page or scope["method"] not in VISITING:
@@ -101,7 +101,7 @@ class HTTPApplication:
                     return
                 if body.is_turned_away:
                     await hold_refusal()
-                # The whole answer, but not its end: a server closes a connection that it need not read any more.
+                # The whole answer, but not its end: at the end a server closes a connection with an unread body.
                 await _send(send, refused.written(accepted_format(request.headers)), ends=False)
                 await body.drain()
                 await send(_END)
@@ -130,7 +130,7 @@ class HTTPApplication:
         send: Send,
         release: Callable[[], None] | None = None,
     ) -> None:
-        """Answer a request. ``release`` gives back what its body holds, as soon as it is read."""
+        """Answer a request. ``release`` gives back the memory of its body, as soon as that is read."""
         with _Leaving(receive) as leaving:
             view = self.route.view(self._site, request, push=True)
             view.principal = principal
@@ -155,7 +155,7 @@ class HTTPApplication:
         try:
             await _start(send, answer.status, answer.stream_headers())
         except BaseException:
-            # The end of a stream takes what it has out of the hub, and this one never begins.
+            # A stream leaves the hub when it ends, and this one never begins.
             answer.stream.abandon()
             raise
         writing = asyncio.ensure_future(_write(Wire(send), answer.stream))
@@ -176,7 +176,7 @@ class HTTPApplication:
 class _Leaving:
     """Gives up what the block is doing when the client goes away.
 
-    Only what takes some time looks for that: most answers cost less than the task that would.
+    Only a block that takes some time watches for that: most answers cost less than the task that watches.
     """
 
     def __init__(self, receive: Receive) -> None:
@@ -193,12 +193,12 @@ class _Leaving:
         self.ignore()
         if self._watching is not None:
             self._watching.cancel()
-        # Ours, unless the server has its own reason to end this task.
+        # We cancelled this task, unless the server has its own reason to end it.
         given_up = self._gave_up and self._task is not None and not self._task.uncancel()
         return given_up and kind is asyncio.CancelledError
 
     def watch(self) -> asyncio.Future[None]:
-        """Done when the client is gone; what the block does is its own from now on."""
+        """A future that is done when the client is gone. From now on, that does not cancel the block."""
         self.ignore()
         if self._watching is None:
             self._watching = asyncio.ensure_future(_disconnected(self._receive))
@@ -243,7 +243,7 @@ def _too_slow(request: HTTPRequest) -> HTTPResponse:
 async def _read_small(scope: Scope, receive: Receive) -> tuple[list[bytes], bool]:
     """The first chunks of the body, up to 16 kB or a little more, and whether they are all. Raises ClientLeft.
 
-    Where the header says that there are more, none is read.
+    If Content-Length announces more, nothing is read.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value[:20]) > SMALL_BODY_BYTES:

@@ -85,7 +85,7 @@ class View(ABC):
         return self.respond_by(self.dispatch)
 
     def respond_in_thread(self) -> HTTPResponse:
-        """The response where no event loop looks after the request."""
+        """The response to a request without an event loop."""
         return self.respond()
 
     async def respond_on_loop(self) -> HTTPResponse:
@@ -116,7 +116,7 @@ class View(ABC):
 
     def dispatch(self) -> HTTPResponse:
         """Check the request, and handle it. Raises MCPError."""
-        # A page that may not call must get so far to read why.
+        # A page that may not call gets past its preflight too, so that it can read why.
         if self.http.method == "OPTIONS":
             return self._preflight()
         origins.check(self.request)
@@ -164,7 +164,7 @@ class View(ABC):
         self.is_turned_away = not self._is_known and isinstance(error, Unauthenticated | LimitExceeded)
         status = error.status_in(self.era)
         if status is HTTPStatus.OK and self.request_id is None:
-            # No message of that id is waited for: the status alone can tell of the error.
+            # Without an id, the client can match the error to no request: the status alone tells of it.
             ours = isinstance(error, InternalError)
             status = error.http_status or (HTTPStatus.INTERNAL_SERVER_ERROR if ours else HTTPStatus.BAD_REQUEST)
         body = jsonrpc.encode(jsonrpc.error_message(self.request_id, error, self.era))
@@ -193,7 +193,7 @@ class View(ABC):
         return self.http.body
 
     def _preflight(self) -> HTTPResponse:
-        """A browser asks before it calls from another origin (Fetch standard, CORS protocol)."""
+        """The answer to a browser that asks before it calls from another origin (Fetch standard, CORS protocol)."""
         allow = ", ".join(self.methods)
         return HTTPResponse(
             HTTPStatus.NO_CONTENT,

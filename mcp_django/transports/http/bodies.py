@@ -31,7 +31,7 @@ SMALL_BODY_BYTES = 16_384
 
 
 class BodyMemory:
-    """What the larger bodies take in this process, by their callers."""
+    """The memory that larger bodies take in this process, by caller."""
 
     def __init__(self) -> None:
         self._held = Tally()
@@ -83,7 +83,7 @@ class LargeBody:
     def __init__(self, site: MCPSite, request: HTTPRequest, receive: Receive, begun: bytes, *, ended: bool) -> None:
         self._head = HeadView(site, request, push=True)
         self._receive = receive
-        #: In one piece: a list of tiny chunks would take many times what they count.
+        #: In one piece: a list of tiny chunks would take many times the memory that is counted.
         self._come = bytearray(begun)
         self._ended = ended
         #: The bytes that have come, and those of them that count as held, of which caller.
@@ -116,10 +116,10 @@ class LargeBody:
         return self._head.is_turned_away
 
     async def refusal(self) -> HTTPResponse | None:
-        """Why the body is not read, if the head of its request says so."""
+        """The refusal of a request because of its head; None if its body may be read."""
         if queue_key(self._head.request) is not None and get_conf().AUTHENTICATION_CLASSES == OUR_CLASSES:
             return None
-        # What the project's own classes say of credentials is known only once they are asked.
+        # Only the project's own authentication classes know whether they accept the credentials.
         response = await self._head.respond_on_loop()
         self._authenticated_at = time.monotonic()
         return None if response.status == HTTPStatus.OK else response

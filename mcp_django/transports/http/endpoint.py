@@ -71,7 +71,7 @@ class EndpointView(View, InFlight):
     # The way of a request.
 
     async def respond_on_loop(self) -> HTTPResponse:
-        """The response to a request. When the caller is cancelled, so is the request where its era says so."""
+        """The response to a request. If this task is cancelled, so is the request where its era says so."""
         self.loop = asyncio.get_running_loop()
         response: HTTPResponse | None = None
         try:
@@ -125,7 +125,7 @@ class EndpointView(View, InFlight):
         return super().finalize(response if self.push else self._with_messages(response))
 
     def _with_messages(self, response: HTTPResponse) -> HTTPResponse:
-        """The response behind the messages that go before it: under WSGI they leave together."""
+        """The response with the messages that go ahead of it: under WSGI they leave together."""
         bodies = self.buffer.take() if response.status == HTTPStatus.OK else []
         if not bodies:
             return response
@@ -295,7 +295,7 @@ class EndpointView(View, InFlight):
         return self._response_of(exchange, reply)
 
     def _response_of(self, exchange: Exchange, reply: Reply) -> HTTPResponse:
-        """The response that a reply is: a message, a stream, or questions first."""
+        """The response that carries a reply: a message, a stream, or questions first."""
         if reply.pending is not None:
             return HTTPResponse(HTTPStatus.OK, pending=reply.pending)
         if reply.listen is None:

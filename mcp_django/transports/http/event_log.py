@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("mcp_django")
 
 _PRIMING_RETRY_MS = 500
-#: How long a client that does not read, and can come back for what it missed, is waited for.
+#: How long to wait for a client that does not read, and can come back for what it missed.
 _READER_SECONDS = 15.0
 
 
@@ -64,7 +64,7 @@ class EventLog:
         await self._more.wait()
 
     def detach(self) -> None:
-        """Write to this client no more."""
+        """Stop writing to this client."""
         self.is_attached = False
         self._ready.clear()
         self._more.set()
@@ -102,7 +102,7 @@ class EventLog:
             self._more.set()
 
     def hurry(self) -> None:
-        """Wait for no reader any more."""
+        """Stop waiting for the client to read."""
         self._is_hurried = True
         self._taken.set()
 

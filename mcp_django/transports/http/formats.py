@@ -39,7 +39,7 @@ class Format(ABC):
 
     @abstractmethod
     def message(self, body: bytes) -> bytes:
-        """The body of a response that is one message, which ``body`` has as JSON."""
+        """The body of a response that is one message. ``body`` is the message as JSON."""
 
     @abstractmethod
     def event(self, body: bytes, event_id: str = "", retry_ms: int | None = None) -> bytes:

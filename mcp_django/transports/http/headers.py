@@ -136,6 +136,6 @@ def decode(value: str) -> str | None:
 
 
 def wanted_params(headers: Headers) -> list[str]:
-    """The ``Mcp-Param-*`` headers that a browser asks to send: it takes no pattern for an answer."""
+    """The ``Mcp-Param-*`` headers that a browser asks to send. The answer must name each: CORS knows no prefixes."""
     asked = (headers.get("access-control-request-headers") or "").lower().split(",")
     return [name for name in map(str.strip, asked) if _PARAM.fullmatch(name)][:_MAX_PARAMS]

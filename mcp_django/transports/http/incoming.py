@@ -31,11 +31,11 @@ class BodyOfView:
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
-        #: Whether it can be read without a Content-Length: Django finds no end of such a body under WSGI.
+        #: Whether it can be read only with a Content-Length: under WSGI, Django finds no end of a body without one.
         self.needs_length = not is_asgi_request(request)
 
     def chunks(self) -> Iterator[bytes]:
-        """Raises ClientLeft."""
+        """The body in chunks of at most 256 KiB. Raises ClientLeft."""
         try:
             while chunk := self._request.read(_CHUNK):
                 yield chunk
@@ -53,7 +53,7 @@ class BodyOfLoop:
         self.has_ended = False
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Chunks of some size. Raises ClientLeft, and TimeoutError for one that does not come in REQUEST_SECONDS."""
+        """Chunks of about 256 KiB. Raises ClientLeft, and TimeoutError if one takes longer than REQUEST_SECONDS."""
         while not self.has_ended:
             held = bytearray()
             async with asyncio.timeout(get_conf().REQUEST_SECONDS or None):

@@ -48,7 +48,7 @@ class HTTPError(InvalidRequest):
         self.headers = headers or {}
 
 
-#: After how many seconds a client may try again whom the server has no room for.
+#: The seconds until a client may try again, when the server has no room for it.
 _RETRY_AFTER = "1"
 
 
@@ -84,7 +84,7 @@ class EventStream(ABC):
 
     @abstractmethod
     def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The bytes to write, until the stream ends. To be closed where the client goes away before."""
+        """The bytes to write, until the stream ends. To be closed if the client leaves earlier."""
 
     @abstractmethod
     def close(self) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("mcp_django")
 
-#: How long a poll waits that prefers nothing, and how long one may wait. Proxies give up after 60 seconds.
+#: How long a poll waits without the header Prefer, and how long it may wait. Proxies give up after 60 seconds.
 _DEFAULT_SECONDS, _MAX_SECONDS = 30, 55
 _WAIT = re.compile(r"""\s*wait\s*=\s*"?(\d{1,9})"?\s*(?:;.*)?""", re.IGNORECASE)
 #: The capabilities of clients that can be asked something.
@@ -85,11 +85,12 @@ class WaitingPoll:
         preferred = preferred_wait(self._view.http.headers)
         applied = {} if preferred is None else {"Preference-Applied": f"wait={preferred}"}
         events = await self._events(_DEFAULT_SECONDS if preferred is None else preferred)
+        # A 204 has it too: a client that stays away and names it is notified of what it may have missed.
+        last = streams.event_id(self._place.key, events[-1][0] if events else self.number)
+        headers = {**applied, "Last-Event-ID": last}
         if not events:
-            return HTTPResponse(HTTPStatus.NO_CONTENT, headers=applied)
-        body = f"[{','.join(body for _, body in events)}]".encode()
-        last = {"Last-Event-ID": streams.event_id(self._place.key, events[-1][0])}
-        return HTTPResponse.json(body, headers={**applied, **last})
+            return HTTPResponse(HTTPStatus.NO_CONTENT, headers=headers)
+        return HTTPResponse.json(f"[{','.join(body for _, body in events)}]".encode(), headers=headers)
 
     def close(self) -> None:
         """Answer at once: the client is to poll again."""
@@ -205,7 +206,7 @@ class PolledEvents(EventLog):
         if not bodies:
             return
         waits = await run_patiently(polls.put, self._session_key, [body.decode() for body in bodies])
-        # Once the client was asked something, it is looked for.
+        # From the first question on, we look whether the client still polls.
         if self._watching is None:
             if not waits:
                 raise _polls_no_more()
@@ -216,7 +217,7 @@ class PolledEvents(EventLog):
             self._watching.cancel()
 
     async def _watch(self) -> None:
-        """End the call when its client polls no more, and will not get the question."""
+        """End the call when its client has stopped polling, and will not get the question."""
         while True:
             await asyncio.sleep(collectors.GRACE_SECONDS)
             try:
@@ -224,8 +225,8 @@ class PolledEvents(EventLog):
                     self._end(_polls_no_more())
                     return
             except Exception:
-                logger.exception("A client that was asked could not be looked for; trying again")
+                logger.exception("A check whether a client still polls has failed; trying again")
 
 
 def _polls_no_more() -> MCPError:
-    return LimitExceeded("This asks something, and you do not poll any more. Poll, and send the request again.")
+    return LimitExceeded("This request asks you something, but you do not poll any more. Poll, and send it again.")

@@ -22,7 +22,7 @@ from mcp_django.workers import Tally
 if TYPE_CHECKING:
     from mcp_django.models import Upload
 
-#: What to do, for a client that has sent something else.
+#: The hint for a client that has sent something else.
 SEND = "Send the bytes of the file as the body, as curl --data-binary @FILE does."
 #: Bytes of a body that are held in memory before they go to the disk.
 _MEMORY_BYTES = 262_144
@@ -113,7 +113,7 @@ def range_of(upload: Upload) -> dict[str, str]:
 
 
 def wrong_range(upload: Upload) -> HTTPError:
-    """The error for bytes that do not go on where those that are there end."""
+    """The error for bytes that do not begin where the stored ones end."""
     total = "*" if upload.total is None else upload.total
     return HTTPError(
         HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,

@@ -23,7 +23,7 @@ class Route:
     view: type[View]
     #: The view under WSGI, where it is another one.
     sync_view: type[View] | None = None
-    #: Whether it is there: where it is not, the URL may be the project's own. None: always.
+    #: Whether it is served. If it is not, the project may use the URL itself. None: always.
     is_open: Callable[[], bool] | None = None
     #: Whether people who open it in a browser get a page.
     has_page: bool = False

@@ -37,7 +37,7 @@ def find(view: EndpointView, principal: Principal) -> tuple[StoredSession | None
     key = headers.get(mcp_headers.SESSION)
     if key is None:
         return None, Opening(version or ASSUMED_REVISION)
-    # A stream outlives what is remembered, and without push there are no events that end it.
+    # A stream lasts longer than a session is remembered, and without push no event reports the session's end.
     is_fresh = view.http.method != "POST" or not view.push
     session = StoredSession.find(view.site, principal, key, fresh=is_fresh)
     return session, Opening(session.revision, session.client, session)
@@ -65,7 +65,7 @@ def initialize(
 
 
 def answer(view: EndpointView, principal: Principal, message: jsonrpc.Request | jsonrpc.Notification) -> HTTPResponse:
-    """The answer to a message of a session, or to one without. Raises MCPError."""
+    """The answer to a message, in a session or without one. Raises MCPError."""
     session, opening = find(view, principal)
     if isinstance(message, jsonrpc.Notification):
         _receive(session, message)

@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_streams.clear)
 
 
 class UnservedView(View):
-    """Both URLs under WSGI."""
+    """Refuses requests to both URLs under WSGI."""
 
     methods = ()
     hint = "The transport HTTP+SSE needs an ASGI server: serve the project with daphne or uvicorn, or use /mcp."
@@ -96,7 +96,7 @@ class SSEStream(EventStream):
     """An open stream. A member of the hub: it ends with the rights of its principal, and with its process."""
 
     is_counted = True
-    #: Its session is its own.
+    #: No stored session ends it.
     session_key = None
     transport = "sse"
 
@@ -215,7 +215,7 @@ class MessageView(View):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.principal_key is not None:
-            # In a line of its own: a message may cancel one of the calls that it would wait for otherwise.
+            # In a queue of its own: a message may cancel one of the calls that it would otherwise wait for.
             self.principal_key += " posts"
 
     @property

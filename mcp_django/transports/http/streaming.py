@@ -138,7 +138,7 @@ class StreamingCall:
             self._end(Unauthenticated("The credentials no longer hold, or the session has ended.", ""))
             self._view.cancel()
             return
-        # A handler may come to its end; a question would keep the process for as long as its user likes.
+        # A handler may finish. A question would keep the process for as long as its user takes.
         self._going_away = True
         if self._asking:
             self._end(_server_ends())
@@ -211,7 +211,7 @@ class StreamingCall:
             return self._view.refuse(InternalError())
 
     async def _respond_again(self, pending: PendingQuestions, given: dict[str, JSON]) -> HTTPResponse:
-        # The client has done what it was asked for, and is not sent away now because the workers are busy.
+        # The client has done what it was asked for, so busy workers are no reason to refuse it now.
         key = key_of(self.principal, self.request)
         run = run_patiently(self._view.respond_again, pending, given, principal_key=key)
         return await self._pass_on(self._start(lambda: asyncio.ensure_future(run)))
@@ -286,5 +286,5 @@ def _server_ends() -> Overloaded:
 
 
 def _leave_alone(working: asyncio.Future[HTTPResponse]) -> None:
-    """Its result is not awaited any more, and an error that it raises now is dropped."""
+    """Stop awaiting a run: its result is ignored, and so is an error that it raises."""
     working.add_done_callback(lambda late: late.cancelled() or late.exception())

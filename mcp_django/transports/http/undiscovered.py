@@ -18,7 +18,7 @@ _DOCUMENTS = ("oauth-protected-resource", "oauth-authorization-server", "openid-
 
 
 def url_patterns() -> list[URLPattern]:
-    """Those that nothing before them has taken."""
+    """The patterns of these URLs, to stand behind all others."""
     return [
         url_path(f".well-known/{document}/{ENDPOINT}{slash}", not_offered)
         for document in _DOCUMENTS

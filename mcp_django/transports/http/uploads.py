@@ -1,7 +1,7 @@
 """``POST /mcp/upload`` and ``PUT /mcp/upload/ID``: files, for arguments of tools and fields of forms to name by a URI.
 
 This is ours and no part of MCP. The body is the file itself. With Content-Range it comes in parts, each of which goes
-on where the last one ended (RFC 9110 §14.4). A part that does not come to its end counts for nothing.
+on where the last one ended (RFC 9110 §14.4). A part that breaks off does not count.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _ReceivingView(View):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        #: What is answered is no message, which alone has other formats.
+        #: The answer is no message, and only messages have other formats.
         self.format = JSON_FORMAT
         self._reception: Reception | None = None
 
@@ -122,7 +122,7 @@ class _ReceivingView(View):
             raise TypeError("There is no body.")
         is_stored = False
         try:
-            # It may have taken an hour to come.
+            # The body may have taken an hour to come.
             principal = authenticate(self.request, fresh=True)
             self.request.for_principal(principal, self.site)
             with self.site.call_context(self.request):
@@ -142,7 +142,7 @@ class _ReceivingView(View):
         return self.answer(reception.upload)
 
     def _give_up(self) -> None:
-        """Leave nothing of the body."""
+        """Delete what has come of the body."""
         reception = self._reception
         if reception is not None:
             reception.close()
@@ -164,7 +164,7 @@ class _ReceivingView(View):
         if self.http.incoming is None or not self.http.incoming.needs_length:
             return None
         if self.request.META.get("HTTP_TRANSFER_ENCODING"):
-            raise HTTPError(HTTPStatus.LENGTH_REQUIRED, "Send Content-Length: this server finds no end without it.")
+            raise HTTPError(HTTPStatus.LENGTH_REQUIRED, "Send Content-Length: this server needs it.")
         return 0
 
     @property
@@ -184,7 +184,7 @@ class _ReceivingView(View):
         """Raises HTTPError for a body that is not the file itself."""
         media_type = self.request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if media_type.startswith("multipart/"):
-            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"This is no form. {SEND}")
+            raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Send no form. {SEND}")
         if (self.http.headers.get("content-encoding") or "identity").lower() != "identity":
             raise HTTPError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send the file without Content-Encoding.")
 

@@ -66,7 +66,7 @@ class EndpointPattern(URLPattern):
 
 
 def url_patterns(site: MCPSite, page: Page) -> list[URLPattern]:
-    """Each route with a slash behind it and without, which is canonical; without a redirect between them.
+    """Each route with a slash at its end and without one, and no redirect between them. Without one is canonical.
 
     ``page`` answers people who open the endpoint in a browser.
     """

@@ -18,7 +18,7 @@ _OF_CLIENTS = ("authorization", SESSION, VERSION, "last-event-id")
 def is_visit(header: Callable[[str], str | None]) -> bool:
     """Whether a GET or HEAD of the endpoint is a person's. ``header`` gives a header's value by its lower-case name.
 
-    Its Accept names HTML itself: ``*/*`` is what many programs send.
+    A person's Accept names HTML itself, while many programs send ``*/*``.
     """
     if not get_conf().LANDING_PAGE:
         return False

@@ -101,7 +101,7 @@ def _send_again(number: int) -> None:
 def _watch_hypercorn(hub: Hub) -> None:
     """Close the hub when hypercorn ends. Its workers get no signal, nor other notice before their streams have ended.
 
-    The event by which ``worker_serve`` ends idle connections at once ends the hub's streams too.
+    ``worker_serve`` sets an event that ends idle connections at once. It ends the hub's streams too.
     """
     for terminated in ends_of_hypercorn(hub.loop):
         watch = hub.loop.create_task(_close_after(terminated, hub))

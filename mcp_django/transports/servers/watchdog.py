@@ -20,7 +20,7 @@ _LOOKS = 4
 
 class Watched(Protocol):
     def look(self, now: float) -> None:
-        """End the connection if it has lasted too long. ``now`` is a reading of ``time.monotonic()``."""
+        """End the connection if its client does not use it. ``now`` is a reading of ``time.monotonic()``."""
 
 
 class Watchdog:
@@ -69,7 +69,7 @@ def get_watchdog() -> Watchdog:
 
 @contextmanager
 def reading_client(wire: Wire) -> Iterator[None]:
-    """While the running task writes to the wire: if the client does not read, the connection ends, or else the task."""
+    """While the running task writes to the wire, end the connection if the client does not read, or else the task."""
     watchdog, watched = get_watchdog(), _Writing(wire)
     watchdog.add(watched)
     try:

@@ -1,4 +1,4 @@
-"""What lies below an ASGI ``send``: how much of it the client has not taken yet, and how to end it all the same.
+"""What lies below an ASGI ``send``: how much the client has not taken yet, and how to end the connection anyway.
 
 ASGI says nothing of a client that stops reading. uvicorn and hypercorn let ``send`` wait, Daphne keeps everything in
 memory, and all of them hold a connection that is closed until its client has read the last byte. So the transport is
@@ -91,7 +91,7 @@ class Wire:
         return now - self._wrote_at > seconds and self.unsent > 0
 
     def abort(self) -> bool:
-        """End the connection without waiting for its client; the server tells the application. False: it cannot be."""
+        """End the connection without waiting for its client; the server tells the application. False if it cannot."""
         if self._transport is None:
             return False
         if self._is_twisted:

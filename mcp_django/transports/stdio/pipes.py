@@ -1,7 +1,7 @@
 """Reading and writing descriptors without holding up the event loop, each in a thread of its own.
 
-asyncio's own pipes know neither files nor, on Windows, the pipes of a parent process; and a non-blocking descriptor
-would be so for the terminal and the other processes that share it.
+asyncio's own pipes know neither files nor, on Windows, the pipes of a parent process. Making a descriptor non-blocking
+would make it so for the terminal and the other processes that share it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Lines:
 
 
 class PipeReader:
-    """Reads a descriptor to its end, and closes it then. No more is read than is asked for, but for one chunk."""
+    """Reads a descriptor to its end, and closes it then. It reads at most one chunk ahead."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -81,7 +81,7 @@ class PipeReader:
 class PipeWriter:
     """Writes to a descriptor, one thing after the other. ``broken`` is called once nobody reads it any more.
 
-    A writer waits for room before it writes, and for nothing after: once a client has read an answer, its request is
+    ``write`` waits for room, but not until its data is written: when a client has read an answer, its request must be
     over.
     """
 
@@ -98,7 +98,7 @@ class PipeWriter:
         threading.Thread(target=self._run, name="mcp_django stdout", daemon=True).start()
 
     async def write(self, data: bytes) -> None:
-        """Let it be written; waits while too much is waiting already."""
+        """Queue the data, after waiting while too much is queued already."""
         async with self._turn:
             await self._room.wait()
             self._count(len(data))

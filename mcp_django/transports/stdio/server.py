@@ -28,14 +28,14 @@ class StdioServer:
     """Answers the lines of ``stdin`` on ``stdout``, descriptors that are its own from then on."""
 
     is_counted = False
-    #: Its session is its own.
+    #: No stored session ends it.
     session_key = None
     transport = "stdio"
 
     def __init__(self, site: MCPSite, principal: Principal, stdin: int, stdout: int) -> None:
         self.principal = principal
         self.request = from_settings().for_principal(principal)
-        #: Whether it ended because its principal may no longer be here.
+        #: Whether it ended because the credentials of its principal no longer hold.
         self.refused = False
         self._reader = PipeReader(stdin)
         self._writer = PipeWriter(stdout, lambda: self.close(going_away=True))

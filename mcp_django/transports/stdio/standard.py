@@ -8,7 +8,7 @@ import sys
 from typing import NamedTuple
 
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-#: With these a command is a person's, who wants to read what it prints.
+#: With one of these, a person runs the command and wants to read what it prints.
 _READ_BY_PEOPLE = {"-h", "--help", "--version"}
 
 

@@ -32,7 +32,7 @@ _CODES = {
     Ending.CRASHED: 1011,
     Ending.NOT_READ: 1013,
 }
-#: Where the server lets an application say nothing but 1000 and 3000 to 4999, as Daphne does: 4001 stands for 1001.
+#: Added where the server allows only the codes 1000 and 3000 to 4999, as Daphne does: 4001 stands for 1001.
 _PRIVATE = 3000
 #: How long a socket that ends waits for its last frame to be taken.
 _CLOSE_SECONDS = 1.0
@@ -69,7 +69,7 @@ class MCPConsumer(LastingConnection, AsyncConsumer):  # type: ignore[misc]
     async def _deny(self, error: MCPError, send: Send) -> None:
         if isinstance(error, Unauthenticated):
             error.challenge = challenges.complete(error.challenge, self.site, self.request)
-        # A known caller may wait a little too: it was refused for something else than a crowd.
+        # A known caller may wait a little too, though it is not part of a crowd.
         await hold_refusal()
         for message in handshake.denial(self.scope, error):
             await self.wire.send(message)

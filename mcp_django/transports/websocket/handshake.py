@@ -21,9 +21,9 @@ SUBPROTOCOL = "mcp"
 
 
 def request_of(scope: Scope) -> MCPRequest:
-    """The upgrade request, with a token that came as a Basic password taken for a Bearer token.
+    """The upgrade request, in which a token that came as a Basic password counts as a Bearer token.
 
-    The official Python client can send credentials only so, from ``ws://user:TOKEN@host``.
+    The official Python client can send credentials only in this way, from ``ws://user:TOKEN@host``.
     """
     request = from_scope(scope)
     scheme, _, encoded = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")

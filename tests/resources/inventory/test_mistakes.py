@@ -17,7 +17,7 @@ pytestmark = pytest.mark.every_database
 
 
 @pytest.mark.parametrize(("arguments", "text"), [
-    (["--check"], "--check: name with --lock FILE the file to compare with."),
+    (["--check"], "--check: name the file to compare with: --lock FILE."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
     (["--scopes", "writing"],
      f"--scopes: unknown scope 'writing'; the scopes are {GRAMMAR}."),

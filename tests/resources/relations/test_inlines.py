@@ -93,6 +93,39 @@ def test_a_model_in_one_inline_is_a_model_and_a_relation_of_its_parent(
     assert inventory.build(site)["models"]["shop.making"]["declared_by"] == "MakingInline"
 
 
+def test_what_a_model_declares_decides_in_a_generic_inline_too(
+    root: DirectPeer, declared: Declared, parts: dict[str, Part]
+) -> None:
+    remark = Remark.objects.create(kind=ContentType.objects.get_for_model(Part), key=parts["bolt"].pk, text="sharp")
+    with_inline(declared, RemarkInline)
+    asked = {"model": "shop.part", "filter": {"remark__isnull": False}}
+    assert not root.call("find_records", **asked)["isError"]
+
+    declared.model(Remark, fields=["text"], use_admin=False)
+    assert errors_of(root.call("find_records", **asked))
+    site.unregister(Remark)
+    site.register(Remark, fields=["text", "kind", "key"], use_admin=False)
+    assert keys(root, **asked) == [parts["bolt"].pk] and remark.pk
+
+
+class Nobodys(ModelMCP):
+    def has_view_permission(self, request: Any, obj: Any = None) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("declared_as", [
+    {"model_mcp": Nobodys}, {"rows": False}, {"fields": ["id"]}, {"exclude": ["part"]},
+])  # fmt: skip
+def test_what_a_model_declares_decides_and_not_its_inline(
+    root: DirectPeer, declared: Declared, declared_as: dict[str, Any]
+) -> None:
+    declared.admin(Part, PartAdmin)
+    declared.model(Making, **declared_as)
+
+    assert "makings" not in described(root, "shop.part").get("relations", {})
+    assert errors_of(root.call("find_records", model="shop.part", filter={"makings__isnull": False}))
+
+
 def test_rows_of_a_hidden_parent_are_hidden(root: DirectPeer, declared: Declared, parts: dict[str, Part]) -> None:
     declared.admin(Part, PartAdmin)
     hidden = parts["secret"].makings.get()

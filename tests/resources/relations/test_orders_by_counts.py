@@ -134,7 +134,7 @@ def test_ordering_by_rows_whose_permission_is_checked_one_by_one(root: User, fli
 
 @pytest.mark.parametrize("name", ["departures", "-departures__number", "departures__count__gt"])
 def test_an_order_by_related_rows_says_by_what_they_do_order(root: User, flights: None, name: str) -> None:
-    message = "rows have many of these each, and are ordered by their number alone: departures__count."
+    message = "each row has many of these. Rows can be ordered only by their number: departures__count."
 
     assert refusal(Airport, root, order_by=[name]) == message
 

@@ -66,6 +66,17 @@ def test_a_client_that_comes_back_late_is_told_to_look_at_everything_again(
 
 
 @over_http
+def test_so_is_one_that_got_no_message_before(watching: Polling, flights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(collectors, "GRACE_SECONDS", 0.01)
+        assert watching.next(0) == []
+        wait_for(lambda: not Poll.objects.exists(), "the end of the collector")
+    flights[0].save()
+
+    assert watching.next() == [*EVERYTHING, updated(FLIGHT)]
+
+
+@over_http
 def test_a_poll_of_a_client_that_disconnects_is_freed(
     watching: Polling, flights: Any, hub: Callable[[], Hub], until_one_waits: Callable[[], None]
 ) -> None:

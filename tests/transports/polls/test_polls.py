@@ -65,12 +65,12 @@ def test_the_first_poll_of_a_session_waits_in_the_line_of_its_caller(
 
 
 @over_http
-def test_when_its_time_is_over_a_poll_has_no_content(watching: Polling) -> None:
+def test_when_its_time_is_over_a_poll_has_no_content_and_says_where_the_client_is(watching: Polling) -> None:
     answer = watching.send(0)
 
     assert (answer.status, answer.body) == (204, b"")
     assert answer.headers["preference-applied"] == "wait=0"
-    assert "last-event-id" not in answer.headers
+    assert answer.headers["last-event-id"].endswith("-0")
 
 
 @over_http

@@ -41,7 +41,7 @@ class Found:
         return value if isinstance(value, dict) else None
 
 
-#: Asks a URL, with a body by POST.
+#: Requests a URL, by POST if there is a body.
 Ask = Callable[[str, bytes | None], Found]
 
 
@@ -104,10 +104,10 @@ class Walk:
 
 
 class Command(BaseCommand):
-    help = "Say what a client finds that wants to log in, and what is wrong with it."
+    help = "Say what a client that wants to log in finds, and what is wrong with it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("what", choices=["check"], help="Ask for what a client asks for, and say what is wrong.")
+        parser.add_argument("what", choices=["check"], help="Send the requests of a client, and say what is wrong.")
         parser.add_argument(
             "--url",
             metavar="URL",
@@ -155,7 +155,7 @@ def _in_process(url: str, body: bytes | None) -> Found:
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """No client of ours follows a redirect, since it would lose the body."""
+    """Follows no redirect, as clients do not: it would lose the body."""
 
     def redirect_request(self, *args: Any) -> None:
         return None
