@@ -1,7 +1,9 @@
 # make demo                a site with real data and an MCP endpoint, served on PORT with the flights that ROWS names
-# make check               the everyday loop: linters, types, the import contract, and tests on SQLite over one transport
-# make test                everything: linters, the tests over each transport and on each database, clients, conformance
-# make matrix              those of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
+# make check               the everyday loop, 2 minutes: linters, types, the import contract, each test once on SQLite
+# make test                every behaviour once, 10 minutes: each transport, PostgreSQL, the conformance suite, the demo, a browser
+# make more                what CI runs beside it: MariaDB, the newest Python and Django, all real clients and pages, further cases
+# make release             everything, for hours: all cases on each transport, database and Python, faults, fuzzers, mutations
+# make matrix              the tests of make check on each Python found with its Django: 3.11 with 5.2, 3.12 with 6.0, 3.13 with 6.1
 # make projects            what agents see beside the rendered admin, in django-oscar and other projects; it downloads them
 # make agents              the questions of an agent over the whole year, with what the answers cost; it loads the year at first
 # make browser             each page of the console in Chromium: a strict policy, light and dark, two widths, accessibility
@@ -22,17 +24,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Four processes more than there are cores, since many tests wait for a server, and files in the order of tests/conftest.py;
-# real clients run several at a time by themselves, so they come after.
-PARALLEL := --numprocesses $(shell expr $$(nproc 2>/dev/null || echo 2) + 4) --dist loadfile --no-loadscope-reorder
-
-# The everyday loop and the matrix: no processes that end, no other programs, one transport for each behaviour.
-CHECK_TESTS := $(PARALLEL) --one-transport -m "not slow" $(addprefix --ignore=tests/,end_to_end faults)
-
 # Compiled files are kept even where the shell says otherwise: tests start hundreds of processes, and each would compile anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo lint check test wires matrix projects agents browser docs screenshots faults bench conformance conformance-server clean
+.PHONY: demo lint check test more release wires matrix projects agents browser docs screenshots faults bench conformance conformance-server clean
 
 demo: $(VENV)/demo.stamp
 	@$(BIN)/python manage.py demo --port $(PORT) --rows $(ROWS)
@@ -43,23 +38,15 @@ lint: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-check: lint
-	$(BIN)/pytest $(CHECK_TESTS)
-
-test: lint
-	$(BIN)/pytest $(PARALLEL) --ignore=tests/end_to_end/clients
-	$(BIN)/pytest --numprocesses 2 --dist loadfile tests/end_to_end/clients
-	TEST_DATABASE=mariadb $(BIN)/pytest $(PARALLEL) -m every_database
-	TEST_DATABASE=postgresql $(BIN)/python -m tests.matrix --newest --even-here $(PARALLEL) -m every_database
-	$(BIN)/python -m tests.matrix --newest $(CHECK_TESTS) -m "not slow and not every_database" --first-case
-	$(BIN)/python -m tests.conformance
+check test more release: $(VENV)/test.stamp
+	@$(BIN)/python -m tests.lanes $@
 
 wires: $(VENV)/test.stamp
-	$(BIN)/pytest $(PARALLEL) --wire http-protobuf
-	$(BIN)/pytest $(PARALLEL) --wire grpc
+	$(BIN)/pytest --numprocesses auto --dist loadfile --wire http-protobuf
+	$(BIN)/pytest --numprocesses auto --dist loadfile --wire grpc
 
 matrix: $(VENV)/test.stamp
-	$(BIN)/python -m tests.matrix $(CHECK_TESTS)
+	$(BIN)/python -m tests.matrix --numprocesses auto --dist loadfile --lane check -m "not slow"
 
 projects: $(VENV)/test.stamp
 	$(BIN)/python -m tests.projects

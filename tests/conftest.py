@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import socket
 import threading
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ from mcp_django.push import collectors, sweep
 from mcp_django.push import hub as hubs
 from mcp_django.push.hub import Hub
 from mcp_django.workers import close_workers
-from tests.support import schemas
+from tests import axes
+from tests.axes import DUPLEX, HTTP, NETWORK, ONE, OVER_HTTP, PUSHING, TEXT, TRANSPORTS  # noqa: F401
+from tests.lanes import REPORT
+from tests.support import migrated, schemas
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import Peer, Peers
@@ -42,41 +46,12 @@ hypothesis.settings.load_profile("suite")
 # A random token in a page spells no word that a test looks for.
 csrf.CSRF_ALLOWED_CHARS = "xz"
 
-#: The transports of each test that was collected.
-KNOWN = pytest.StashKey[dict[str, set[Any]]]()
-
-HTTP = ("http-view-wsgi", "http-view-asgi", "http-asgi")
-DUPLEX = ("websocket", "stdio")
-#: Optional ones, which carry the same messages: each may stand in for another transport in its tests (``--wire``).
-WIRES = {"http-protobuf": "http-asgi", "grpc": "websocket"}
-OVER_HTTP = (*HTTP, "http-protobuf")
-#: Those whose messages are JSON text.
-TEXT = (*HTTP, *DUPLEX)
-TRANSPORTS = (*TEXT, *WIRES)
-#: Those with the headers of HTTP, which anybody may try.
-NETWORK = tuple(name for name in TRANSPORTS if name not in ("stdio", "grpc"))
-#: Tests that do not depend on the transport use one, where a request crosses from an event loop to a thread.
-ONE = "http-asgi"
-#: Attacks use one HTTP transport, and one connection on which both sides may send at any time.
-HTTP_AND_DUPLEX = (ONE, "websocket")
 #: Folders of tests that start processes or take their time, the slowest first.
-SLOW_FOLDERS = ("faults", "end_to_end", "projects", "fuzz", "tasks", "transports", "push")
+SLOWEST = ("faults", "end_to_end", "projects", "fuzz", "tasks", "transports", "push")
+#: The process holds Django, the models and the schemas of five revisions: each look at all of it takes milliseconds.
+GC_THRESHOLD = (50_000, 20, 50)
 #: The marker of what is run once more on each database server; it stands in the test's own file.
 OF_DATABASES = "every_database"
-#: Folders and files of what depends on the versions of Python and Django in each of its cases.
-OF_VERSIONS = ("compat", "checks", "test_field_classes.py", "test_field_kinds.py", "test_kinds.py")
-PUSHING = tuple(name for name in TRANSPORTS if name != "http-view-wsgi")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--transport", choices=TRANSPORTS, help="run each test over this transport, and over no other")
-    parser.addoption("--wire", choices=WIRES, help="run the tests of the transport that this one stands in for")
-    parser.addoption(
-        "--one-transport", action="store_true", help=f"run each test over one transport, {ONE} where it knows that"
-    )
-    parser.addoption(
-        "--first-case", action="store_true", help=f"run the first case of each test alone, except in {OF_VERSIONS}"
-    )
 
 
 def need(condition: bool, what: str) -> None:
@@ -94,6 +69,10 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(axes)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """A shell has the jobs in its background ignore Ctrl-C; servers that tests end with it would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -104,80 +83,28 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """The garbage collector does not look again and again at what stays for the whole run."""
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLD)
     gc.enable()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """A run of what depends on the database loads no other file: loading all takes as long as many tests."""
-    if config.getoption("markexpr") != OF_DATABASES or not collection_path.match("test_*.py"):
+    if not config.getoption("markexpr").startswith(OF_DATABASES) or not collection_path.match("test_*.py"):
         return None
     return OF_DATABASES not in collection_path.read_text() or None
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """First the files that take long, so that no process is left alone with one at the end."""
-    known = session.stash[KNOWN] = defaultdict(set)
-    for item in items:
-        known[_name_of(item)].add(_transport_of(item))
-    left = {item for item in items if not _is_wanted(item, config)}
-    if config.getoption("first_case"):
-        left |= _further_cases([item for item in items if item not in left])
-    config.hook.pytest_deselected(items=list(left))
-    items[:] = [item for item in items if item not in left]
-    last = len(SLOW_FOLDERS)
-    turns = {name: turn for turn, name in enumerate(SLOW_FOLDERS)}
+    last = len(SLOWEST)
+    turns = {name: turn for turn, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: next((turns[part] for part in item.path.parts if part in turns), last))
 
 
-def _is_wanted(item: pytest.Item, config: pytest.Config) -> bool:
-    """Whether the test is run over its transport.
-
-    A database server is asked over the transports that differ in how they hold connections, and not over each.
-    """
-    transport = _transport_of(item)
-    if wire := config.getoption("wire"):
-        return bool(transport == WIRES[wire]) and not _is_about_form(item, wire)
-    if transport is None:
-        return True
-    if only := config.getoption("transport"):
-        return bool(transport == only)
-    if config.getoption("one_transport"):
-        return bool(transport == _first_transport(item))
-    return not os.environ.get("TEST_DATABASE") or transport in ("http-view-wsgi", ONE)
-
-
-def _is_about_form(item: pytest.Item, wire: str) -> bool:
-    """Whether the test is about the form of messages or the opening of connections, which a wire has of its own."""
-    known = item.session.stash[KNOWN][_name_of(item)]
-    is_of_texts = wire not in known and known.issuperset(HTTP)
-    return item.get_closest_marker("own_form") is not None or is_of_texts or known == {"websocket"}
-
-
-def _further_cases(items: list[pytest.Item]) -> set[pytest.Item]:
-    """The cases after the first one, of tests that another Python or Django does not concern case by case."""
-    first = {_name_of(item): item for item in reversed(items)}
-    return {
-        item for item in items if item is not first[_name_of(item)] and not {*OF_VERSIONS}.intersection(item.path.parts)
-    }
-
-
-def _transport_of(item: pytest.Item) -> Any:
-    callspec = getattr(item, "callspec", None)
-    return None if callspec is None else callspec.params.get("transport")
-
-
-def _first_transport(item: Any) -> str:
-    """The first transport that the test knows, in the order of preference."""
-    return min(item.session.stash[KNOWN][_name_of(item)], key=(ONE, "websocket", *TRANSPORTS).index)
-
-
-def _name_of(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
-
-
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """A run for a database server is over at once where there is none."""
+    """A run for a database server is over at once where there is none, and any where named schemas are missing."""
+    schemas.are_here()
     port = {"postgresql": 5432, "mariadb": 3306}.get(os.environ.get("TEST_DATABASE", ""))
     if port is not None and not is_listening(port):
         code = 1 if os.environ.get("CI") == "true" else 0
@@ -185,11 +112,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not schemas.are_here():
-        terminalreporter.write_line(
-            f"skipped: messages were not held against the published schemas, which are not at {schemas.FOLDER} "
-            "(set MCP_SCHEMAS)"
-        )
+    terminalreporter.write_line(schemas.said())
+    if path := os.environ.get(REPORT):
+        stats = terminalreporter.stats
+        reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in stats.get("skipped", ()))
+        ran = sum(len(stats.get(name, ())) for name in ("passed", "failed", "xfailed", "xpassed"))
+        Path(path).write_text(json.dumps({"ran": ran, "missing": reasons, "held": schemas.said()}))
 
 
 @pytest.fixture(scope="session")
@@ -198,7 +126,13 @@ def django_db_modify_db_settings() -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
+def django_db_keepdb() -> bool:
+    """Whether the test databases are there already, as copies."""
+    return os.environ.get("TEST_DATABASE", "sqlite") == "sqlite" and migrated.copy_databases()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: Any, django_db_keepdb: bool) -> Iterator[None]:
     """The test databases, on a server that knows time zones; each test leaves them with the rows of ``migrate``."""
     from django.db import connection, connections
 
@@ -213,6 +147,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
         keep_as_migrated(["default", "other"] if other["NAME"] == other["TEST"]["NAME"] else ["default"])
         if connection.vendor == "postgresql":
             begin_keys_high(connection)
+        if connection.vendor == "sqlite" and not django_db_keepdb:
+            migrated.keep_database()
+    yield
+    if django_db_keepdb:
+        migrated.remove_databases()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -257,7 +196,7 @@ def _close_hubs() -> None:
         hubs._hubs.pop(loop, None)
         if loop.is_running():
             done = asyncio.run_coroutine_threadsafe(_close(hub), loop)
-            done.result(30)
+            done.result(60)
 
 
 async def _close(hub: Any) -> None:
@@ -268,7 +207,7 @@ async def _close(hub: Any) -> None:
     loop = asyncio.get_running_loop()
     ending = [task for task in collectors._tasks if task.get_loop() is loop]
     if ending:
-        await asyncio.wait(ending, timeout=10)
+        await asyncio.wait(ending, timeout=60)
 
 
 @pytest.fixture
@@ -285,7 +224,7 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         while finished.acquire(blocking=False):
             pass
         # The first one may have begun before.
-        assert all(finished.acquire(timeout=30) for _ in range(3))
+        assert all(finished.acquire(timeout=60) for _ in range(3))
 
     monkeypatch.setattr(sweep, "compare", compare_and_count)
     return wait
@@ -295,18 +234,6 @@ def swept(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def transport(request: pytest.FixtureRequest) -> str:
     """The transport of the test; others with a marker, or with ``@pytest.mark.parametrize("transport", PUSHING)``."""
     return str(getattr(request, "param", ONE))
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    named = any("transport" in str(mark.args[0]) for mark in metafunc.definition.iter_markers("parametrize"))
-    if "peers" in metafunc.fixturenames and not named:
-        metafunc.parametrize("transport", _transports_of(metafunc.definition))
-
-
-def _transports_of(test: pytest.Item) -> tuple[str, ...]:
-    if test.get_closest_marker("every_transport"):
-        return TRANSPORTS
-    return HTTP_AND_DUPLEX if test.get_closest_marker("http_and_duplex") else (ONE,)
 
 
 @pytest.fixture

@@ -110,11 +110,16 @@ def environment(name: object, folder: Path, found: str, text: str, *more: Path) 
     return str(python)
 
 
+def python_of(pair: Pair, found: str) -> str:
+    """The Python of the pair's environment, which is made first if it is not there. Raises CalledProcessError."""
+    data = ROOT / "requirements-data.txt"
+    return found if pair.is_here else environment(pair, pair.folder, found, requirements(pair), data)
+
+
 def run(pair: Pair, found: str, arguments: list[str]) -> bool:
     """Run the tests on the pair and say how it went."""
     try:
-        data = ROOT / "requirements-data.txt"
-        python = found if pair.is_here else environment(pair, pair.folder, found, requirements(pair), data)
+        python = python_of(pair, found)
     except subprocess.CalledProcessError as error:
         print(f"{pair}: FAILED, its environment could not be made: {error}", flush=True)
         return False

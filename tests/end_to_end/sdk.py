@@ -17,7 +17,7 @@ from tests.end_to_end.servers import Served
 @asynccontextmanager
 async def connected(served: Served, token: str, mode: str = "2026-07-28", **options: Any) -> AsyncIterator[Client]:
     """A client with a Bearer token; ``mode`` is the SDK's word for how it picks the revision."""
-    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30) as http_client:
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http_client:
         transport = streamable_http_client(served.url, http_client=http_client)
         async with Client(transport, mode=mode, **options) as client:
             yield client

@@ -62,7 +62,7 @@ def free_port() -> int:
     return int(probe.getsockname()[1])
 
 
-def wait_for(condition: Any, what: str, seconds: float = 30) -> Any:
+def wait_for(condition: Any, what: str, seconds: float = 60) -> Any:
     """What ``condition()`` returns once it is true. Raises AssertionError that says ``what`` did not come."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

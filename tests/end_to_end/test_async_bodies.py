@@ -17,6 +17,8 @@ from websockets.sync.client import connect
 from tests.end_to_end.servers import Served, assert_no_traceback, demo, wait_for
 from tests.support.peers import MODERN, meta
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 #: The tools of an app that stands in the folder of the project.
 TOOLS = '''
 import asyncio
@@ -169,6 +171,6 @@ def test_a_server_that_ends_while_a_tool_waits_writes_its_line(
             found.served.process.terminate()
             # Uvicorn waits for answers over HTTP, as long as their clients do.
             wait_for(lambda: found.served.process.poll() is not None or "to close" in found.served.logged, "the signal")
-        found.served.process.wait(30)
+        found.served.process.wait(60)
 
         assert outcomes(found) == [["hold", "cancelled"]]

@@ -22,6 +22,8 @@ from tests.conftest import is_listening, need
 from tests.end_to_end.conftest import ROWS, has_data
 from tests.end_to_end.servers import ROOT, demo
 
+pytestmark = pytest.mark.release("measures for minutes, and a landing needs no figures")
+
 PAGES = [
     f"{user}: {page}"
     for user in ("admin", "ops")

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests.end_to_end.browsing import keep
 from tests.end_to_end.servers import Served
 
+pytestmark = pytest.mark.more("a page in the browser")
+
 UPDATED = "notifications/resources/updated"
 
 

@@ -17,6 +17,8 @@ from tests.end_to_end.shop import served_shop
 from tests.support.data import make_users, token_of
 from tests.support.peers import MODERN, meta
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 _SETTINGS = 'MCP = {**MCP, "MAX_BODY_BYTES": 10_000, "SOCKET_IDLE_SECONDS": 3.0}'
 #: The registered codes, each by what leads to it.
 _CODES = {"idle": 1000, "binary": 1003, "faults": 1008, "revoked": 1008, "too big": 1009}

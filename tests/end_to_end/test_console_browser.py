@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Route
 from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.servers import Served
 
+pytestmark = pytest.mark.more("pages in the browser")
+
 #: Each page by its name: where it is, and the link on that page that leads to it, if any.
 PAGES: dict[str, tuple[str, str]] = {
     "endpoint": ("/mcp", ""),

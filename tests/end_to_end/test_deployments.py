@@ -17,6 +17,8 @@ from tests.end_to_end.conftest import ROWS
 from tests.end_to_end.servers import Project, Served, demo, postgresql_database
 from tests.support.peers import MODERN, meta
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 WATCHED = "db://flights/airline/UA"
 SAVE = "from demo_project.flights.models import Airline; Airline.objects.get(pk='UA').save()"
 

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 
 from tests.support.pages import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.more("builds the documentation as a site")
 
 #: What a browser fetches by itself.
 _FETCHED = re.compile(r"<(?:script|img|iframe|source|link)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\s\">]+)")

@@ -18,6 +18,8 @@ from tests.support import forkserver
 from tests.support.certificates import make_certificate
 from tests.support.peers import meta
 
+pytestmark = pytest.mark.more("an optional wire")
+
 COMMAND = ("manage.py", "mcp_grpc", "--port", "{port}")
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}

@@ -27,6 +27,8 @@ from tests.end_to_end.servers import ROOT, STOP_SECONDS, Served, demo, free_port
 from tests.support.certificates import make_certificate
 from tests.support.peers import MODERN, Message, meta
 
+pytestmark = pytest.mark.more("a proxy in front of servers")
+
 #: An idle stream writes nothing, so that no write can find out that its client has gone.
 SETTINGS = """
 MCP = {"KEEPALIVE_SECONDS": 3600, "MAX_LISTENS": 1, "BASE_URL": "https://127.0.0.1"}

@@ -17,6 +17,8 @@ from tests.end_to_end.browsing import log_in
 from tests.end_to_end.servers import Served
 from tests.oauth.flow import CLAUDE_CODE, Program
 
+pytestmark = pytest.mark.more("pages in the browser")
+
 
 @pytest.fixture
 def page(browser: Browser, served: Served) -> Iterator[Page]:
@@ -90,7 +92,7 @@ def test_a_person_logs_in_sees_who_asks_and_connects_a_program(page: Page, serve
     page.get_by_role("button", name="Connect", exact=True).click()
     page.wait_for_url(f"{callback.url}?**")
 
-    answer = callback.answers.get(timeout=30)
+    answer = callback.answers.get(timeout=60)
     assert (answer["state"], answer["iss"]) == ("a state", served.origin)
     tokens = httpx.post(f"{served.origin}/mcp/token", data={
         "grant_type": "authorization_code", "code": answer["code"], "client_id": CLAUDE_CODE,
@@ -113,7 +115,7 @@ def test_a_person_cancels(page: Page, served: Served, callback: Callback) -> Non
     page.get_by_role("button", name="Cancel").click()
     page.wait_for_url(f"{callback.url}?**")
 
-    assert callback.answers.get(timeout=30)["error"] == "access_denied"
+    assert callback.answers.get(timeout=60)["error"] == "access_denied"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -20,6 +20,8 @@ from tests.conftest import is_listening, need
 from tests.end_to_end.servers import Project, demo, postgresql_database, wait_for
 from tests.support.peers import MODERN, Message, meta
 
+pytestmark = pytest.mark.more("servers with a pool of connections")
+
 CONNECTIONS = 4
 LISTENS = 200
 CALLS = 60

@@ -13,7 +13,7 @@ from tests.end_to_end.servers import Served
 from tests.end_to_end.shop import served_shop
 from tests.support.data import make_users, token_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.more("each server; `make test` has one")
 
 _LENGTH = 900_000
 _PIECE = 30_000

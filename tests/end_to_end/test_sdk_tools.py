@@ -19,6 +19,8 @@ from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 
+pytestmark = pytest.mark.more("further tools by the official client")
+
 T = TypeVar("T")
 Talk = Callable[[Callable[[Client], Awaitable[T]]], T]
 

@@ -63,10 +63,10 @@ def make_noise(request) -> str:
 
 @tool(read_only=True)
 def sleep(request) -> str:
-    \"\"\"Take a minute, and listen to nobody.\"\"\"
+    \"\"\"Take ten minutes, and listen to nobody.\"\"\"
     sys.stderr.write("asleep\\n")
     sys.stderr.flush()
-    time.sleep(60)
+    time.sleep(600)
 """
 _SETTINGS = """
 import sys

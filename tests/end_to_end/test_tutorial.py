@@ -25,7 +25,7 @@ from tests.end_to_end.servers import Person, Project, Served, assert_no_tracebac
 from tests.end_to_end.wheels import Built, build, lend_packages, packages_of
 from tests.support.pages import PAGES
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.more("goes the whole tutorial, in an environment of its own"), pytest.mark.timeout(900)]
 
 PAGE = PAGES["docs/tutorial.md"]
 #: Each block of the page, by its language, in the order in which the reader meets them.

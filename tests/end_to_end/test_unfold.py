@@ -14,6 +14,8 @@ from tests.end_to_end.browsing import keep, log_in
 from tests.end_to_end.servers import Served, demo
 from tests.end_to_end.test_console_browser import PAGES, show
 
+pytestmark = pytest.mark.more("pages in the browser")
+
 #: Those within unfold; the others are pages of our own.
 _WITHIN = [name for name, (url, _) in PAGES.items() if url.startswith("/admin/")]
 

@@ -20,6 +20,8 @@ from tests.shop.models import Tag
 from tests.support.data import make_users, switch_on, token_of
 from tests.support.peers import MODERN, Message, meta
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 #: So many long names that a few changes of all fill every buffer on the way to a client.
 NAMES = [f"{number:03}{'🛫' * 45}" for number in range(200)]
 URIS = [f"db://shop/tag/{quote(name)}" for name in NAMES]

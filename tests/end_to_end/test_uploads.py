@@ -20,6 +20,8 @@ from tests.end_to_end.servers import Served, demo, wait_for
 from tests.end_to_end.test_servers import BEHIND_DJANGO
 from tests.support.peers import Message
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 #: The server, and whether Django's own handler is in front of our application.
 SERVERS = [("uvicorn", False), ("uvicorn", True), ("daphne", False), ("hypercorn", False), ("granian", False),
            ("gunicorn", False)]  # fmt: skip

@@ -18,6 +18,8 @@ from tests.support import schemas
 from tests.support.base import offered
 from tests.support.peers import MODERN, Message, meta
 
+pytestmark = pytest.mark.more("each server; `make test` has one")
+
 LEGACY = "2025-11-25"
 ERAS = (MODERN, LEGACY)
 
@@ -35,7 +37,7 @@ class Line:
         self.socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
     def receive(self) -> Message:
-        message: Message = json.loads(self.socket.recv(timeout=30))
+        message: Message = json.loads(self.socket.recv(timeout=60))
         return message
 
     def request(self, method: str, params: Message | None = None) -> Message:

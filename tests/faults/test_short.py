@@ -11,6 +11,8 @@ from tests.faults.__main__ import attempt_all
 from tests.faults.services import postgresql_programs, redis_program
 from tests.faults.stage import POSTGRESQL, REDIS, Size
 
+pytestmark = pytest.mark.more("breaks services of its own while clients listen")
+
 SHORT = Size(subscribers=12, seconds=1, pause=3, pairs=2, users=1, watched=12, churn=0)
 #: One of each kind; ``make faults`` tries everything over each bus.
 TRIALS = [

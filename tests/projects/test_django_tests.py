@@ -13,7 +13,8 @@ from tests.projects import sources
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1_800)  # 80 s of computing alone, which take as often longer as other tests run beside it.
+@pytest.mark.more("computes for a minute and a half")
+@pytest.mark.timeout(1_800)  # More often longer than alone, as other tests run beside it.
 def test_the_endpoint_shows_and_sends_what_the_admin_of_djangos_own_tests_does() -> None:
     try:
         sources.fetch()

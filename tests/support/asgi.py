@@ -16,7 +16,7 @@ class ASGICall:
         self.outbox: asyncio.Queue[Message] = asyncio.Queue()
         self.task = asyncio.ensure_future(application(scope, self.inbox.get, self.outbox.put))
 
-    async def receive(self, seconds: float = 30) -> Message:
+    async def receive(self, seconds: float = 60) -> Message:
         """The next message of the application; its exception, if it raised one."""
         receiving = asyncio.ensure_future(self.outbox.get())
         try:
@@ -37,7 +37,7 @@ class ASGICall:
 
     async def finish(self) -> None:
         """Wait until the application has returned."""
-        await asyncio.wait({self.task}, timeout=30)
+        await asyncio.wait({self.task}, timeout=60)
         assert self.task.done(), "the application still runs"
         if not self.task.cancelled():
             self.task.result()

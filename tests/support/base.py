@@ -100,13 +100,13 @@ class Watching(ABC):
     honoured: Message | None = None
 
     @abstractmethod
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         """The next notification. Raises TimeoutError."""
 
     @abstractmethod
     def close(self) -> None: ...
 
-    def uris(self, count: int, seconds: float = 30) -> list[str]:
+    def uris(self, count: int, seconds: float = 60) -> list[str]:
         """The URIs of the next ``count`` updates, sorted."""
         found = [self.next(seconds) for _ in range(count)]
         assert all(message["method"] == "notifications/resources/updated" for message in found), found

@@ -17,11 +17,13 @@ class Declared:
 
     def __init__(self) -> None:
         self._undo = ExitStack()
+        #: Whether the site has to read its declarations anew after the test.
+        self._is_used = False
 
     def admin(self, model: type[models.Model], admin_class: type[admin.ModelAdmin] | None) -> None:
         """The model's ModelAdmin; None takes the model out of the admin."""
         registry = admin.site._registry
-        self._undo.callback(self._restore, model, registry.get(model))
+        self._afterwards(self._restore, model, registry.get(model))
         if admin_class is None:
             registry.pop(model, None)
         else:
@@ -30,28 +32,34 @@ class Declared:
 
     def model(self, model: type[models.Model], model_mcp: type[ModelMCP] | None = None, **options: Any) -> None:
         site.register(model, model_mcp, **options)
-        self._undo.callback(site.unregister, model)
+        self._afterwards(site.unregister, model)
 
     def tool(self, function: Callable[..., Any], **options: Any) -> None:
         tool(**options)(function)
-        self._undo.callback(site._functions.pop, options.get("name") or function.__name__)
+        self._afterwards(site._functions.pop, options.get("name") or function.__name__)
 
     def prompt(self, function: Callable[..., Any], **options: Any) -> None:
         prompt(**options)(function)
-        self._undo.callback(site.prompts.pop, options.get("name") or function.__name__)
+        self._afterwards(site.prompts.pop, options.get("name") or function.__name__)
 
     def resource(self, uri: str, function: Callable[..., Any], **options: Any) -> None:
         """A resource or a resource template."""
         resource(uri, **options)(function)
-        self._undo.callback(site.resources.pop, uri)
+        self._afterwards(site.resources.pop, uri)
 
     def forget(self) -> None:
         """The site reads its declarations anew, now and after the test: for a test that changes a setting."""
+        self._is_used = True
         site._forget()
 
     def close(self) -> None:
         self._undo.close()
-        site._forget()
+        if self._is_used:
+            site._forget()
+
+    def _afterwards(self, undo: Callable[..., Any], *args: Any) -> None:
+        self._is_used = True
+        self._undo.callback(undo, *args)
 
     def _restore(self, model: type[models.Model], before: Any) -> None:
         admin.site._registry.pop(model, None)

@@ -27,7 +27,7 @@ class Connection(ABC):
         """Send one frame or line."""
 
     @abstractmethod
-    def assert_shut_out(self, seconds: float = 30) -> None:
+    def assert_shut_out(self, seconds: float = 60) -> None:
         """The server ends the connection, since its principal may no longer be there."""
 
     @abstractmethod
@@ -47,12 +47,12 @@ class Connection(ABC):
     def send(self, message: Any) -> None:
         self.send_text(json.dumps(message))
 
-    def ask(self, message: Any, seconds: float = 30) -> Any:
+    def ask(self, message: Any, seconds: float = 60) -> Any:
         """Send a message and return the next answer."""
         self.send(message)
         return self.answer(seconds)
 
-    def answer(self, seconds: float = 30) -> Any:
+    def answer(self, seconds: float = 60) -> Any:
         return self.loop.run(asyncio.wait_for(self.answers.get(), seconds), seconds + 5)
 
 
@@ -122,7 +122,7 @@ class DuplexWatching(Watching):
         self.revision = revision
         self.listen_id = listen_id
 
-    def next(self, seconds: float = 30) -> Message:
+    def next(self, seconds: float = 60) -> Message:
         waiting = asyncio.wait_for(self.connection.notifications.get(), seconds)
         message = self.connection.loop.run(waiting, seconds + 5)
         schemas.check(message, self.revision)

@@ -91,7 +91,7 @@ class Stream(Connection):
         """Send nothing more."""
         self.loop.run(self.call.done_writing())
 
-    def status(self, seconds: float = 30) -> tuple[grpc.StatusCode, str]:
+    def status(self, seconds: float = 60) -> tuple[grpc.StatusCode, str]:
         """The status at the end of the session, once the server has ended it."""
         return self.loop.run(self._status(seconds), seconds + 5)
 
@@ -99,7 +99,7 @@ class Stream(Connection):
         await asyncio.wait_for(asyncio.shield(self._reader), seconds)
         return await self.call.code(), await self.call.details()
 
-    def assert_shut_out(self, seconds: float = 30) -> None:
+    def assert_shut_out(self, seconds: float = 60) -> None:
         assert self.status(seconds)[0] is grpc.StatusCode.UNAUTHENTICATED
 
     def close(self) -> None:

@@ -16,14 +16,14 @@ class LoopThread:
         self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, T], seconds: float = 60) -> T:
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 120) -> T:
         """Run on the loop and wait for the result."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(seconds)
 
     def close(self) -> None:
         self.run(self._cancel_all())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(30)
+        self._thread.join(60)
         self.loop.close()
 
     async def _cancel_all(self) -> None:

@@ -41,7 +41,7 @@ class Peers:
         return peer
 
     def _make(self, token: str | None) -> Peer:
-        from django.core.asgi import get_asgi_application as get_django_application
+        from django.core.handlers.asgi import ASGIHandler
 
         from mcp_django import site as default_site
         from mcp_django.routing import get_asgi_application
@@ -50,14 +50,13 @@ class Peers:
             case "http-view-wsgi":
                 return WSGIPeer(token)
             case "http-view-asgi":
-                return ASGIPeer(token, get_django_application(), self.loop)
+                return ASGIPeer(token, ASGIHandler(), self.loop)
             case "http-asgi":
-                return ASGIPeer(token, get_asgi_application(get_django_application(), site=self.site), self.loop)
+                return ASGIPeer(token, get_asgi_application(_django, site=self.site), self.loop)
             case "http-protobuf":
-                application = get_asgi_application(get_django_application(), site=self.site)
-                return ASGIPeer(token, ProtobufWire(application), self.loop)
+                return ASGIPeer(token, ProtobufWire(get_asgi_application(_django, site=self.site)), self.loop)
             case "websocket":
-                return SocketPeer(token, get_asgi_application(get_django_application(), site=self.site), self.loop)
+                return SocketPeer(token, get_asgi_application(_django, site=self.site), self.loop)
             case "grpc":
                 return GRPCPeer(token, self.site or default_site, self.loop)
             case "stdio":
@@ -67,3 +66,10 @@ class Peers:
     def close(self) -> None:
         for peer in self.made:
             peer.close()
+
+
+async def _django(*call: Any) -> None:
+    """Django's own application. It is made by the few tests that reach it, since its middleware is loaded each time."""
+    from django.core.handlers.asgi import ASGIHandler
+
+    await ASGIHandler()(*call)

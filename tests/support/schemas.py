@@ -8,10 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft7Validator, Draft202012Validator
+import jsonschema_rs
 from mcp_types.methods import parse_server_notification, validate_server_result
 from pydantic import ValidationError
 
+#: Where the published schemas are. A folder that the environment names has to be there.
 FOLDER = Path(os.environ.get("MCP_SCHEMAS", Path(__file__).parents[3] / "shared" / "schemas"))
 
 #: Places whose content others define, so that the schema says little: a tool's own schema, free metadata.
@@ -95,7 +96,7 @@ def _close(node: Any) -> None:
 def _validator(revision: str, definition: str) -> Any:
     schema = _schema(revision)
     place = "$defs" if "$defs" in schema else "definitions"
-    cls = Draft202012Validator if place == "$defs" else Draft7Validator
+    cls = jsonschema_rs.Draft202012Validator if place == "$defs" else jsonschema_rs.Draft7Validator
     return cls({place: schema[place], "$ref": f"#/{place}/{definition}"})
 
 
@@ -151,13 +152,27 @@ def check(message: dict[str, Any], revision: str, method: str | None = None) -> 
 
 
 def are_here() -> bool:
-    """Whether the published schemas exist. Without them messages are validated only with mcp-types."""
+    """Whether the published schemas exist. Without them messages are validated only with mcp-types.
+
+    Raises NotADirectoryError where ``MCP_SCHEMAS`` names a folder that does not exist.
+    """
+    if not FOLDER.is_dir() and "MCP_SCHEMAS" in os.environ:
+        raise NotADirectoryError(f"MCP_SCHEMAS names {FOLDER}, which is not a folder")
     return FOLDER.is_dir()
+
+
+def said() -> str:
+    """A line that says whether messages are held against the published schemas."""
+    if are_here():
+        return f"messages were held against the published schemas of {len(list(FOLDER.glob('*.json')))} revisions"
+    return f"skipped: messages were not held against the published schemas, which are not at {FOLDER} (set MCP_SCHEMAS)"
 
 
 def assert_valid(revision: str, definition: str, value: Any) -> None:
     """Assert that a value matches a definition of the revision's schema."""
     if not are_here():
         return
-    errors = list(_validator(revision, definition).iter_errors(value))
-    assert not errors, f"{revision} {definition}: {[(list(e.absolute_path), e.message) for e in errors]}"
+    validator = _validator(revision, definition)
+    if not validator.is_valid(value):
+        errors = [(error.instance_path, error.message) for error in validator.iter_errors(value)]
+        raise AssertionError(f"{revision} {definition}: {errors}")

@@ -92,12 +92,12 @@ class Socket(Connection):
     def send_bytes(self, data: bytes) -> None:
         self.loop.run(self.call.inbox.put({"type": "websocket.receive", "bytes": data}))
 
-    def wait_closed(self, seconds: float = 30) -> int | None:
+    def wait_closed(self, seconds: float = 60) -> int | None:
         """The close code, once the server has closed the socket."""
         self.loop.run(asyncio.wait_for(asyncio.shield(self._reader), seconds), seconds + 5)
         return self.closed_with
 
-    def assert_shut_out(self, seconds: float = 30) -> None:
+    def assert_shut_out(self, seconds: float = 60) -> None:
         assert self.wait_closed(seconds) == 1008
 
     def close(self) -> None:

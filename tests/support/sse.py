@@ -102,11 +102,11 @@ class Stream(Connection):
         answered = self.post(text)
         assert (answered.status, answered.body) == (202, b""), answered
 
-    def wait_ended(self, seconds: float = 30) -> None:
+    def wait_ended(self, seconds: float = 60) -> None:
         """Wait until the server has ended the stream."""
         self.loop.run(asyncio.wait_for(asyncio.shield(self._reader), seconds), seconds + 5)
 
-    def assert_shut_out(self, seconds: float = 30) -> None:
+    def assert_shut_out(self, seconds: float = 60) -> None:
         self.wait_ended(seconds)
 
     def leave(self) -> None:

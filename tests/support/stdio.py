@@ -70,7 +70,7 @@ class Pipes(Connection):
         while select.select([], [self._stdin], [], seconds)[1]:
             self.send_bytes(line)
 
-    def wait_ended(self, seconds: float = 30) -> None:
+    def wait_ended(self, seconds: float = 60) -> None:
         """Wait until the server has ended, and all that it wrote is read."""
 
         async def both() -> None:
@@ -89,7 +89,7 @@ class Pipes(Connection):
             os.close(self._output)
         self._output = None
 
-    def assert_shut_out(self, seconds: float = 30) -> None:
+    def assert_shut_out(self, seconds: float = 60) -> None:
         self.wait_ended(seconds)
         assert self.server.refused
 

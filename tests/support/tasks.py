@@ -87,12 +87,12 @@ def cancel(peer: Peer, task: Message | str) -> None:
     peer.result(MODERN, "tasks/cancel", {"taskId": _id(task)})
 
 
-def wait(peer: Peer, task: Message | str, *statuses: str, seconds: float = 30) -> Message:
+def wait(peer: Peer, task: Message | str, *statuses: str, seconds: float = 60) -> Message:
     """The task, once it has one of these statuses."""
     return until(peer, task, lambda found: found["status"] in statuses, seconds)
 
 
-def until(peer: Peer, task: Message | str, condition: Callable[[Message], bool], seconds: float = 30) -> Message:
+def until(peer: Peer, task: Message | str, condition: Callable[[Message], bool], seconds: float = 60) -> Message:
     deadline = time.monotonic() + seconds
     while True:
         found = get(peer, task)
@@ -172,6 +172,6 @@ def working() -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
         assert not failures, failures

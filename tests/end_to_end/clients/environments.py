@@ -11,6 +11,8 @@ from tests.conformance.node import alone_in
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[2] / ".venv-clients"
+#: The versions, each with a file of its pins.
+VERSIONS = sorted(path.stem.removeprefix("requirements-") for path in HERE.glob("requirements-*.txt"))
 
 
 def python_with(version: str) -> Path:

@@ -10,6 +10,7 @@ from tests.conftest import is_listening, need
 from tests.end_to_end.clients.clients import CLIENTS, RealClient, Report, own_ticket, watched_ticket
 
 pytestmark = [
+    pytest.mark.more("twenty-three clients; `make test` has the official one of Python"),
     pytest.mark.parametrize("real_client", CLIENTS, ids=str),
     # The first one may have to wait until the clients are installed.
     pytest.mark.timeout(900),

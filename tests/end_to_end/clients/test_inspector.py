@@ -26,7 +26,7 @@ WAYS = ("http-legacy", "http-modern", "stdio-legacy", "stdio-modern", "sse-legac
 ERAS = ("http-legacy", "http-modern")
 SERVER = {"io.modelcontextprotocol/serverInfo": {"name": "desk", "version": "1.0"}}
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.more("one more client"), pytest.mark.timeout(900)]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ CALLS = {
 WANTED = ("1.6.0-sse", "1.30.0-websocket", "1-websocket", "2-http-auto", "2-stdio-auto")
 RECEIVING = tuple(client for client in CLIENTS if str(client).endswith(WANTED))
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.more("one more client"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from tests.conftest import need
 from tests.end_to_end.clients.logging_in import ANSWER, KINDS, SDKS, STEPPING_UP, Kind, Remote, Site, serve_site
 from tests.end_to_end.servers import demo
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.more("one more client"), pytest.mark.timeout(900)]
 
 #: What every client asks before it sends its person, and after that.
 METADATA = ["GET /.well-known/oauth-protected-resource/mcp 200", "GET /.well-known/oauth-authorization-server 200"]

@@ -14,7 +14,7 @@ from tests.end_to_end.clients.serving import Desk
 
 OVER_HTTP = tuple(client for client in CLIENTS if client.transport == "http")
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.more("one more client"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
