@@ -72,15 +72,9 @@ def test_a_new_token_is_shown_once_and_nowhere_kept(superuser: User) -> None:
     assert plain not in str(client.cookies) and plain not in str(client.session.items())
     assert plain not in after and digest(plain) not in after
     assert "messages" not in client.cookies or not client.cookies["messages"].value
-    assert plain not in str(list(LogEntry.objects.values()))
-    assert "claude mcp add --transport http testserver http://testserver/mcp" in response.content.decode()
-
-
-def test_a_new_token_is_logged(superuser: User) -> None:
-    logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, scopes=["read", "actions"]))
-
     [entry] = LogEntry.objects.all()
-    assert entry.is_addition() and entry.object_id == str(AccessToken.objects.get().pk)
+    assert entry.is_addition() and entry.object_id == str(token.pk) and plain not in str(vars(entry))
+    assert "claude mcp add --transport http testserver http://testserver/mcp" in response.content.decode()
 
 
 def test_a_token_may_expire(superuser: User) -> None:
@@ -118,6 +112,7 @@ def test_limits_that_are_none_are_refused_with_the_remedy(superuser: User, typed
     {"single_scopes": "writing"}, {"single_scopes": "model:flights.fligth:read"}, {"single_scopes": "tool:nonsense"},
     {"addresses": "10.0.0.1/8"}, {"lifetime": ""}, {"lifetime": "8"}, {"lifetime": "date"},
     {"lifetime": "date", "expires_at_0": "2001-01-31", "expires_at_1": "12:00:00"},
+    {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"},
 ])  # fmt: skip
 def test_a_form_with_a_mistake_makes_no_token(superuser: User, posted: Any) -> None:
     response = logged_in(superuser).post(f"{TOKENS}add/", new(**{"user": superuser.pk, **posted}))
@@ -125,13 +120,6 @@ def test_a_form_with_a_mistake_makes_no_token(superuser: User, posted: Any) -> N
     assert response.status_code == 200
     assert response.context["adminform"].form.errors
     assert not AccessToken.objects.exists()
-
-
-def test_read_is_chosen_at_first(superuser: User) -> None:
-    form = logged_in(superuser).get(f"{TOKENS}add/").context["adminform"].form
-
-    assert form["scopes"].initial == ["read"]
-    assert form["lifetime"].initial == "90"
 
 
 def test_the_hash_is_no_field_of_the_form(superuser: User) -> None:
@@ -215,7 +203,7 @@ def test_tokens_are_shown_and_found_by_their_last_characters(superuser: User) ->
     tokens = [AccessToken.objects.create_token(user=superuser, name=name)[0] for name in ("one", "two")]
     client = logged_in(superuser)
 
-    found = client.get(TOKENS, {"q": tokens[0].last_chars}).context["cl"].result_list
+    found = client.get(TOKENS, {"q": tokens[0].last_chars, "revoked_at__isnull": "True"}).context["cl"].result_list
 
     assert f"…{tokens[0].last_chars}" in client.get(TOKENS).content.decode()
     assert [token.name for token in found] == ["one"]
@@ -285,7 +273,7 @@ def test_a_token_for_a_superuser_made_by_staff(superuser: User, staff: User) -> 
 
     response = client.post(f"{TOKENS}add/", new(user=superuser.pk, name="mine", scopes=["read", "actions"]))
 
-    assert "user" not in form.fields
+    assert "user" not in form.fields and form["scopes"].initial == ["read"]
     assert response.status_code == 200
     assert AccessToken.objects.get().user == staff
 
@@ -296,10 +284,11 @@ def test_tokens_of_others_are_not_there(superuser: User, staff: User) -> None:
     client = logged_in(staff)
 
     page = client.get(TOKENS).content.decode()
+    searched = client.get(TOKENS, {"q": "theirs"}).context["cl"]
     hidden = [client.get(f"{TOKENS}{token.pk}/{view}/") for view in ("change", "delete", "history")]
     absent = [client.get(f"{TOKENS}{token.pk + 99}/{view}/") for view in ("change", "delete", "history")]
 
-    assert "own" in page and "theirs" not in page
+    assert "own" in page and "theirs" not in page and searched.result_count == 0
     assert [response.status_code for response in hidden] == [response.status_code for response in absent] == [302] * 3
     assert client.get(f"{TOKENS}{own.pk}/change/").status_code == 200
 
@@ -316,14 +305,6 @@ def test_changing_deleting_and_revoking_a_token_of_another(superuser: User, staf
     token.refresh_from_db()
 
     assert (token.name, token.user, token.revoked_at, token.scopes) == ("theirs", superuser, None, ["read"])
-
-
-def test_searching_for_tokens_of_others(superuser: User, staff: User) -> None:
-    AccessToken.objects.create_token(user=superuser, name="theirs")
-
-    page = logged_in(staff).get(TOKENS, {"q": "theirs"})
-
-    assert page.context["cl"].result_count == 0
 
 
 @pytest.mark.parametrize("permissions", [[], ["mcp_django.view_tool"], ["mcp_django.view_accesstoken"]])
@@ -396,23 +377,6 @@ def test_tokens_are_not_deleted_many_at_once(superuser: User) -> None:
     assert AccessToken.objects.filter(pk=token.pk).exists()
 
 
-def test_every_page_opens(superuser: User) -> None:
-    soon = timezone.now() + timedelta(days=1)
-    token, _ = AccessToken.objects.create_token(user=superuser, scopes=["read", "actions"], expires_at=soon)
-    make_tool_rows("default")
-    tool = Tool.objects.first()
-    assert tool is not None
-    client = logged_in(superuser)
-
-    pages = [
-        TOKENS, f"{TOKENS}add/", f"{TOKENS}{token.pk}/change/", f"{TOKENS}{token.pk}/history/", TOOLS,
-        f"{TOKENS}?revoked_at__isnull=True", f"{TOOLS}{tool.pk}/change/", f"{TOOLS}?q=records", "/admin/",
-    ]  # fmt: skip
-
-    assert [client.get(page).status_code for page in pages] == [200] * len(pages)
-    assert "read, actions" in client.get(TOKENS).content.decode()
-
-
 # Tools.
 
 
@@ -425,7 +389,8 @@ def tool() -> Tool:
 def test_the_list_makes_the_rows_that_are_missing(superuser: User) -> None:
     Tool.objects.all().delete()
 
-    page = logged_in(superuser).get(TOOLS).content.decode()
+    page = logged_in(superuser).get(f"{TOOLS}?q=records").content.decode()
+    page += logged_in(superuser).get(TOOLS).content.decode()
 
     assert Tool.objects.filter(name="find_records", enabled=True).exists()
     assert "flights_flight_mark_cancelled" in page and "may destroy data" in page and "reads" in page

@@ -63,51 +63,39 @@ def imports(text: str) -> Iterator[tuple[str, str]]:
                 yield "mcp_django", node.attr
 
 
-@pytest.mark.parametrize("module", PUBLIC)
-def test_every_public_name_is_there_and_documented(module: str) -> None:
-    loaded = import_module(module)
-
-    for name in PUBLIC[module]:
-        assert hasattr(loaded, name), name
-    assert set(PUBLIC[module]) <= named(section(module))
+def in_table(section: str) -> set[str]:
+    """The names in the first column of the table of a section."""
+    lines = section.rpartition("| Name |")[2].splitlines()[2:]
+    return set().union(*(named(line.split("|")[1]) for line in lines if line.startswith("|")))
 
 
-@pytest.mark.parametrize("module", ["mcp_django", "mcp_django.exceptions"])
-def test_the_tables_of_names_hold_nothing_else(module: str) -> None:
-    table = section(module).rpartition("| Name |")[2]
-    rows = [line.split("|")[1] for line in table.splitlines()[2:] if line.startswith("|")]
-
-    assert set().union(*map(named, rows)) == set(PUBLIC[module])
+def test_every_public_name_is_there_and_documented_and_the_tables_hold_no_other() -> None:
+    for module, names in PUBLIC.items():
+        loaded = import_module(module)
+        assert [name for name in names if not hasattr(loaded, name)] == []
+        assert set(names) <= named(section(module))
+    for module in ("mcp_django", "mcp_django.exceptions"):
+        assert in_table(section(module)) == set(PUBLIC[module])
 
 
 def test_request_mcp_has_every_name_of_its_table() -> None:
     from mcp_django.exchange.exchange import Exchange
 
-    table = section_of_the_request().rpartition("| Name |")[2]
-    names = set().union(*(named(line.split("|")[1]) for line in table.splitlines()[2:] if line.startswith("|")))
+    names = in_table(PAGE.partition("\n## The request\n")[2].partition("\n## ")[0])
 
     assert {"principal", "elicit", "progress", "cancelled"} <= names
     assert not [name for name in names if not hasattr(Exchange, name)]
 
 
-def section_of_the_request() -> str:
-    return PAGE.partition("\n## The request\n")[2].partition("\n## ")[0]
+def test_the_examples_and_the_demo_import_public_names_only() -> None:
+    texts = {page: page.read_text() for page in PAGES}
+    texts |= {file: f"```python\n{file.read_text()}\n```" for file in (ROOT / "demo_project").rglob("*.py")}
 
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_examples_import_public_names_only(page: Path) -> None:
-    for module, name in imports(page.read_text()):
-        assert module in PUBLIC, (module, name)
-        assert not name or name in PUBLIC[module], (module, name)
-
-
-def test_the_demo_imports_public_names_only() -> None:
-    for file in (ROOT / "demo_project").rglob("*.py"):
-        for module, name in imports(f"```python\n{file.read_text()}\n```"):
-            if f"{module}.{name}" in OF_THE_BOARDS:
-                continue
-            assert module in PUBLIC, (file, module, name)
-            assert not name or name in PUBLIC[module], (file, module, name)
+    for file, text in texts.items():
+        for module, name in imports(text):
+            if file in PAGES or f"{module}.{name}" not in OF_THE_BOARDS:
+                assert module in PUBLIC, (file, module, name)
+                assert not name or name in PUBLIC[module], (file, module, name)
 
 
 def test_the_version_is_that_of_the_installed_distribution(monkeypatch: pytest.MonkeyPatch) -> None:

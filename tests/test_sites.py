@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -63,22 +61,16 @@ def test_registering_an_abstract_model(own: MCPSite) -> None:
         own.register(Abstract)
 
 
-def test_unregistering_what_is_not_registered(own: MCPSite) -> None:
-    own.register([Flight, Airline])
+def test_unregistering_leaves_the_bridge_and_works_once(own: MCPSite) -> None:
+    own.register([Flight, Airline], description="mine")
+    before = own.models["flights.flight"]
+
     own.unregister([Flight, Airline])
 
+    assert not before.bridged and own.models["flights.flight"].bridged
     assert not own.is_registered(Flight)
     with pytest.raises(NotRegistered, match=r"flights.Flight is not registered"):
         own.unregister(Flight)
-
-
-def test_unregistering_leaves_the_bridge(own: MCPSite) -> None:
-    own.register(Flight, description="mine")
-    before = own.models["flights.flight"]
-
-    own.unregister(Flight)
-
-    assert not before.bridged and own.models["flights.flight"].bridged
 
 
 # Tools.
@@ -175,23 +167,15 @@ def test_a_name_that_clients_refuse(own: MCPSite, name: str) -> None:
         tool(name=name, site=own)(act)
 
 
-def test_two_tools_of_one_name(own: MCPSite) -> None:
+def test_a_tool_with_the_name_of_another_or_of_a_query_tool(own: MCPSite) -> None:
     def act(request: HttpRequest) -> None:
         """Act."""
 
     tool(site=own)(act)
 
-    with pytest.raises(ImproperlyConfigured, match="Two tools are named act"):
-        tool(site=own)(act)
-
-
-@pytest.mark.parametrize("name", ["describe_models", "find_records", "get_record", "aggregate_records"])
-def test_a_tool_with_the_name_of_a_query_tool(own: MCPSite, name: str) -> None:
-    def act(request: HttpRequest) -> None:
-        """Act."""
-
-    with pytest.raises(ImproperlyConfigured, match=f"Two tools are named {name}"):
-        tool(name=name, site=own)(act)
+    for name in ("act", "describe_models", "find_records", "get_record", "aggregate_records"):
+        with pytest.raises(ImproperlyConfigured, match=f"Two tools are named {name}"):
+            tool(name=name, site=own)(act)
 
 
 def test_a_decorated_function_stays_a_function(own: MCPSite) -> None:
@@ -246,29 +230,6 @@ def test_a_site_shows_the_admin_site_that_it_names(db: None) -> None:
     peer = DirectPeer(User.objects.create_superuser("root"), site=MCPSite("inner", admin_site=inner))
 
     assert list(peer.call("describe_models")["structuredContent"]["models"]) == ["flights.airline"]
-
-
-def test_the_call_context_is_around_every_handler(db: None) -> None:
-    entered: list[str] = []
-
-    class Tenant(MCPSite):
-        @contextmanager
-        def call_context(self, request: HttpRequest) -> Iterator[None]:
-            entered.append(f"in {request.user}")
-            yield
-            entered.append("out")
-
-    site = Tenant("tenant")
-
-    @tool(site=site)
-    def look(request: HttpRequest) -> str:
-        """Look."""
-        entered.append("handler")
-        return ""
-
-    DirectPeer(User.objects.create_superuser("root"), site=site).call("look")
-
-    assert entered == ["in root", "handler", "out"]
 
 
 def test_the_url_of_a_site(own: MCPSite) -> None:

@@ -15,7 +15,6 @@ from rest_framework.request import Request
 
 from mcp_django.access.authentication import authenticate
 from mcp_django.exchange.requests import from_settings
-from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from tests.support.challenges import NEEDED, own_part
 from tests.support.data import token_of
 from tests.support.peers import MODERN, HTTPPeer, Peers, SocketPeer
@@ -77,15 +76,6 @@ def tools(answer: Any) -> list[str]:
     return [tool["name"] for tool in answer.json["result"]["tools"]]
 
 
-@http_only
-def test_a_class_of_the_project_lets_its_users_in(peers: Peers, users: Any, flights: Any) -> None:
-    with own(OURS):
-        answer = ask(peers, "Project viewer")
-
-    assert answer.status == 200
-    assert "find_records" in tools(answer)
-
-
 @pytest.mark.parametrize("transport", ["websocket"])
 def test_a_class_of_the_project_lets_its_users_in_by_socket(peers: Peers, users: Any, flights: Any) -> None:
     with own(OURS):
@@ -98,7 +88,6 @@ def test_a_class_of_the_project_lets_its_users_in_by_socket(peers: Peers, users:
         assert not refused.accepted
 
 
-@http_only
 @pytest.mark.parametrize(("header", "reads", "acts"), [
     ("Project admin", True, False),
     ("Project admin read", True, False),
@@ -135,7 +124,6 @@ def test_a_refusal_of_a_class_of_the_project(
     assert answer.headers["content-type"] == "application/json"
 
 
-@http_only
 def test_an_inactive_user_of_a_class_of_the_project(peers: Peers, users: Any) -> None:
     User.objects.filter(username="viewer").update(is_active=False)
     with own(OURS):
@@ -145,7 +133,6 @@ def test_an_inactive_user_of_a_class_of_the_project(peers: Peers, users: Any) ->
     assert answer.json["error"]["message"] == "The user is inactive."
 
 
-@http_only
 def test_a_class_without_a_challenge_gets_ours(peers: Peers, users: Any) -> None:
     with own(f"{__name__}.SilentAuthentication"):
         answers = [ask(peers, "Project nobody"), ask(peers, None)]
@@ -156,7 +143,6 @@ def test_a_class_without_a_challenge_gets_ours(peers: Peers, users: Any) -> None
     ]  # fmt: skip
 
 
-@http_only
 def test_classes_are_asked_one_after_the_other(peers: Peers, users: Any, flights: Any) -> None:
     with own(OURS, TOKENS):
         by_project = ask(peers, "Project viewer")
@@ -194,15 +180,6 @@ def test_a_login_cookie_alone_is_no_credential(users: Any) -> None:
 # Anonymous callers.
 
 
-@http_only
-def test_anonymous_callers_are_refused(peers: Peers, users: Any) -> None:
-    answer = ask(peers, None)
-
-    assert answer.status == 401
-    assert own_part(answer.headers["www-authenticate"]) == 'Bearer realm="mcp"'
-
-
-@http_only
 def test_anonymous_callers_where_the_project_lets_them_in(peers: Peers, users: Any, flights: Any) -> None:
     with override_settings(MCP={"ANONYMOUS_SCOPES": ["read", "actions"]}):
         answer = ask(peers, None)
@@ -212,20 +189,7 @@ def test_anonymous_callers_where_the_project_lets_them_in(peers: Peers, users: A
     assert [resource["uri"] for resource in resources.json["result"]["resources"]] == ["flights://about"]
 
 
-@http_only
 @pytest.mark.parametrize("header", ["Bearer nonsense", "Basic eDp5", "x"])
 def test_wrong_credentials_are_not_taken_for_none(peers: Peers, users: Any, header: str) -> None:
     with override_settings(MCP={"ANONYMOUS_SCOPES": ["read"]}):
         assert ask(peers, header).status == 401
-
-
-def test_what_authenticate_raises(users: Any) -> None:
-    request = from_settings()
-    request.META["HTTP_AUTHORIZATION"] = "Project banned"
-
-    with own(OURS):
-        with pytest.raises(Forbidden, match="You are banned"):
-            authenticate(request, fresh=False)
-        request.META["HTTP_AUTHORIZATION"] = "Project nobody"
-        with pytest.raises(Unauthenticated, match="Nobody of that name"):
-            authenticate(request, fresh=False)

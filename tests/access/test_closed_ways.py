@@ -24,7 +24,7 @@ from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 from tests.support.peers import MODERN
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 EXPORT = "flights_flight_export_as_csv"
 
@@ -105,10 +105,9 @@ def test_members_of_the_group_read_on(root: DirectPeer) -> None:
     assert open_ways(root) == set(ways.TOOLS)
 
 
-@pytest.mark.parametrize("close", CLOSING)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_closed_way_stands_in_no_list(root: DirectPeer, tool: str, close: Any) -> None:
-    close(tool)
+def test_a_closed_way_stands_in_no_list(root: DirectPeer, tool: str) -> None:
+    off(tool)
 
     resources = [one["uri"] for one in root.result(MODERN, "resources/list")["resources"]]
     templates = [one["uriTemplate"] for one in root.result(MODERN, "resources/templates/list")["resourceTemplates"]]
@@ -124,9 +123,8 @@ def test_a_closed_way_stands_in_no_list(root: DirectPeer, tool: str, close: Any)
     )
 
 
-@pytest.mark.parametrize("close", CLOSING)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer, tool: str, close: Any) -> None:
+def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer, tool: str) -> None:
     def watched() -> set[str]:
         found = {}
         for way, of_way in URIS.items():
@@ -135,18 +133,17 @@ def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer, tool: str, clo
         return {way for way, answers in found.items() if answers == {True}}
 
     assert watched() == set(ways.TOOLS)
-    close(tool)
+    off(tool)
     overrides.forget()
 
     assert watched() == {way for way, name in ways.TOOLS.items() if name != tool}
 
 
-@pytest.mark.parametrize("close", CLOSING)
 @pytest.mark.parametrize("tool", TOOLS)
-def test_being_notified_by_a_subscription_from_before(root: DirectPeer, tool: str, close: Any) -> None:
+def test_being_notified_by_a_subscription_from_before(root: DirectPeer, tool: str) -> None:
     subscriptions = {way: watch(site, of_way[0]) for way, of_way in URIS.items()}
     live = {way: uris.parse(URIS[way][1]) for way in ("collection", "aggregate")}
-    close(tool)
+    off(tool)
     overrides.forget()
 
     sight = Sight(rights_of(root), [])

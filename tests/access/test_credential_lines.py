@@ -22,8 +22,6 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers
 from tests.support.talking import call, talk
 
-pytestmark = pytest.mark.every_database
-
 REVISION = "2025-11-25"
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -94,6 +92,7 @@ def test_a_grace_prolongs_no_token(users: Users) -> None:
     assert token.expires_at == end
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("end", ["revoked", "expired", "rolled"])
 def test_reviving_an_ended_token_by_rolling_it(users: Users, end: str) -> None:
     token, _ = AccessToken.objects.create_token(user=users.viewer)
@@ -116,7 +115,6 @@ def ping(peer: HTTPPeer, key: str) -> int:
     return peer.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"Mcp-Session-Id": key}).status
 
 
-@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
 def test_hijacking_the_session_of_another_token_of_the_same_user(peers: Peers, users: Users) -> None:
     owner, thief = peers(token_of(users.admin)), peers(token_of(users.admin))
     assert isinstance(owner, HTTPPeer) and isinstance(thief, HTTPPeer)
@@ -127,7 +125,6 @@ def test_hijacking_the_session_of_another_token_of_the_same_user(peers: Peers, u
     assert ping(owner, key) == 200
 
 
-@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-asgi"])
 def test_a_session_goes_on_with_the_successor_of_its_token(peers: Peers, users: Users) -> None:
     owner = peers(token_of(users.admin))
     assert isinstance(owner, HTTPPeer)
@@ -139,7 +136,6 @@ def test_a_session_goes_on_with_the_successor_of_its_token(peers: Peers, users: 
     assert Session.objects.get().principal_key == f"user:{users.admin.pk}"
 
 
-@pytest.mark.http_and_duplex
 def test_a_cursor_of_another_token_of_the_same_user_opens_nothing(peers: Peers, users: Users, flights: Any) -> None:
     asked = {"model": "flights.flight", "limit": 1, "fields": ["id"]}
     owner = peers(token_of(users.admin))
@@ -173,7 +169,6 @@ def asking(declared: Declared) -> None:
     declared.tool(greet, read_only=True)
 
 
-@pytest.mark.http_and_duplex
 def test_the_request_state_of_another_token_of_the_same_user(peers: Peers, users: Users, asking: None) -> None:
     owner = peers(token_of(users.admin))
     owner.capabilities = {"elicitation": {}}
@@ -225,6 +220,7 @@ def test_a_ticket_of_a_revoked_line_lets_nobody_in(users: Users) -> None:
         tickets.redeem(ticket, from_settings())
 
 
+@pytest.mark.every_database
 def test_clearing_tokens_deletes_no_ticket_and_no_session(users: Users) -> None:
     token, plain = AccessToken.objects.create_token(user=users.admin)
     principal = principal_of(plain)

@@ -28,8 +28,6 @@ from tests.access.throttling import TILL_END, Clock, limits
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peers, SocketPeer
 
-pytestmark = pytest.mark.every_database
-
 ADDRESS = "192.0.2.1"
 PROJECT = "tests.access.test_authentication.ProjectAuthentication"
 
@@ -62,6 +60,7 @@ def attempts(count: int, *args: Any, **meta: str) -> list[str]:
     return [attempt(bad_token(), *args, **meta) for _ in range(count)]
 
 
+@pytest.mark.every_database
 def test_a_thousand_bad_tokens_from_one_address(db: None, clock: Clock) -> None:
     found = attempts(30)
     with CaptureQueriesContext(connection) as captured:
@@ -244,7 +243,6 @@ def test_the_memory_of_addresses_is_bounded(db: None, clock: Clock) -> None:
 # Over the network.
 
 
-@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi"])
 @pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 def test_a_throttled_address_is_told_when_to_try_again(peers: Peers, clock: Clock, revision: str) -> None:
     peer = peers(None)

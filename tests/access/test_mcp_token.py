@@ -16,7 +16,7 @@ from mcp_django.exchange.scopes import GRAMMAR
 from mcp_django.models import AccessToken, digest
 from mcp_django.models.tokens import NEVER
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +98,7 @@ def test_rolling_with_a_grace_leaves_the_old_token_for_so_long(ada: User) -> Non
         run("--roll", str(old.pk))
 
 
+@pytest.mark.every_database
 def test_clearing_deletes_tokens_that_ended_long_ago_and_no_others(ada: User) -> None:
     names = ("current", "never", "expired lately", "expired", "revoked lately", "revoked")
     tokens = {name: AccessToken.objects.create_token(user=ada, name=name, expires_at=NEVER)[0] for name in names}

@@ -102,10 +102,6 @@ def test_scope_override_and_permission_must_all_hold(
     assert decision is expected(has_scope, override, hook)
 
 
-def test_the_scope_actions_does_not_hold_the_scope_read(user: User) -> None:
-    assert decide(request_of(user, ACTIONS), READ, None, says_yes, "a hook") is NO_SCOPE
-
-
 def test_no_hook_runs_for_a_credential_without_the_scope(user: User) -> None:
     assert decide(request_of(user), READ, None, must_not_be_asked, "a hook") is NO_SCOPE
 

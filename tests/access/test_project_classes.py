@@ -18,8 +18,6 @@ from mcp_django.tasks.callers import principal_of
 from tests.access.test_grants import WRONG, make_grant, request_to, token_by
 from tests.support.data import Users
 
-pytestmark = pytest.mark.every_database
-
 
 class HeaderOfTheProject(BaseAuthentication):
     """``X-Token: <token>``, and maybe ``X-As: <user>``, for staff who look at the site as another user sees it."""

@@ -14,8 +14,6 @@ from tests.support.data import make_flights, make_users, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
-pytestmark = pytest.mark.every_database
-
 FLIGHTS = "model:flights.flight:read"
 CANCEL = "flights_flight_mark_cancelled"
 QUERY_TOOLS = ["aggregate_records", "describe_models", "find_records", "get_record"]
@@ -100,7 +98,6 @@ def test_lists_with_a_token_for_one_model(of_flights: Peer) -> None:
     assert of_flights.result(MODERN, "prompts/list")["prompts"] == []
 
 
-@pytest.mark.http_and_duplex
 def test_querying_other_models_with_a_token_for_one(of_flights: Peer) -> None:
     own = of_flights.call("find_records", model="flights.flight", limit=2)
     other = of_flights.call("find_records", model="flights.airline")
@@ -112,7 +109,6 @@ def test_querying_other_models_with_a_token_for_one(of_flights: Peer) -> None:
     assert list(of_flights.call("describe_models")["structuredContent"]["models"]) == ["flights.flight"]
 
 
-@pytest.mark.http_and_duplex
 @pytest.mark.parametrize("asked", [
     {"fields": ["carrier__name"]}, {"filter": {"carrier__name": "United"}}, {"order_by": ["origin__name"]},
     {"filter": {"carrier__name__startswith": "U"}}, {"fields": ["disruptions__note"]},
@@ -121,7 +117,6 @@ def test_reading_other_models_through_relations_with_a_token_for_one(of_flights:
     assert of_flights.call("find_records", model="flights.flight", **asked)["isError"] is True
 
 
-@pytest.mark.http_and_duplex
 def test_relations_are_no_fields_with_a_token_for_one_model(of_flights: Peer) -> None:
     fields = of_flights.call("describe_models", model="flights.flight")["structuredContent"]["fields"]
 
@@ -130,7 +125,6 @@ def test_relations_are_no_fields_with_a_token_for_one_model(of_flights: Peer) ->
     assert {"carrier", "plane"}.isdisjoint(of_flights.read("db://flights/flight/2"))
 
 
-@pytest.mark.http_and_duplex
 def test_aggregating_by_other_models_with_a_token_for_one(of_flights: Peer) -> None:
     own = of_flights.call("aggregate_records", model="flights.flight", group_by=["status"], measures=["count"])
     other = of_flights.call("aggregate_records", model="flights.flight", group_by=["carrier__name"])
@@ -138,7 +132,6 @@ def test_aggregating_by_other_models_with_a_token_for_one(of_flights: Peer) -> N
     assert own["structuredContent"]["rows"] and other["isError"] is True
 
 
-@pytest.mark.http_and_duplex
 @pytest.mark.parametrize("uri", [
     "db://flights/airline", "db://flights/airline/UA", "db://flights/airline.schema", "db://flights/airline?limit=1",
     "db://flights/flight?carrier__name=United", "flights://about", "flights://board/JFK/2013-01-01",
@@ -159,7 +152,6 @@ def test_calling_tools_with_a_token_for_one_model(of_flights: Peer, tool: str) -
     assert Flight.objects.get(pk=1).status == "on_time"
 
 
-@pytest.mark.http_and_duplex
 def test_using_a_prompt_with_a_token_for_one_model(users: Any, peers: Peers, declared: Declared, flights: Any) -> None:
     def greet(request: Any) -> str:
         """Greets."""
@@ -172,7 +164,6 @@ def test_using_a_prompt_with_a_token_for_one_model(users: Any, peers: Peers, dec
     assert whole.result(MODERN, "prompts/get", {"name": "greet"})["messages"]
 
 
-@pytest.mark.http_and_duplex
 def test_completing_keys_of_other_models_with_a_token_for_one(of_flights: Peer, admin: Peer) -> None:
     def values(peer: Peer, template: str, name: str, typed: str) -> Any:
         params = {"ref": {"type": "ref/resource", "uri": template}, "argument": {"name": name, "value": typed}}
@@ -185,7 +176,6 @@ def test_completing_keys_of_other_models_with_a_token_for_one(of_flights: Peer, 
     assert values(of_flights, "db://{app_label}/{model}.schema", "model", "") == ["flight"]
 
 
-@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_watching_other_models_with_a_token_for_one(of_flights: Peer) -> None:
     watching = of_flights.watch(MODERN, ["db://flights/airline/UA", "db://flights/airline", "db://flights/flight/1"])
     refused = of_flights.error("2025-06-18", "resources/subscribe", {"uri": "db://flights/airline/UA"})
@@ -209,7 +199,6 @@ def test_an_action_needs_the_scope_actions_and_that_of_its_model(users: Any, pee
 # A token for one tool.
 
 
-@pytest.mark.http_and_duplex
 @pytest.mark.parametrize("tool", [CANCEL, "delay_statistics", "find_records", "describe_models"])
 def test_lists_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any, tool: str) -> None:
     peer = peers(token_of(users.admin, f"tool:{tool}"))
@@ -220,7 +209,6 @@ def test_lists_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any,
     assert peer.result(MODERN, "prompts/list")["prompts"] == []
 
 
-@pytest.mark.http_and_duplex
 def test_a_tool_may_do_what_it_needs_with_a_token_for_it_alone(users: Any, peers: Peers, flights: Any) -> None:
     cancelling = peers(token_of(users.admin, f"tool:{CANCEL}"))
     counting = peers(token_of(users.admin, "tool:delay_statistics"))
@@ -235,7 +223,6 @@ def test_a_tool_may_do_what_it_needs_with_a_token_for_it_alone(users: Any, peers
     assert found["structuredContent"]["rows"] == [[1, "United"]]
 
 
-@pytest.mark.http_and_duplex
 def test_calling_other_tools_with_a_token_for_one(users: Any, peers: Peers, flights: Any) -> None:
     peer = peers(token_of(users.admin, "tool:describe_models"))
 
@@ -251,7 +238,6 @@ def test_a_tool_that_lists_others_lends_them_no_rights(users: Any, peers: Peers,
     assert "change data" not in said and "find_records gives rows" not in said
 
 
-@pytest.mark.http_and_duplex
 @pytest.mark.parametrize(
     "uri", ["db://flights/flight", "db://flights/flight/1", "flights://about", "db://flights/flight.schema"]
 )
@@ -262,7 +248,6 @@ def test_reading_resources_with_a_token_for_one_tool(users: Any, peers: Peers, f
     assert reason(peer, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND"
 
 
-@pytest.mark.http_and_duplex
 def test_completing_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
     peer = peers(token_of(users.admin, "tool:find_records"))
     params = {
@@ -274,7 +259,6 @@ def test_completing_with_a_token_for_one_tool(users: Any, peers: Peers, flights:
     assert "error" in answer or answer["result"]["completion"]["values"] == []
 
 
-@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 def test_watching_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
     peer = peers(token_of(users.admin, "tool:find_records"))
 
@@ -302,7 +286,6 @@ def test_a_tool_that_a_token_is_for_needs_its_users_permission(users: Any, peers
 # Live push.
 
 
-@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 @pytest.mark.django_db(transaction=True)
 def test_a_watched_row_is_silent_once_its_model_is_taken_from_the_token(peers: Peers, transactional_db: None) -> None:
     users = make_users()

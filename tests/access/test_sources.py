@@ -58,7 +58,7 @@ def by_ticket(user: User) -> Open:
 
 
 def by_command(user: User) -> Open:
-    return Open(Principal(user, frozenset({"read", "actions"}), source=Source.COMMAND))
+    return Open(Principal(user, frozenset({"read"}), source=Source.COMMAND))
 
 
 def deactivate(user: User) -> None:
@@ -161,12 +161,6 @@ def test_what_an_administrator_saves_is_not_remembered(
 
     with pytest.raises(Unauthenticated):
         authenticate_again(opened.principal, opened.request)
-
-
-def test_a_named_user_keeps_the_scopes_of_the_command(users: Users) -> None:
-    opened = Open(Principal(users.admin, frozenset({"read"}), source=Source.COMMAND))
-
-    assert authenticate_again(opened.principal, opened.request).scopes == {"read"}
 
 
 class Visitor:

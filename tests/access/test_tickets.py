@@ -29,10 +29,7 @@ from tests.support.loop import LoopThread
 from tests.support.peers import Answered, HTTPPeer, Message, Peers, Socket, meta
 from tests.support.raw import error
 
-pytestmark = pytest.mark.every_database
-
 over_http = pytest.mark.parametrize("transport", HTTP)
-in_one_way = pytest.mark.parametrize("transport", ["http-asgi"])
 
 LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta()}}
 REFUSED = error(-32600, "UNAUTHENTICATED", "The ticket is unknown, used or expired.")
@@ -101,7 +98,6 @@ def test_a_token_gets_a_ticket_that_opens_a_socket(users: Users, peers: Peers, o
     assert_serves(open_socket(f"ticket={answer.json['ticket']}"))
 
 
-@over_http
 @pytest.mark.parametrize("path", ["/mcp/ticket", "/mcp/ticket/"])
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 def test_another_method_is_answered_in_json(users: Users, peers: Peers, path: str, method: str) -> None:
@@ -126,7 +122,6 @@ def test_nobody_gets_no_ticket(users: Users, peers: Peers, token: str | None) ->
     assert not Ticket.objects.exists()
 
 
-@over_http
 def test_a_caller_without_a_token_gets_no_ticket_where_anonymous_callers_may_read(
     users: Users, peers: Peers, settings: Any
 ) -> None:
@@ -138,7 +133,6 @@ def test_a_caller_without_a_token_gets_no_ticket_where_anonymous_callers_may_rea
     assert (answer.status, answer.json) == (401, error(-32600, "UNAUTHENTICATED", message))
 
 
-@over_http
 def test_credentials_of_the_project_get_no_ticket(users: Users, peers: Peers, settings: Any) -> None:
     settings.MCP = {
         **settings.MCP, "AUTHENTICATION_CLASSES": ["tests.access.test_authentication.ProjectAuthentication"]
@@ -150,7 +144,6 @@ def test_credentials_of_the_project_get_no_ticket(users: Users, peers: Peers, se
     assert (answer.status, answer.json) == (403, error(-32600, "FORBIDDEN", message))
 
 
-@over_http
 def test_a_page_of_another_origin_gets_no_ticket(users: Users, peers: Peers) -> None:
     answer = ask(desk(peers, token_of(users.admin)), Origin="https://evil.example")
 
@@ -158,7 +151,6 @@ def test_a_page_of_another_origin_gets_no_ticket(users: Users, peers: Peers) -> 
     assert not Ticket.objects.exists()
 
 
-@over_http
 def test_a_page_of_an_allowed_origin_may_read_its_ticket(users: Users, peers: Peers, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": ["https://app.example.com"]}
     peer = desk(peers, token_of(users.admin))
@@ -173,7 +165,6 @@ def test_a_page_of_an_allowed_origin_may_read_its_ticket(users: Users, peers: Pe
     assert "access-control-allow-credentials" not in answer.headers
 
 
-@over_http
 def test_a_login_cookie_gets_no_ticket(users: Users, peers: Peers) -> None:
     from django.test import Client
 
@@ -220,7 +211,6 @@ def test_an_access_token_in_a_url_opens_no_socket(users: Users, open_socket: Any
     assert refusal(open_socket(f"{parameter}={token_of(users.admin)}"))[0] == 401
 
 
-@over_http
 @pytest.mark.parametrize("parameter", ["ticket", "token", "access_token"])
 def test_neither_a_ticket_nor_a_token_in_a_url_opens_the_endpoint(users: Users, peers: Peers, parameter: str) -> None:
     secret = ticket_of(users.admin) if parameter == "ticket" else token_of(users.admin)
@@ -352,6 +342,7 @@ def test_only_the_hash_of_a_ticket_is_stored(users: Users) -> None:
     assert [stored.hash for stored in Ticket.objects.all()] == [digest(ticket)]
 
 
+@pytest.mark.every_database
 def test_expired_tickets_are_cleared_when_the_next_one_is_given(users: Users) -> None:
     ticket_of(users.admin)
     Ticket.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
@@ -361,6 +352,7 @@ def test_expired_tickets_are_cleared_when_the_next_one_is_given(users: Users) ->
     assert [stored.hash for stored in Ticket.objects.all()] == [digest(kept)]
 
 
+@pytest.mark.every_database
 def test_one_token_cannot_fill_the_table(users: Users) -> None:
     token = AccessToken.objects.get(hash=digest(token_of(users.admin)))
     principal = Principal(users.admin, frozenset({"read"}), token, token.pk)
@@ -373,6 +365,7 @@ def test_one_token_cannot_fill_the_table(users: Users) -> None:
         tickets.redeem(given[0], from_settings())
 
 
+@pytest.mark.every_database
 def test_two_sockets_that_race_for_a_ticket_are_one(transactional_db: None, users: Users) -> None:
     ticket = ticket_of(users.admin)
     start = threading.Barrier(8)

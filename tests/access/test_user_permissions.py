@@ -23,8 +23,6 @@ from mcp_django.models import AccessToken
 from tests.support.data import switch_on
 from tests.support.peers import MODERN, Peers
 
-pytestmark = [pytest.mark.every_database]
-
 VIEW, ADD = "flights.view_flight", "flights.add_flight"
 
 
@@ -67,6 +65,7 @@ def asked(request: MCPRequest) -> int:
     return len(captured)
 
 
+@pytest.mark.every_database
 def test_one_statement_finds_what_model_backend_finds(user: User, django_assert_num_queries: Any) -> None:
     plain = User.objects.get(pk=user.pk)
     own, of_groups = plain.get_user_permissions(), plain.get_group_permissions()
@@ -79,6 +78,7 @@ def test_one_statement_finds_what_model_backend_finds(user: User, django_assert_
     assert user.has_perms([VIEW, ADD]) and not user.has_perm("flights.delete_flight")
 
 
+@pytest.mark.every_database
 def test_an_inactive_user_and_one_that_is_nobody_have_none(user: User) -> None:
     user.is_active = False
 
@@ -128,6 +128,7 @@ def fresh(user: User) -> User:
     return User.objects.get(pk=user.pk)
 
 
+@pytest.mark.every_database
 def test_they_are_remembered_with_the_principal(user: User) -> None:
     known: dict[Any, Any] = {}
 
@@ -218,7 +219,6 @@ def test_a_change_is_forgotten_at_once_with_its_principal(user: User, settings: 
     assert (before, may_view()) == (True, False)
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_tool_that_may_write_reads_them_anew(
     peers: Peers, user: User, settings: Any, declared: Any, transactional_db: None
 ) -> None:

@@ -21,7 +21,7 @@ CALLS = "/admin/mcp_django/call/"
 UUID = "7f3c2a10-5d4b-4e61-9c0f-1a2b3c4d5e6f"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
@@ -47,6 +47,7 @@ def offered(client: Client, title: str, /, **parameters: str) -> list[str]:
 # Each filter.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("parameters", "other"), [
     ({"user": "3"}, {"user_id": "4", "user_name": "bob"}),
     ({"user": "ada"}, {"user_id": "4", "user_name": "bob"}),
@@ -68,6 +69,7 @@ def test_a_filter_finds_what_it_names_alone(client: Client, parameters: dict[str
     assert listed(client, **parameters) == [call]
 
 
+@pytest.mark.every_database
 def test_a_user_is_found_by_the_id_and_by_each_name(client: Client) -> None:
     user = User.objects.create_user("grace")
     under_old_name = make_call(user_id=str(user.pk), user_name="hopper")
@@ -89,6 +91,7 @@ def test_a_day_is_a_local_day(client: Client) -> None:
     assert listed(client, day="2026-11-22") == [calls[2], calls[1]]
 
 
+@pytest.mark.every_database
 def test_the_day_on_which_clocks_go_back_has_25_hours(client: Client) -> None:
     zone = timezone.get_current_timezone()
     first, last = datetime(2026, 11, 1, tzinfo=zone), datetime(2026, 11, 1, 23, 59, 59, tzinfo=zone)
@@ -115,6 +118,7 @@ def test_days_of_a_project_without_time_zones(client: Client, settings: Any, day
     assert listed(client, day=day) == []
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("parameters", [
     {"day": "tomorrow"}, {"day": "2026-02-30"}, {"day": "0001-01-01"}, {"day": "9999-12-31"}, {"user": "a\0b"},
     {"tool": "\0"},
@@ -128,6 +132,7 @@ def test_a_wrong_value_is_told_and_no_failure(client: Client, parameters: dict[s
     assert file["Location"] == f"{CALLS}?e=1"
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("value", ["1" * 400, "-1", "9" * 19, "²", "' OR 1=1 --", "😀"])
 def test_any_text_may_be_asked_for(client: Client, value: str) -> None:
     make_call()
@@ -188,6 +193,7 @@ def test_the_field_of_a_filter_keeps_the_other_filters(client: Client) -> None:
 # The search.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("text", ["flights.flight 17", " Flights.Flight   17 "])
 def test_a_record_finds_the_calls_that_changed_it(client: Client, text: str) -> None:
     call = make_call(keys=" 16 17 18 ")
@@ -204,6 +210,7 @@ def test_a_record_with_a_uuid_is_found_however_it_is_written(client: Client, key
     assert listed(client, q=f"shop.order {key}") == [call]
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("key", ["%", "_7", "1%8"])
 def test_a_record_is_no_pattern(client: Client, key: str) -> None:
     make_call(keys=" 17 18 ")
@@ -211,6 +218,7 @@ def test_a_record_is_no_pattern(client: Client, key: str) -> None:
     assert listed(client, q=f"flights.flight {key}") == []
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("text", "columns"), [
     ("req-1", {"request_id": "req-1"}),
     (TRACE, {"trace_id": TRACE}),
@@ -268,6 +276,7 @@ def test_a_page_takes_three_statements(client: Client, parameters: dict[str, str
     assert [statement for statement in asked if "COUNT" in statement and "LIMIT 10001" not in statement] == []
 
 
+@pytest.mark.every_database
 def test_an_index_finds_the_lines(client: Client, transactional_db: None) -> None:
     """There are so many, and so few of one user, that a database finds an index worth its while."""
     make_many(20_000)
@@ -285,6 +294,7 @@ def test_an_index_finds_the_lines(client: Client, transactional_db: None) -> Non
         assert index in plan_of(lines), parameters
 
 
+@pytest.mark.every_database
 def test_calls_are_counted_up_to_a_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "MAX_LISTED", 150)
     make_many(151)

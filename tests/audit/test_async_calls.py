@@ -11,15 +11,15 @@ from django.http import HttpRequest
 
 from demo_project.flights.models import Flight
 from tests.audit.conftest import Rows
-from tests.conftest import DUPLEX, PUSHING
+from tests.conftest import DUPLEX
 from tests.end_to_end.servers import wait_for
 from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, DuplexPeer, Peer, Peers, meta
 
 
-@pytest.mark.parametrize("transport", PUSHING)
-@pytest.mark.parametrize("mode", ["on", "strict"])
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+@pytest.mark.parametrize("mode", ["strict", "on"])
 def test_each_call_has_one_line_with_its_outcome_and_its_queries(
     admin: Peer, declared: Declared, rows: Rows, audited: Any, flights: Any, mode: str
 ) -> None:

@@ -50,7 +50,6 @@ def test_writing_a_secret_into_the_lookup_of_an_allowed_field(
     assert CANARY not in str(found)
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_filling_the_memory_by_refused_calls_whose_lines_wait(
     peers: Peers, users: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,7 +74,6 @@ def test_filling_the_memory_by_refused_calls_whose_lines_wait(
     wait_for(lambda: gc.collect() >= 0 and not any(found() for found in exchanges), "the end of the requests")
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_filling_the_memory_by_a_long_name_of_the_client(
     peers: Peers, users: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +128,6 @@ def test_leaving_no_line_as_a_user_without_a_user_name() -> None:
     assert caller(Principal(LongKey("7"), frozenset()))["user_id"] == "7"  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_losing_the_answer_of_a_call_whose_outcome_cannot_be_written(
     peers: Peers, users: Any, rows: Rows, audited: Any, declared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +177,6 @@ def test_leaving_no_line_by_a_batch_that_is_refused(peers: Peers, users: Any, ro
 
 
 @pytest.mark.parametrize("mode", ["on", "strict"])
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_passing_for_refused_by_an_answer_that_is_too_long(
     peers: Peers, users: Any, rows: Rows, audited: Any, declared: Any, mode: str
 ) -> None:
@@ -197,7 +193,6 @@ def test_passing_for_refused_by_an_answer_that_is_too_long(
     assert rows("name", "outcome", "reason") == [{"name": "change", "outcome": "failed", "reason": "LIMIT_EXCEEDED"}]
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_silencing_the_server_while_strict_refuses_every_change(
     peers: Peers, users: Any, audited: Any, declared: Any, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:

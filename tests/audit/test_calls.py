@@ -15,8 +15,6 @@ from tests.support.base import LEGACY, MODERN, wanted_of
 from tests.support.data import switch_on, token_of
 from tests.support.peers import Peer, Peers
 
-pytestmark = [pytest.mark.every_database]
-
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
@@ -111,6 +109,7 @@ def test_off_writes_nothing(peers: Peers, users: Any, audited: Callable[..., Non
     assert rows() == []
 
 
+@pytest.mark.every_database
 def test_the_keys_of_changed_rows_are_written_down(peers: Peers, users: Any, flights: Any, rows: Rows) -> None:
     switch_on("flights_flight_mark_cancelled")
     peer = peers(token_of(users.admin))

@@ -14,7 +14,7 @@ from mcp_django.access import trail
 from mcp_django.audit.recorder import recorder
 from mcp_django.models import AccessToken, Call, Tool
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db", "audited")]
+pytestmark = pytest.mark.usefixtures("transactional_db", "audited")
 
 
 @pytest.fixture

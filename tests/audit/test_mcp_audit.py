@@ -21,7 +21,7 @@ from mcp_django.management.commands import mcp_audit
 from mcp_django.models import Call, call_queries
 from tests.support.calls import NOON, make_call, make_many
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 SINCE = ("--since", "2026-11-01")
 
@@ -62,15 +62,6 @@ def _narrow(out: str) -> list[str]:
     return ["  ".join(cell.strip() for cell in line.split("  ") if cell.strip()) for line in out.splitlines()]
 
 
-def test_the_columns_stand_below_each_other() -> None:
-    make_call()
-
-    heading, line = run(*SINCE)[0].splitlines()
-
-    assert heading.index("user") == line.index("ada")
-    assert heading.index("outcome") == line.index("done, 20 rows")
-
-
 def test_json_has_every_column() -> None:
     call = make_call(keys=" 17 18 ", values='{"status": "open"}')
 
@@ -100,6 +91,7 @@ def test_arguments_that_are_no_json_are_a_text() -> None:
     assert (line["arguments"], line["values"]) == ('["cut', None)
 
 
+@pytest.mark.every_database
 def test_the_oldest_line_comes_first_and_a_long_list_has_each_line_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_queries, "PAGE", 10)
     late = make_call(at=NOON + timedelta(hours=1)).pk
@@ -124,6 +116,7 @@ def test_a_list_without_lines_says_so() -> None:
 # Which lines.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("arguments", "other"), [
     (["--user", "3"], {"user_id": "4", "user_name": "bob"}),
     (["--user", "ada"], {"user_id": "4", "user_name": "bob"}),
@@ -142,6 +135,7 @@ def test_an_option_finds_what_it_names_alone(arguments: list[str], other: Any) -
     assert keys(*arguments) == [call.pk]
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("arguments", "expected"), [
     (["--since", "2026-11-22"], [0, 1]),
     (["--since", "2026-11-22", "--until", "2026-11-22"], [0, 1]),
@@ -211,6 +205,7 @@ def new(follower: Follower) -> list[int]:
     return [call.pk for call in follower.new()]
 
 
+@pytest.mark.every_database
 def test_following_gives_each_line_once(clock: Clock) -> None:
     before = [make_call().pk for _ in range(2)]
     follower = Follower(Call.objects.all(), clock)
@@ -331,6 +326,7 @@ def test_a_burst_of_lines_is_read_in_pages(clock: Clock, monkeypatch: pytest.Mon
     assert new(follower) == [call.pk for call in Call.objects.order_by("pk")]
 
 
+@pytest.mark.every_database
 def test_a_transaction_that_commits_after_a_later_one(transactional_db: None, clock: Clock) -> None:
     """Ids are given when rows are inserted, and seen when their transaction commits."""
     if connection.vendor == "sqlite":
@@ -403,6 +399,7 @@ def old_and_new(count: int, days: float = 91) -> tuple[list[int], list[int]]:
     return old, [make_call(at=now).pk, make_call(at=now - timedelta(days=89)).pk]
 
 
+@pytest.mark.every_database
 def test_clear_deletes_what_is_older_than_audit_days_alone() -> None:
     _, kept = old_and_new(3)
 
@@ -412,6 +409,7 @@ def test_clear_deletes_what_is_older_than_audit_days_alone() -> None:
     assert set(Call.objects.values_list("pk", flat=True)) == set(kept)
 
 
+@pytest.mark.every_database
 def test_clear_deletes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clearing, "_AT_ONCE", 2)
     old_and_new(5)
@@ -503,9 +501,3 @@ def test_a_terminal_shows_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = err.getvalue().replace("\x1b[K", "").split("\r")[1:]
     assert shown == [f"{count} of 5 lines are deleted." for count in (2, 4, 5)] + [""]
     assert out.getvalue() == "5 lines older than 90 days were deleted.\n"
-
-
-def test_a_file_gets_no_progress() -> None:
-    old_and_new(2)
-
-    assert run("--clear")[1] == ""

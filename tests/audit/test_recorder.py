@@ -18,8 +18,6 @@ from mcp_django.audit.recorder import Recorder
 from mcp_django.audit.signals import call_recorded
 from mcp_django.models import Call
 
-pytestmark = [pytest.mark.every_database]
-
 
 def one(number: int, **values: Any) -> Line:
     return line(1_000_000.0 + number, kind="call", outcome="done", name=f"tool_{number}", **values)
@@ -46,6 +44,7 @@ def names() -> list[str]:
     return list(Call.objects.order_by("pk").values_list("name", flat=True))
 
 
+@pytest.mark.every_database
 def test_lines_are_written_in_their_order_by_one_statement(recorder: Recorder, stuck: None) -> None:
     for number in range(3):
         recorder.put((one, number))
@@ -182,6 +181,7 @@ def test_a_call_writes_what_waits_too_long(recorder: Recorder, stuck: None, monk
     assert names() == ["tool_1", "tool_2", "tool_3"]
 
 
+@pytest.mark.every_database
 def test_a_call_in_a_transaction_does_not_write_what_a_rollback_would_undo(
     recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +238,7 @@ def test_the_child_of_a_fork_does_not_write_what_waits_in_its_parent(recorder: R
     assert not recorder.has_waiting
 
 
+@pytest.mark.every_database
 def test_values_that_are_too_long_are_cut(recorder: Recorder, stuck: None) -> None:
     recorder.put((lambda: one(1, user_name="u" * 500, rows=2**40, reason="r" * 99),))
     recorder.flush()
@@ -289,6 +290,7 @@ def test_a_table_that_is_not_there_loses_no_line(
     assert names() == ["tool_1"]
 
 
+@pytest.mark.every_database
 def test_a_project_without_time_zones_has_a_trail(recorder: Recorder, stuck: None, settings: Any) -> None:
     settings.USE_TZ = False
 

@@ -16,8 +16,6 @@ from tests.support.data import make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import Peers, SocketPeer
 
-pytestmark = [pytest.mark.every_database]
-
 ACTION = "flights_flight_mark_cancelled"
 
 
@@ -118,7 +116,6 @@ def test_using_a_revoked_token_on_a_socket_that_is_open(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_full_queue_is_written_down_for_a_known_caller(
     peers: Peers, users: Any, audited: Callable[..., None], rows: Rows
 ) -> None:
@@ -132,6 +129,7 @@ def test_a_full_queue_is_written_down_for_a_known_caller(
     assert row == {"kind": "subscription", "outcome": "refused", "user_name": "ops"}
 
 
+@pytest.mark.every_database
 def test_a_flood_from_many_addresses_stays_within_the_rows_of_a_minute(
     transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +146,7 @@ def test_a_flood_from_many_addresses_stays_within_the_rows_of_a_minute(
     assert dict(found)["TOO_MANY_ADDRESSES"] == 180
 
 
+@pytest.mark.every_database
 def test_counts_of_the_next_minute_are_rows_of_their_own(
     transactional_db: None, audited: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,7 +86,6 @@ def test_sending_a_secret_in_every_place_that_a_client_fills(
     assert CANARY not in seen()
 
 
-@pytest.mark.http_and_duplex
 def test_watching_and_completing_with_a_secret(
     peers: Peers, users: Any, flights: Any, rows: Rows, audited: Callable[..., None], seen: Callable[[], str]
 ) -> None:
@@ -104,7 +103,6 @@ def test_watching_and_completing_with_a_secret(
     assert CANARY not in seen()
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_sending_a_secret_in_headers(peers: Peers, users: Any, rows: Rows, seen: Callable[[], str]) -> None:
     bad, good = peers(f"mcp_{CANARY:x<43}"), peers(token_of(users.ops))
     headers = {"X-Api-Key": CANARY, "Cookie": f"sessionid={CANARY}", "User-Agent": CANARY, "X-Forwarded-For": CANARY}

@@ -19,8 +19,6 @@ from tests.support.base import MODERN
 from tests.support.data import switch_on, token_of
 from tests.support.peers import Peers
 
-pytestmark = [pytest.mark.every_database]
-
 ACTION = "flights_flight_mark_cancelled"
 
 
@@ -29,7 +27,7 @@ def _strict(audited: Callable[..., None]) -> None:
     audited(AUDIT="strict")
 
 
-@pytest.mark.every_transport
+@pytest.mark.http_and_duplex
 def test_the_line_is_there_while_the_tool_runs_and_has_its_outcome_after(
     peers: Peers, users: Any, rows: Rows, declared: Any
 ) -> None:
@@ -92,6 +90,7 @@ def test_a_process_that_ends_during_a_call_leaves_its_line_as_unknown(
     assert rows("name", "outcome") == [{"name": "change", "outcome": "unknown"}]
 
 
+@pytest.mark.every_database
 def test_the_line_outlives_a_transaction_that_is_rolled_back(
     peers: Peers, users: Any, flights: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,6 +111,7 @@ def test_the_line_outlives_a_transaction_that_is_rolled_back(
     assert rows("name", "outcome", "keys") == [{"name": ACTION, "outcome": "done", "keys": " 1 "}]
 
 
+@pytest.mark.every_database
 def test_a_transaction_that_is_not_ours_is_refused(transactional_db: None) -> None:
     with transaction.atomic(), pytest.raises(strict.NotWritten):
         strict.begin(())

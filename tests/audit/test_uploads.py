@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.audit.conftest import Rows
-from tests.conftest import HTTP
 from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import Peers
 from tests.uploads.conftest import Uploader, read_file
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_each_body_of_an_upload_has_a_line(
     users: Any, peers: Peers, declared: Declared, rows: Rows, settings: Any, tmp_path: Any
 ) -> None:

@@ -9,7 +9,7 @@ from tests.audit.conftest import Rows
 from tests.support.data import Users, make_flights, switch_on
 from tests.writes.conftest import Writer
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 def test_a_change_names_its_model_its_rows_and_no_values(users: Users, rows: Rows) -> None:

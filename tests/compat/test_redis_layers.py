@@ -28,7 +28,7 @@ def prefix() -> Iterator[str]:
             client.delete(key)
 
 
-@pytest.mark.parametrize("group", ["mcp", "others", "third", "a-fourth"])
+@pytest.mark.parametrize("group", ["mcp", "third"])
 def test_group_channel_and_host_of_are_where_a_group_hears(prefix: str, group: str) -> None:
     """The layer's own ``receive`` gets what a synchronous client publishes on that channel."""
     from channels_redis.pubsub import RedisPubSubChannelLayer
@@ -48,7 +48,7 @@ def test_group_channel_and_host_of_are_where_a_group_hears(prefix: str, group: s
     assert asyncio.run(hear()) == {"type": "told"}
 
 
-@pytest.mark.parametrize("group", ["mcp", "others", "third", "a-fourth"])
+@pytest.mark.parametrize("group", ["mcp", "third"])
 def test_host_of_is_the_host_on_which_a_group_is_subscribed_to(prefix: str, group: str) -> None:
     from channels_redis.pubsub import RedisPubSubChannelLayer
 

@@ -29,7 +29,7 @@ from tests.push.processes import NATS_URL, PUBSUB, ServedPeer, bus, new_prefix, 
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import LEGACY, MODERN, Peers
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 URL = "/admin/mcp_django/call/connections/"
 END = f"{URL}end/"
@@ -276,6 +276,7 @@ def test_a_process_that_answered_before_and_is_silent_now_is_named() -> None:
 ON_POSTGRESQL = pytest.mark.skipif(connection.vendor != "postgresql", reason="the bus of PostgreSQL")
 
 
+@pytest.mark.every_database
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["redis", "nats", pytest.param("postgresql", marks=ON_POSTGRESQL)])
 def test_two_processes_answer_a_third(
@@ -338,6 +339,7 @@ def test_the_page_asks_the_database_little_for_a_hundred_rows_of_each(users: Use
     assert len(named(page)) == 200
 
 
+@pytest.mark.every_database
 def test_what_has_ended_is_not_listed(users: Users, local: None) -> None:
     Session.objects.filter(pk=make_session(users.ops).pk).update(expires_at=timezone.now())
     make_task(users.viewer, state=Task.State.COMPLETED)
@@ -395,6 +397,7 @@ def test_a_row_of_somebody_else_cannot_be_ended_by_its_digest(users: Users, what
     assert row.expires_at > timezone.now() and getattr(row, "state", "asking") == "asking"
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("sent", [{}, {"what": "session"}, {"what": "user", "named": "1"},
     {"what": "session", "named": "secret-session"}, {"what": "task", "named": "é" * 9_000}])  # fmt: skip
 def test_a_guess_ends_nothing(users: Users, sent: dict[str, str], local: None) -> None:

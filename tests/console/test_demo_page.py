@@ -13,7 +13,7 @@ from demo_project.flights.models import Flight
 from mcp_django.models import AccessToken, Ticket
 from tests.support.data import Users, make_flights
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 BUTTON = 'name="user" value="admin"'
 ELSEWHERE: list[dict[str, str]] = [
@@ -116,6 +116,7 @@ def test_a_flight_that_the_admin_hides_cannot_be_cancelled_by_a_guessed_key(user
     assert Flight.objects.get(pk=flight.pk).status == flight.status
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("key", ["", "x", "-1", "9" * 30, "9" * 5000, "1\0"])
 def test_a_key_that_is_none_is_not_found(users: Users, key: str) -> None:
     assert client(users.admin).post("/boards/cancel/", {"flight": key}).status_code == 404

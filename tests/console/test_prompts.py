@@ -13,7 +13,7 @@ from tests.console.visiting import client_of
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 def previewed(user: User, prompt: Prompt, **values: str) -> Any:
@@ -62,6 +62,6 @@ def test_a_prompt_that_is_off_or_for_others_has_no_preview(users: Users, written
     assert "is-bad" in page and "<pre>" not in page
 
 
-@pytest.mark.parametrize("permissions", [[], ["mcp_django.view_call"]])
+@pytest.mark.parametrize("permissions", [["mcp_django.view_call"], []])
 def test_whoever_may_not_view_prompts_previews_none(users: Users, written: Prompt, permissions: list[str]) -> None:
     assert previewed(make_staff("clerk", *permissions), written, airport="JFK").status_code == 403

@@ -16,7 +16,7 @@ from mcp_django.models import AccessToken, Tool
 from tests.console.visiting import client_of, content_of, lines
 from tests.support.data import Users, make_staff
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db", "trail")]
+pytestmark = pytest.mark.usefixtures("transactional_db", "trail")
 
 URL = "/admin/mcp_django/accesstoken/sees/"
 
@@ -71,6 +71,7 @@ def test_a_superuser_chooses_a_user_and_scopes(users: Users) -> None:
     assert "flights_flight_mark_cancelled" not in reading and "flights_flight_mark_cancelled" in acting
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("chosen", [{"user": "nobody"}, {"scopes": "everything"}, {"scopes": "x" * 3_000}])
 def test_what_is_chosen_wrongly_is_said(users: Users, chosen: dict[str, str]) -> None:
     page = client_of(users.admin).get(URL, chosen).content.decode()
@@ -124,7 +125,7 @@ def test_staff_cannot_tell_another_user_from_none(users: Users, clerk: User) -> 
     assert client.get(URL, {"user": "clerk"}).status_code == 200
 
 
-@pytest.mark.parametrize("permissions", [[], ["mcp_django.view_call"]])
+@pytest.mark.parametrize("permissions", [["mcp_django.view_call"], []])
 def test_whoever_may_not_view_tokens_has_no_such_page(users: Users, permissions: list[str]) -> None:
     user = make_staff("auditor", *permissions)
     client = client_of(user)
@@ -156,6 +157,7 @@ def test_rows_are_counted_only_when_a_model_is_opened(users: Users, flights: lis
     assert "Rows:" not in sees(users.admin) and not lines("find_records").exists()
 
 
+@pytest.mark.every_database
 def test_many_rows_are_not_counted_to_the_end(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_django.admin.sees._MOST_COUNTED", 3)
     Airline.objects.bulk_create(Airline(carrier=f"X{number}", name="X") for number in range(6))

@@ -21,7 +21,7 @@ from tests.console.visiting import client_of, lines
 from tests.support.data import Users, make_staff
 from tests.support.declared import Declared
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 
 def row_of(tool: str) -> Tool:
@@ -45,6 +45,7 @@ def suggested(user: User, row: Tool | Prompt, name: str, typed: str = "", **othe
 # Tools over every model.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("tool", "name", "typed", "others", "expected"), [
     ("get_record", "id", "J", {"model": "flights.airport"}, ["JFK"]),
     ("get_record", "id", "unit", {"model": "flights.airline"}, ["UA"]),
@@ -102,6 +103,7 @@ def test_an_argument_of_a_ready_schema_has_none(users: Users, declared: Declared
 # Saved queries.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("condition", "typed", "expected"), [
     ({"origin": "JFK"}, "j", ["JFK"]),
     ({"carrier__in": ["AA"]}, "AA,unit", ["AA,UA"]),
@@ -290,6 +292,7 @@ def test_being_suggested_names_of_hidden_fields(users: Users, declared: Declared
     assert suggested(users.admin, row_of("find_records"), "fields", "note", model="flights.flight") == []
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("typed", ["\0", "'", "%", "x" * 50_000, "9" * 5_000, "--", "\ud7ff", "[", ",,,x", "<b>"])
 @pytest.mark.parametrize("model", ["flights.airport", "flights.flight", "\0", "x" * 50_000, "a.b.c"])
 def test_typing_what_no_key_can_be(users: Users, flights: list[Flight], typed: str, model: str) -> None:
@@ -304,7 +307,7 @@ def test_asking_for_what_is_no_argument(users: Users, suggest: str) -> None:
     assert answer.json() == {"values": []}
 
 
-@pytest.mark.parametrize("permissions", [[], ["mcp_django.view_call"]])
+@pytest.mark.parametrize("permissions", [["mcp_django.view_call"], []])
 def test_whoever_may_not_view_tools_is_suggested_nothing(users: Users, permissions: list[str]) -> None:
     client, prompt = client_of(make_staff("clerk", *permissions)), Prompt.objects.create(name="x", text="{{ y }}")
 

@@ -19,7 +19,7 @@ from mcp_django.models.tokens import NEVER
 from tests.console.visiting import client_of
 from tests.support.data import Users, make_staff
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 URL = "/admin/mcp_django/accesstoken/"
 OWN = [f"mcp_django.{verb}_accesstoken" for verb in ("view", "add", "change", "delete")]
@@ -83,7 +83,7 @@ def test_a_name_is_escaped_in_the_line_of_a_dead_token(users: Users) -> None:
     assert "<script>x" not in row(users.admin, token)
 
 
-def test_who_may_only_view_tokens_is_offered_nothing_else() -> None:
+def test_who_may_only_view_tokens_is_offered_nothing_else_and_revokes_not_even_an_own_one() -> None:
     viewer = make_staff("reader", "mcp_django.view_accesstoken")
     token = token_of(viewer)
 
@@ -91,6 +91,8 @@ def test_who_may_only_view_tokens_is_offered_nothing_else() -> None:
     page = client_of(viewer).get(f"{URL}{token.pk}/change/").content.decode()
 
     assert "/revoke/" not in line + page and "/roll/" not in line + page
+    assert client_of(viewer).post(f"{URL}{token.pk}/revoke/").status_code == 403
+    assert AccessToken.objects.get().revoked_at is None
 
 
 def test_who_may_not_make_tokens_is_not_offered_to_roll_one() -> None:
@@ -150,14 +152,6 @@ def test_revoking_a_token_of_another_by_its_id(users: Users, permissions: list[s
     assert token.revoked_at is None
 
 
-def test_who_may_only_view_tokens_revokes_not_even_an_own_one() -> None:
-    viewer = make_staff("reader", "mcp_django.view_accesstoken")
-    token = token_of(viewer)
-
-    assert client_of(viewer).post(f"{URL}{token.pk}/revoke/").status_code == 403
-    assert AccessToken.objects.get().revoked_at is None
-
-
 @pytest.mark.parametrize("used", [True, False])
 def test_only_a_token_that_was_never_used_is_deleted(users: Users, used: bool) -> None:
     token = token_of(users.ops, last_used_at=timezone.now() if used else None)
@@ -180,15 +174,14 @@ def test_a_used_token_goes_with_its_user(users: Users) -> None:
 # When a token ends.
 
 
-@pytest.mark.parametrize("days", [7, 30, 90])
-def test_a_token_lives_for_the_days_that_were_chosen(users: Users, days: int) -> None:
+def test_a_token_lives_for_the_days_that_were_chosen(users: Users) -> None:
     # A date counts only where "on a date" was chosen.
     ignored = {"expires_at_0": "nonsense", "expires_at_1": "12:00:00"}
-    client_of(users.admin).post(f"{URL}add/", new(user=users.ops.pk, lifetime=str(days), **ignored))
+    client_of(users.admin).post(f"{URL}add/", new(user=users.ops.pk, lifetime="30", **ignored))
 
     token = AccessToken.objects.get()
     assert token.expires_at is not None
-    assert round((token.expires_at - token.created_at) / timedelta(days=1)) == days
+    assert round((token.expires_at - token.created_at) / timedelta(days=1)) == 30
 
 
 @pytest.mark.parametrize(("wanted", "most", "offered", "first"), [
@@ -226,27 +219,10 @@ def test_a_life_that_is_not_allowed_rolls_no_token(users: Users, settings: Any, 
     assert [one.revoked_at for one in AccessToken.objects.all()] == [None]
 
 
-def test_a_moment_beyond_the_calendar_is_refused(users: Users) -> None:
-    far = {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"}
-
-    response = client_of(users.admin).post(f"{URL}add/", new(user=users.ops.pk, **far))
-
-    assert response.context["adminform"].form.errors["expires_at"]
-    assert not AccessToken.objects.exists()
-
-
-def test_another_name_keeps_the_end_of_a_token(users: Users) -> None:
-    token = token_of(users.ops)
-
-    client_of(users.admin).post(f"{URL}{token.pk}/change/", {"name": "new", "scopes": ["read"], "lifetime": "never"})
-    token.refresh_from_db()
-
-    assert (token.name, token.expires_at) == ("new", None)
-
-
 # Once.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("rolls", [True, False])
 def test_a_reload_of_the_answer_makes_no_second_token(users: Users, rolls: bool) -> None:
     url = f"{URL}{token_of(users.admin).pk}/roll/" if rolls else f"{URL}add/"
@@ -264,6 +240,7 @@ def test_a_reload_of_the_answer_makes_no_second_token(users: Users, rolls: bool)
     assert LogEntry.objects.count() == logged
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("rolls", [True, False])
 @pytest.mark.parametrize("nonce", ["", "forged", "forged:1abcde:forged", "x" * 100_000])
 def test_a_nonce_that_is_not_ours_makes_no_token(users: Users, nonce: str, rolls: bool) -> None:
@@ -332,6 +309,7 @@ def test_a_token_that_the_endpoint_refuses_reaches_nothing(users: Users, changes
     assert "would refuse this token" in page and "acts as" not in page
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("text", ["", "nonsense", "x" * 100_000, "mcpdj_\r\nX: y", "é"])
 def test_a_text_that_is_no_token_reaches_nothing(users: Users, text: str) -> None:
     page = client_of(users.admin).post(f"{URL}test/", {"token": text}).content.decode()

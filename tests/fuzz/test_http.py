@@ -81,14 +81,7 @@ def spoilt_bytes(draw: Draw, body: bytes) -> bytes:
             place = draw(st.integers(0, len(body)))
             return body[:place] + draw(st.binary(max_size=4)) + body[place + draw(st.integers(0, 4)) :]
         case "before":
-            return (
-                draw(
-                    st.sampled_from(
-                        [b"\xef\xbb\xbf", b"\xff\xfe", b" \r\n\t", b"\x00", b"\x1f\x8b", b")]}',\n", b"--x\r\n"]
-                    )
-                )
-                + body
-            )
+            return draw(st.sampled_from(BEFORE)) + body
         case "after":
             return body + draw(st.sampled_from([b"\x00", b"\n\n", b"{}", b"]", b",", b"\xff", b" " * 20_000]))
         case "encoding":

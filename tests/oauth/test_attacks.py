@@ -34,8 +34,6 @@ from tests.oauth.flow import (
 from tests.oauth.test_flow import call
 from tests.support.data import Users
 
-pytestmark = pytest.mark.every_database
-
 EVIL = "https://evil.example/callback"
 
 
@@ -47,6 +45,7 @@ def is_page(answer: Any) -> bool:
 # Open redirects.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("changes", [
     {"redirect_uri": EVIL}, {"redirect_uri": f"{CLAUDE_REDIRECT}/../../evil"},
     {"redirect_uri": f"{CLAUDE_REDIRECT}?x=1"}, {"redirect_uri": f"{CLAUDE_REDIRECT}/"}, {"redirect_uri": "https://claude.ai.evil.example/api/mcp/auth_callback"},
@@ -148,6 +147,7 @@ def test_a_parameter_that_comes_twice(users: Users, twice: str) -> None:
 # Codes.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("changes", [
     {"client_id": CHATGPT}, {"client_id": None}, {"redirect_uri": EVIL}, {"redirect_uri": None},
     {"code_verifier": "x" * 43}, {"resource": "https://evil.example/mcp"}, {"code": "x"}, {"code": "\x00"},
@@ -211,6 +211,7 @@ def test_a_new_password_voids_the_codes_that_were_given_before(users: Users) -> 
     assert error_in(program.exchange(code)) == (400, "invalid_grant")
 
 
+@pytest.mark.every_database
 def test_disconnecting_what_is_no_client(users: Users) -> None:
     Program().log_in(users.ops)
     person = Person(users.ops)
@@ -496,6 +497,7 @@ def test_a_registered_client_gets_no_secret(users: Users, asked: str) -> None:
 # Revocation.
 
 
+@pytest.mark.every_database
 def test_revoking_what_is_unknown_is_no_error(users: Users) -> None:
     for token in ("x", "mcpdj_" + "a" * 49, "\x00"):
         assert post("/mcp/revoke", {"token": token, "client_id": CLAUDE}).status_code == 200
@@ -517,6 +519,7 @@ def test_revoking_for_another_client_or_a_token_made_by_hand(users: Users) -> No
 # What is written down, and limited.
 
 
+@pytest.mark.every_database
 @pytest.mark.django_db(transaction=True)
 @override_settings(MCP={"AUDIT": "on"})
 def test_every_event_is_written_down(users: Users) -> None:

@@ -6,16 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.utils import timezone
 
 from mcp_django.models import AccessToken, Grant
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
 from tests.oauth.flow import Person, Program, code_in, error_in
-from tests.oauth.test_refresh import deactivate, ok, use_the_access_token
+from tests.oauth.test_refresh import block_the_client, deactivate, ok, use_the_access_token
 from tests.support.data import Users
-
-pytestmark = pytest.mark.every_database
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
@@ -54,10 +51,6 @@ def test_the_row_of_an_access_token_says_an_hour(users: Users, is_refreshed: boo
 # What ends them early.
 
 
-def block_the_client(user: User) -> None:
-    Client.objects.get().block()
-
-
 @pytest.mark.parametrize("ending", [deactivate, block_the_client])
 def test_a_code_of_somebody_who_gets_nothing_any_more(users: Users, ending: Any) -> None:
     program = Program()
@@ -82,6 +75,7 @@ def test_a_client_that_is_blocked_refreshes_nothing_though_its_grant_has_not_end
 # When their rows are deleted: somebody else gets tokens, and what has expired goes.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("hours", "is_kept"), [(23, True), (25, False)])
 def test_a_code_is_kept_for_a_day(users: Users, hours: int, is_kept: bool) -> None:
     Program().log_in(users.ops)
@@ -92,6 +86,7 @@ def test_a_code_is_kept_for_a_day(users: Users, hours: int, is_kept: bool) -> No
     assert AuthorizationCode.objects.filter(user=users.ops).exists() is is_kept
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("hours", "left"), [(23, 2), (25, 1)])
 def test_an_access_token_that_has_a_successor_is_kept_for_a_day(users: Users, hours: int, left: int) -> None:
     program = Program()
@@ -103,6 +98,7 @@ def test_an_access_token_that_has_a_successor_is_kept_for_a_day(users: Users, ho
     assert AccessToken.objects.filter(user=users.ops).count() == left
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("days", "left"), [(29, 2), (31, 1)])
 def test_a_refresh_token_that_was_replaced_is_kept_for_a_month(users: Users, days: int, left: int) -> None:
     program = Program()
@@ -115,6 +111,7 @@ def test_a_refresh_token_that_was_replaced_is_kept_for_a_month(users: Users, day
     assert RefreshToken.objects.filter(grant__user=users.ops).count() == left
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("over", ["expires_at", "ended_at"])
 @pytest.mark.parametrize(("days", "is_kept"), [(29, True), (31, False)])
 def test_a_grant_that_is_over_is_kept_for_a_month(users: Users, over: str, days: int, is_kept: bool) -> None:

@@ -9,7 +9,6 @@ from django.core.asgi import get_asgi_application as get_django_application
 from django.test import Client, override_settings
 
 from mcp_django.routing import get_asgi_application
-from tests.oauth.flow import Person, Program
 from tests.support.asgi import ASGICall, decode_headers
 from tests.support.data import Users
 from tests.support.loop import LoopThread
@@ -32,20 +31,6 @@ def test_a_proxy_that_ends_tls(users: Users) -> None:
     assert server["issuer"] == document["authorization_servers"][0] == "https://shop.example"
     assert server["token_endpoint"] == "https://shop.example/mcp/token"
     assert f'resource_metadata="https://shop.example{METADATA}"' in refused["WWW-Authenticate"]
-
-
-def test_a_script_name(users: Users) -> None:
-    program, person = Program(), Person(users.ops)
-    person.browser.defaults["SCRIPT_NAME"] = "/app"
-    url = program.url(resource="http://testserver/app/mcp")
-
-    document = Client(SCRIPT_NAME="/app").get(METADATA).json()
-    answer = person.press(url, person.open(url), "allow", "read")
-
-    assert (document["resource"], document["authorization_servers"]) == (
-        "http://testserver/app/mcp", ["http://testserver/app"],
-    )  # fmt: skip
-    assert "iss=http%3A%2F%2Ftestserver%2Fapp" in answer["Location"]
 
 
 @pytest.mark.parametrize("is_ours", [True, False])

@@ -21,8 +21,6 @@ from tests.oauth.flow import CLAUDE_CODE, LOCAL_REDIRECT, Person, Program, code_
 from tests.oauth.test_flow import call
 from tests.support.data import Users
 
-pytestmark = pytest.mark.every_database
-
 GRACE = timedelta(seconds=600)
 
 
@@ -51,6 +49,7 @@ def is_over() -> bool:
     return not Grant.objects.get().is_current()
 
 
+@pytest.mark.every_database
 def test_several_processes_of_a_client_refresh_with_one_token(users: Users) -> None:
     program = Program()
     first = program.log_in(users.ops)["refresh_token"]
@@ -64,6 +63,7 @@ def test_several_processes_of_a_client_refresh_with_one_token(users: Users) -> N
     assert not is_over()
 
 
+@pytest.mark.every_database
 @pytest.mark.django_db(transaction=True)
 def test_they_may_do_so_at_the_same_moment(users: Users) -> None:
     program = Program()
@@ -95,6 +95,7 @@ def use_the_refresh_token(program: Program, tokens: dict[str, Any]) -> None:
     ok(program.refresh(tokens["refresh_token"]))
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("use", [use_the_access_token, use_the_refresh_token])
 def test_a_replaced_token_is_good_for_a_while_and_then_means_theft(users: Users, use: Any) -> None:
     program = Program()
@@ -208,6 +209,7 @@ def test_a_grant_lives_while_it_is_used_and_half_a_year_at_most(users: Users) ->
     assert Grant.objects.get().expires_at == created_at + LIFETIME
 
 
+@pytest.mark.every_database
 def test_what_has_expired_is_cleared_away_and_what_may_matter_is_kept(users: Users) -> None:
     program = Program()
     tokens = program.log_in(users.ops)
@@ -225,6 +227,7 @@ def test_what_has_expired_is_cleared_away_and_what_may_matter_is_kept(users: Use
     ok(program.refresh(other["refresh_token"]))
 
 
+@pytest.mark.every_database
 def test_the_tokens_of_an_ended_grant_are_cleared_away_after_a_day(users: Users) -> None:
     program = Program()
     tokens = program.log_in(users.ops)
@@ -239,6 +242,7 @@ def test_the_tokens_of_an_ended_grant_are_cleared_away_after_a_day(users: Users)
     assert Grant.objects.filter(user=users.admin).exists()
 
 
+@pytest.mark.every_database
 def test_a_client_has_so_many_grants_of_a_user_and_they_share_a_line(
     users: Users, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,17 +283,13 @@ def initialize(token: str) -> str:
     return str(answer["Mcp-Session-Id"])
 
 
-def give_a_new_password(user: User) -> None:
-    user.set_password("new")
-    user.save()
-
-
 def block_the_client(user: User) -> None:
     Client.objects.get().block()
 
 
+@pytest.mark.every_database
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("ending", [give_a_new_password, block_the_client])
+@pytest.mark.parametrize("ending", [set_a_new_password, block_the_client])
 def test_a_code_that_is_redeemed_while_its_worth_ends_leaves_no_grant(
     users: Users, ending: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,11 +17,7 @@ from mcp_django.oauth.models import RefreshToken
 from tests.conftest import HTTP
 from tests.oauth.flow import CHATGPT, CLAUDE, ISSUER, Program, error_in
 from tests.support.data import Users, token_of
-from tests.support.peers import LEGACY, MODERN, HTTPPeer, Message, Peer, Peers, meta
-
-pytestmark = pytest.mark.every_database
-
-OLD = [revision for revision in LEGACY if revision < "2025-11-25"]
+from tests.support.peers import MODERN, HTTPPeer, Message, Peer, Peers, meta
 
 
 def token_with(user: User, *held: str, declined: tuple[str, ...] = (), client: str = CLAUDE) -> str:
@@ -54,7 +50,6 @@ def post(peer: Peer, message: Message) -> Any:
     return peer.post(message, {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **named})
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_what_only_the_scope_lacks_is_listed(users: Users, peers: Peers) -> None:
     full, oauth, by_hand = (
         {tool["name"] for tool in peers(token).result(MODERN, "tools/list")["tools"]}
@@ -111,7 +106,6 @@ def test_a_call_is_challenged_with_all_scopes_at_once(users: Users, peers: Peers
     assert answer.json["error"]["data"] == {"reason": "INSUFFICIENT_SCOPE", "scopes": ["actions"]}
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_a_client_that_may_only_act_is_challenged_for_reading(users: Users, peers: Peers, flights: Any) -> None:
     peer = peers(token_with(users.ops, "actions"))
     read = {"jsonrpc": "2.0", "id": 1, "method": "resources/read",
@@ -124,7 +118,6 @@ def test_a_client_that_may_only_act_is_challenged_for_reading(users: Users, peer
     assert 'scope="actions model:flights.flight:read"' in answers[1].headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_a_scope_for_one_model_is_challenged_for_another_one(users: Users, peers: Peers, flights: Any) -> None:
     peer = peers(token_with(users.ops, "model:flights.airport:read"))
 
@@ -134,7 +127,6 @@ def test_a_scope_for_one_model_is_challenged_for_another_one(users: Users, peers
     assert 'scope="model:flights.airport:read model:flights.flight:read"' in answer.headers["www-authenticate"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_what_the_user_may_not_do_stays_absent(users: Users, peers: Peers) -> None:
     ops, viewer = peers(token_with(users.ops, "read")), peers(token_with(users.viewer, "read"))
     name = action_of(ops)
@@ -147,7 +139,6 @@ def test_what_the_user_may_not_do_stays_absent(users: Users, peers: Peers) -> No
     assert unknown.json["error"]["code"] == answer.json["error"]["code"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 @override_settings(MCP={"OAUTH_SCOPES": ["read"]})
 def test_what_no_client_gets_stays_absent(users: Users, peers: Peers) -> None:
     name = action_of(peers(token_of(users.ops)))
@@ -157,7 +148,6 @@ def test_what_no_client_gets_stays_absent(users: Users, peers: Peers) -> None:
     assert name not in {tool["name"] for tool in peer.result(MODERN, "tools/list")["tools"]}
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_what_a_token_made_by_hand_lacks_stays_absent(users: Users, peers: Peers) -> None:
     name = action_of(peers(token_of(users.ops)))
 
@@ -166,7 +156,6 @@ def test_what_a_token_made_by_hand_lacks_stays_absent(users: Users, peers: Peers
     assert (answer.status, answer.json["error"]["data"]["reason"]) == (200, "TOOL_NOT_FOUND")
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_what_the_user_has_declined_is_not_asked_for_again(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read", declined=("actions",)))
 
@@ -203,18 +192,15 @@ def test_nor_is_a_part_of_what_the_user_has_declined_or_more_for_the_same_tool(
     assert "declined" in answer.json["result"]["content"][0]["text"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
-@pytest.mark.parametrize("revision", OLD)
-def test_an_older_client_gets_a_result_that_names_the_scope(users: Users, peers: Peers, revision: str) -> None:
+def test_an_older_client_gets_a_result_that_names_the_scope(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read"))
 
-    result = peer.result(revision, "tools/call", {"name": action_of(peer), "arguments": {}})
+    result = peer.result("2025-06-18", "tools/call", {"name": action_of(peer), "arguments": {}})
 
     assert result["isError"] is True
     assert "scope actions" in result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_a_client_of_openai_gets_the_challenge_in_the_result(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read", client=CHATGPT))
     name = action_of(peers(token_of(users.ops)))
@@ -232,7 +218,6 @@ def test_a_client_of_openai_gets_the_challenge_in_the_result(users: Users, peers
     assert not any("securitySchemes" in json.dumps(tool) for tool in others)
 
 
-@pytest.mark.parametrize("transport", HTTP)
 @override_settings(MCP={"AUDIT": "on"})
 def test_a_challenge_is_written_down_as_a_refusal(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read"))
@@ -266,7 +251,6 @@ def test_a_socket_answers_with_a_result_that_names_the_scope(users: Users, peers
     assert "scope actions" in result["content"][0]["text"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_in_a_batch_each_member_has_an_answer_of_its_own(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read"))
     name = action_of(peer)
@@ -282,7 +266,6 @@ def test_in_a_batch_each_member_has_an_answer_of_its_own(users: Users, peers: Pe
     assert "scope actions" in member["result"]["content"][0]["text"]
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_a_session_of_2025_11_25_is_challenged_too(users: Users, peers: Peers) -> None:
     peer = peers(token_with(users.ops, "read"))
     name = action_of(peer, "2025-11-25")

@@ -17,8 +17,6 @@ from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peers
 
-pytestmark = pytest.mark.every_database
-
 
 class TellingTags(ModelMCP):
     """Tells the client how far it is before it is known what the client lacks."""
@@ -48,7 +46,6 @@ def test_a_stream_that_has_begun_ends_with_a_result_that_names_the_scope(
     assert Grant.objects.get().challenged_at is None
 
 
-@pytest.mark.parametrize("transport", HTTP)
 @override_settings(MCP={"ANONYMOUS_SCOPES": ["read"]})
 def test_an_anonymous_caller_is_not_asked_to_log_in_by_a_member_of_a_batch(users: Users, peers: Peers) -> None:
     peer = peers(None)

@@ -11,8 +11,6 @@ from mcp_django.models import Call
 from tests.oauth.flow import CLAUDE, RESOURCE, Person, Program, hidden_in
 from tests.support.data import Users
 
-pytestmark = pytest.mark.every_database
-
 HERE = "192.0.2.9"
 
 
@@ -33,14 +31,6 @@ def person_at(address: str, users: Users) -> Person:
     person = Person(users.ops)
     person.browser.defaults["REMOTE_ADDR"] = address
     return person
-
-
-def test_who_declines_a_consent_is_written_down(users: Users) -> None:
-    person, url = person_at(HERE, users), Program().url()
-
-    person.press(url, person.open(url), "deny")
-
-    assert written("declined") == ("ops", CLAUDE, HERE)
 
 
 def test_who_disconnects_an_app_is_written_down(users: Users) -> None:

@@ -18,8 +18,6 @@ from tests.oauth.test_attacks import is_page, registered
 from tests.support.data import Users
 from tests.support.forms import Form
 
-pytestmark = pytest.mark.every_database
-
 URL, REDIRECT = "https://client.example/client.json", "https://client.example/back"
 
 
@@ -93,6 +91,7 @@ def test_what_the_person_decides_is_always_told(users: Users) -> None:
     assert answer["Location"].startswith(f"{REDIRECT}?")
 
 
+@pytest.mark.every_database
 def test_another_document_whose_url_differs_by_capitals_alone(users: Users) -> None:
     """Some databases compare without regard to case."""
     alice, eve = program_at("https://host.example/Alice/c"), program_at("https://host.example/alice/c")
@@ -150,6 +149,7 @@ def test_the_login_page_is_that_of_the_project(users: Users, login: str, expecte
         assert Person().open(Program().url())["Location"].startswith(expected)
 
 
+@pytest.mark.every_database
 def test_a_host_that_has_a_long_name_and_no_other_one(users: Users) -> None:
     long = f"https://{'a' * 60}.{'b' * 60}.example/c"
 
@@ -158,6 +158,7 @@ def test_a_host_that_has_a_long_name_and_no_other_one(users: Users) -> None:
     assert Grant.objects.get().client == long
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("name", ["Zoë's Programm", "ä" * 60, "😀" * 100])
 def test_a_registered_name_is_shown_as_it_was_sent(users: Users, name: str) -> None:
     program = Program(registered(LOCAL_REDIRECT, client_name=name), LOCAL_REDIRECT)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
 from django.test import Client, override_settings
 from django.test.utils import override_script_prefix
 
 from tests.oauth.flow import CLAUDE, Person, Program, code_in, hidden_in
 from tests.oauth.test_flow import PING, call
 from tests.support.data import Users
-
-pytestmark = pytest.mark.every_database
 
 
 def log_in(person: Person, name: str, way: str) -> str:

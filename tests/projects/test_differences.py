@@ -7,13 +7,6 @@ import pytest
 from tests.projects import differences
 
 
-def test_a_difference_is_read_with_its_reason(tmp_path: Path) -> None:
-    file = tmp_path / "shop.differences.txt"
-    file.write_text("# Of the shop.\n\nmcp shop.order: no total -- it is an input of the form alone\n")
-
-    assert differences.read(file) == {"mcp shop.order: no total": "it is an input of the form alone"}
-
-
 @pytest.mark.parametrize("line", ["mcp shop.order: no total", "mcp shop.order: no total -- "])
 def test_a_difference_without_a_reason_is_refused(tmp_path: Path, line: str) -> None:
     file = tmp_path / "shop.differences.txt"
@@ -21,10 +14,6 @@ def test_a_difference_without_a_reason_is_refused(tmp_path: Path, line: str) -> 
 
     with pytest.raises(ValueError, match=r"shop\.differences\.txt:1: a reason is missing"):
         differences.read(file)
-
-
-def test_what_is_new_and_what_is_gone_is_told() -> None:
-    assert differences.compare(["a: no x", "a: no y"], ["a: no y", "a: no z"]) == ["- a: no x", "+ a: no z"]
 
 
 def test_a_file_that_is_written_anew_keeps_the_reasons_that_it_had(tmp_path: Path) -> None:

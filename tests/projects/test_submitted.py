@@ -55,11 +55,3 @@ def test_what_nobody_has_touched_is_submitted_as_by_a_browser(markup: str, sent:
 )
 def test_what_a_browser_leaves_out_is_not_submitted(markup: str) -> None:
     assert of(markup) == {}
-
-
-def test_an_input_beside_its_form_is_submitted_with_it() -> None:
-    assert of('</form><input name="a" value="1" form="order_form">') == {"a": ["1"]}
-
-
-def test_a_page_without_the_form_of_a_row_submits_nothing() -> None:
-    assert submitted('<form id="logout-form"><input name="a"></form>') is None

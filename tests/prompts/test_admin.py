@@ -17,7 +17,7 @@ from tests.support.data import make_staff
 PROMPTS = "/admin/mcp_django/prompt/"
 NAME = "punctuality_report"
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -15,11 +15,8 @@ from mcp_django import PromptMessage, site
 from mcp_django.content import Audio, Image, ResourceLink
 from mcp_django.models import Prompt
 from mcp_django.override_rows import make_prompt_rows
-from tests.conftest import PUSHING
-from tests.push.conftest import switch_a_tool
-from tests.support.data import token_of
 from tests.support.declared import Declared
-from tests.support.peers import LEGACY, MODERN, REVISIONS, Message, Peer, Peers
+from tests.support.peers import MODERN, REVISIONS, Message, Peer
 
 CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
 NAME = "punctuality_report"
@@ -32,12 +29,6 @@ def names(peer: Peer, revision: str = MODERN) -> list[str]:
 def is_gone(peer: Peer, name: str) -> bool:
     answer = peer.request(MODERN, "prompts/get", {"name": name, "arguments": {"origin": "JFK"}})
     return "error" in answer and answer["error"]["data"]["reason"] == "PROMPT_NOT_FOUND"
-
-
-def listed_changed(listen_id: int | str | None = None) -> Message:
-    params = {"_meta": {"io.modelcontextprotocol/subscriptionId": listen_id}}
-    message: Message = {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
-    return message if listen_id is None else {**message, "params": params}
 
 
 @pytest.fixture
@@ -60,22 +51,28 @@ def written(users: Any) -> Prompt:
 # In every revision.
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_prompts_are_listed_with_what_the_revision_knows(
-    admin: Peer, revision: str, declared: Declared, written: Prompt
-) -> None:
-    result = admin.result(revision, "prompts/list")
+def test_prompts_are_listed_with_what_the_revision_knows(admin: Peer, declared: Declared, written: Prompt) -> None:
+    def hello(request: HttpRequest, who: Annotated[str, Field(title="Whom?")]) -> str:
+        """Say hello."""
+        return f"Hello {who}."
 
-    titled = revision >= "2025-06-18"
-    assert result["prompts"] == [
+    declared.prompt(hello)
+
+    found = {revision: admin.result(revision, "prompts/list") for revision in REVISIONS}
+
+    titled: list[Message] = [
         {
-            "name": "greet", "description": "greet", **({"title": "Greet"} if titled else {}),
+            "name": "greet", "description": "greet", "title": "Greet",
             "arguments": [{"name": "who", "required": True}, {"name": "how", "required": False}],
+        },
+        {
+            "name": "hello", "description": "Say hello.",
+            "arguments": [{"name": "who", "required": True, "title": "Whom?"}],
         },
         {
             "name": NAME,
             "description": "Write a report on how punctual the flights out of an airport were.",
-            **({"title": "Report on punctuality"} if titled else {}),
+            "title": "Report on punctuality",
             "arguments": [
                 {"name": "origin", "required": True,
                  "description": "FAA code of the departure: EWR, JFK or LGA. Primary key of a flights.airport."},
@@ -84,44 +81,45 @@ def test_prompts_are_listed_with_what_the_revision_knows(
             ],
         },
     ]  # fmt: skip
-    if revision == MODERN:
-        assert (result["ttlMs"], result["cacheScope"], result["resultType"]) == (0, "private", "complete")
+    untitled = [
+        {**without_title(one), "arguments": [without_title(argument) for argument in one["arguments"]]}
+        for one in titled
+    ]
+    assert {revision: result["prompts"] for revision, result in found.items()} == {
+        "2024-11-05": untitled, "2025-03-26": untitled, "2025-06-18": titled, "2025-11-25": titled, MODERN: titled,
+    }  # fmt: skip
+    newest = found[MODERN]
+    assert (newest["ttlMs"], newest["cacheScope"], newest["resultType"]) == (0, "private", "complete")
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_title_of_an_argument_is_for_who_knows_it(admin: Peer, revision: str, declared: Declared) -> None:
-    def hello(request: HttpRequest, who: Annotated[str, Field(title="Whom?")]) -> str:
-        """Say hello."""
-        return f"Hello {who}."
-
-    declared.prompt(hello)
-
-    [listed] = [prompt for prompt in admin.result(revision, "prompts/list")["prompts"] if prompt["name"] == "hello"]
-
-    assert ("title" in listed["arguments"][0]) is (revision >= "2025-06-18")
+def without_title(item: Message) -> Message:
+    return {name: value for name, value in item.items() if name != "title"}
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_prompt_is_had_with_its_arguments(admin: Peer, revision: str, written: Prompt) -> None:
-    result = admin.result(revision, "prompts/get", {"name": "greet", "arguments": {"who": "Ann"}})
+def test_a_prompt_is_had_with_its_arguments(admin: Peer, written: Prompt) -> None:
+    for revision in REVISIONS:
+        result = admin.result(revision, "prompts/get", {"name": "greet", "arguments": {"who": "Ann"}})
+        unknown = admin.error(revision, "prompts/get", {"name": "nope"})
+        wrong = admin.error(revision, "prompts/get", {"name": "greet", "arguments": {"who": 5}})
 
-    assert result["description"] == "greet"
-    assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Greet Ann."}}]
-    assert ("resultType" in result) is (revision == MODERN)
-    assert "ttlMs" not in result
+        assert result["description"] == "greet"
+        assert result["messages"] == [{"role": "user", "content": {"type": "text", "text": "Greet Ann."}}]
+        assert ("resultType" in result) is (revision == MODERN)
+        assert "ttlMs" not in result
+        assert (unknown["code"], unknown["data"]["reason"]) == (-32602, "PROMPT_NOT_FOUND")
+        assert (wrong["code"], wrong["data"]["reason"]) == (-32602, "INVALID_PARAMS")
+        assert [entry["field"] for entry in wrong["data"]["errors"]] == ["arguments.who"]
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_the_prompt_of_the_demo(viewer: Peer, revision: str, flights: Any) -> None:
-    result = viewer.result(revision, "prompts/get", {"name": NAME, "arguments": {"origin": "JFK", "length": "a page"}})
+def test_the_prompt_of_the_demo(viewer: Peer, flights: Any) -> None:
+    result = viewer.result(MODERN, "prompts/get", {"name": NAME, "arguments": {"origin": "JFK", "length": "a page"}})
 
     about, asked = result["messages"]
     assert about["content"]["resource"]["text"].startswith("# Flights out of New York, 2013")
     assert asked["content"]["text"].startswith("Write a page on how punctual the flights out of JFK (JFK) were.")
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_content_that_a_revision_does_not_know_becomes_another(admin: Peer, revision: str, declared: Declared) -> None:
+def test_content_that_a_revision_does_not_know_becomes_another(admin: Peer, declared: Declared) -> None:
     def show(request: HttpRequest) -> list[PromptMessage]:
         """Show."""
         return [
@@ -131,29 +129,16 @@ def test_content_that_a_revision_does_not_know_becomes_another(admin: Peer, revi
         ]
 
     declared.prompt(show)
-    contents = [message["content"] for message in admin.result(revision, "prompts/get", {"name": "show"})["messages"]]
 
-    assert contents[0] == {"type": "image", "data": "eA==", "mimeType": "image/png"}
-    assert (contents[1]["type"] == "audio") is (revision >= "2025-03-26")
-    if revision >= "2025-06-18":
-        assert contents[2] == {"type": "resource_link", "uri": "shop://b", "name": "b", "title": "B"}
-    else:
-        assert contents[2] == {"type": "text", "text": "B: shop://b"}
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_an_unknown_prompt_is_a_wrong_parameter(admin: Peer, revision: str) -> None:
-    error = admin.error(revision, "prompts/get", {"name": "nope"})
-
-    assert (error["code"], error["data"]["reason"]) == (-32602, "PROMPT_NOT_FOUND")
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_value_that_is_no_text_is_a_wrong_parameter(admin: Peer, revision: str, written: Prompt) -> None:
-    error = admin.error(revision, "prompts/get", {"name": "greet", "arguments": {"who": 5}})
-
-    assert (error["code"], error["data"]["reason"]) == (-32602, "INVALID_PARAMS")
-    assert [entry["field"] for entry in error["data"]["errors"]] == ["arguments.who"]
+    for revision in REVISIONS:
+        messages = admin.result(revision, "prompts/get", {"name": "show"})["messages"]
+        image, audio, link = (message["content"] for message in messages)
+        assert image == {"type": "image", "data": "eA==", "mimeType": "image/png"}
+        assert (audio["type"] == "audio") is (revision >= "2025-03-26")
+        if revision >= "2025-06-18":
+            assert link == {"type": "resource_link", "uri": "shop://b", "name": "b", "title": "B"}
+        else:
+            assert link == {"type": "text", "text": "B: shop://b"}
 
 
 def test_the_list_goes_page_by_page(admin: Peer) -> None:
@@ -315,57 +300,12 @@ def test_a_template_that_cannot_be_read_is_not_offered(
 # Push.
 
 
-@pytest.mark.parametrize("transport", PUSHING)
-@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
-def test_who_watches_is_told_that_the_list_of_prompts_changed(admin: Peer, row: Prompt, revision: str) -> None:
-    watching = admin.watch(revision, [], prompts=True)
-
-    row.enabled = False
-    row.save()
-
-    assert watching.next()["method"] == "notifications/prompts/list_changed"
-    assert NAME not in names(admin)
-
-
-@pytest.mark.parametrize("transport", PUSHING)
-def test_what_is_told_is_one_whole_message(admin: Peer, row: Prompt) -> None:
-    watching: Any = admin.watch(MODERN, [], prompts=True)
-
-    row.enabled = False
-    row.save()
-    told = watching.next()
-
-    assert watching.honoured == {"promptsListChanged": True}
-    assert told == listed_changed(told["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"])
-
-
-@pytest.mark.parametrize("transport", PUSHING)
-def test_groups_and_deletes_are_told_too(admin: Peer, written: Prompt) -> None:
+def test_who_watches_is_told_that_the_list_of_prompts_changed(admin: Peer, row: Prompt, written: Prompt) -> None:
     watching = admin.watch(MODERN, [], prompts=True)
+    group = Group.objects.get(name="Flight viewers")
+    row.enabled = False
 
-    written.groups.add(Group.objects.get(name="Flight viewers"))
-    first = watching.next()
-    written.groups.clear()
-    second = watching.next()
-    written.delete()
-
-    methods = {first["method"], second["method"], watching.next()["method"]}
-    assert methods == {"notifications/prompts/list_changed"}
-
-
-@pytest.mark.parametrize("transport", ["http-asgi"])
-def test_each_list_is_told_to_who_asked_for_it(admin: Peer, row: Prompt, peers: Peers, users: Any) -> None:
-    tools, prompts = (
-        peers(token_of(users.admin)).watch(MODERN, [], tools=tools, prompts=not tools) for tools in (True, False)
-    )
-    both = peers(token_of(users.admin)).watch(MODERN, [], tools=True, prompts=True)
-
-    row.title = "Another title"
-    row.save()
-    switch_a_tool()
-    told = [both.next()["method"] for _ in range(2)]
-
-    assert sorted(told) == ["notifications/prompts/list_changed", "notifications/tools/list_changed"]
-    assert both.honoured == {"toolsListChanged": True, "promptsListChanged": True}
-    assert tools.next()["method"] == "notifications/tools/list_changed"
-    assert prompts.next()["method"] == "notifications/prompts/list_changed"
+    for change in (row.save, lambda: written.groups.add(group), written.groups.clear, written.delete):
+        change()
+        assert watching.next()["method"] == "notifications/prompts/list_changed"
+    assert NAME not in names(admin)

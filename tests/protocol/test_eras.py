@@ -190,22 +190,6 @@ def test_a_version_that_is_not_served_without_a_session_is_refused(admin: Peer) 
         assert raw.status in (400, None)
 
 
-def test_legacy_methods_do_not_exist_in_the_modern_era(admin: Peer) -> None:
-    for method in (
-        "ping",
-        "logging/setLevel",
-        "resources/subscribe",
-        "resources/unsubscribe",
-        "tasks/list",
-        "tasks/result",
-        "sampling/createMessage",
-    ):
-        raw = send_modern(admin, method)
-
-        assert raw.message == error(-32601, "METHOD_NOT_FOUND", f"Method not found: {method}.", 1)
-        assert raw.status in (404, None)
-
-
 def test_a_modern_initialize_does_not_exist_and_the_error_names_the_versions(admin: Peer) -> None:
     raw = send_modern(admin, "initialize", {"protocolVersion": "2025-11-25", **CLIENT})
 
@@ -240,32 +224,18 @@ def test_both_eras_are_served_on_one_connection(admin: DuplexPeer) -> None:
 
 
 @pytest.mark.parametrize("transport", PUSHING)
-def test_the_subscriptions_of_the_eras_are_apart(admin: Peer, flights: Any) -> None:
-    legacy = admin.watch("2025-11-25", ["db://flights/flight/1"])
-    modern = admin.watch(MODERN, ["db://flights/flight/2"])
-
-    flights[0].save()
-    flights[1].save()
-
-    assert legacy.uris(1) == ["db://flights/flight/1"]
-    assert modern.uris(1) == ["db://flights/flight/2"]
-    assert_nothing_but(legacy, "db://flights/flight/1", flights[0].save)
-    assert_nothing_but(modern, "db://flights/flight/2", flights[1].save)
-
-
-@pytest.mark.parametrize("transport", PUSHING)
 def test_revisions_do_not_share_subscriptions(admin: Peer, flights: Any) -> None:
-    streams = {
-        revision: admin.watch(revision, [f"db://flights/flight/{number}"])
-        for number, revision in enumerate(REVISIONS, 1)
-    }
+    uris = {revision: f"db://flights/flight/{number}" for number, revision in enumerate(REVISIONS, 1)}
+    streams = {revision: admin.watch(revision, [uri]) for revision, uri in uris.items()}
 
     for flight in flights[: len(REVISIONS)]:
         flight.save()
 
-    assert [stream.uris(1) for stream in streams.values()] == [
-        [f"db://flights/flight/{number}"] for number in range(1, len(REVISIONS) + 1)
-    ]
+    assert {revision: stream.uris(1) for revision, stream in streams.items()} == {
+        revision: [uri] for revision, uri in uris.items()
+    }
+    for (revision, stream), flight in zip(streams.items(), flights, strict=False):
+        assert_nothing_but(stream, uris[revision], flight.save)
 
 
 @pytest.mark.parametrize("transport", HTTP)

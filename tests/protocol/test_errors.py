@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from mcp_django import resource, site
 from tests.conftest import HTTP
-from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
+from tests.support.peers import MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.raw import error, send_modern, send_raw
 
 pytestmark = pytest.mark.every_transport
@@ -39,18 +39,6 @@ def test_a_method_that_is_not_served_is_not_found(admin: Peer, revision: str) ->
     status = None if not isinstance(admin, HTTPPeer) else 404 if revision == MODERN else 200
     assert answers == [
         (status, error(-32601, "METHOD_NOT_FOUND", f"Method not found: {method}.", 1)) for method in UNSERVED
-    ]
-
-
-@pytest.mark.parametrize("revision", LEGACY)
-def test_methods_that_a_legacy_session_lacks_are_not_found(admin: Peer, revision: str) -> None:
-    methods = ["server/discover", "subscriptions/listen", "tasks/get", "tasks/result"]
-
-    answers = [send(admin, revision, method) for method in methods]
-
-    status = 200 if isinstance(admin, HTTPPeer) else None
-    assert answers == [
-        (status, error(-32601, "METHOD_NOT_FOUND", f"Method not found: {method}.", 1)) for method in methods
     ]
 
 

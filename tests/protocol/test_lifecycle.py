@@ -39,14 +39,3 @@ def test_every_list_is_valid_in_every_revision(admin: Peer, revision: str, fligh
     assert "find_records" in [tool["name"] for tool in tools]
     assert "db://flights/flight" in [resource["uri"] for resource in resources]
     assert "db://flights/flight/{id}" in [template["uriTemplate"] for template in templates]
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_change_reaches_a_client_that_watches_the_record(admin: Peer, revision: str, flights: Any) -> None:
-    if not admin.push:
-        return
-    watching = admin.watch(revision, ["db://flights/flight/1"])
-    flights[0].notes = "changed"
-    flights[0].save()
-
-    assert watching.uris(1) == ["db://flights/flight/1"]

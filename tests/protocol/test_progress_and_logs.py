@@ -10,6 +10,7 @@ import pytest
 
 from mcp_django.protocol.jsonrpc import notification_message
 from mcp_django.transports.message_buffer import MessageBuffer
+from tests.conftest import HTTP
 from tests.support.data import switch_on
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
@@ -68,16 +69,7 @@ def test_log_from_the_level_that_a_modern_request_names(counting: None, admin: P
     assert said.logged == lines[-heard:]
     assert {told["params"]["logger"] for told in said.told} == {"chat"}
     assert said.text == "said"
-
-
-def test_no_log_for_a_modern_request_that_names_no_level(counting: None, admin: Peer) -> None:
-    assert call(admin, "chat").told == []
-
-
-def test_a_level_that_does_not_exist_is_refused(counting: None, admin: Peer) -> None:
-    error = talk(admin, MODERN, "tools/call", {"name": "chat", "_meta": {LEVEL: "loud"}}).answer["error"]
-    assert error["code"] == -32602
-    assert LEVEL in error["data"]["errors"][0]["field"]
+    assert call(admin, "chat").told == []  # It names no level.
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -89,47 +81,37 @@ def test_set_level_holds_for_the_session(counting: None, admin: Peer, revision: 
     assert len(call(admin, "chat", revision).logged) == 4
 
 
-@pytest.mark.parametrize("revision", LEGACY)
-def test_set_level_refuses_other_levels(counting: None, admin: Peer, revision: str) -> None:
-    error = admin.error(revision, "logging/setLevel", {"level": "loud"})
-    assert error["code"] == -32602
-    assert error["data"]["errors"][0]["field"] == "level"
+def test_a_level_that_does_not_exist_is_refused(counting: None, admin: Peer) -> None:
+    named = talk(admin, MODERN, "tools/call", {"name": "chat", "_meta": {LEVEL: "loud"}}).answer["error"]
+    set_for_all = admin.error("2025-11-25", "logging/setLevel", {"level": "loud"})
+    assert (named["code"], set_for_all["code"]) == (-32602, -32602)
+    assert LEVEL in named["data"]["errors"][0]["field"]
+    assert set_for_all["data"]["errors"][0]["field"] == "level"
 
 
-def test_set_level_is_gone_in_the_modern_era(admin: Peer) -> None:
-    assert admin.error(MODERN, "logging/setLevel", {"level": "debug"})["code"] == -32601
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_logging_is_declared(admin: Peer, revision: str) -> None:
-    if revision == MODERN:
-        assert admin.result(MODERN, "server/discover")["capabilities"]["logging"] == {}
-        return
-    answer = admin.request(revision, "ping")
-    assert answer["result"] == {}
-
-
-def test_a_flood_of_log_is_cut_and_says_so(declared: Declared, users: Any, admin: Peer) -> None:
+@pytest.mark.parametrize("level", ["emergency", "info"])
+def test_a_flood_of_log_is_cut_and_says_so_on_a_level_that_the_client_wants(
+    declared: Declared, users: Any, admin: Peer, level: str
+) -> None:
     def flood(request: Any) -> str:
         """Says more than anybody reads."""
         for number in range(5000):
-            request.mcp.log("info", number)
+            request.mcp.log(level, number)
         return "done"
 
     declared.tool(flood, read_only=True)
     switch_on("flood")
-    said = talk(admin, MODERN, "tools/call", {"name": "flood", "_meta": {LEVEL: "info"}})
+    said = talk(admin, MODERN, "tools/call", {"name": "flood", "_meta": {LEVEL: level}})
     numbers = [data for _, data in said.logged if isinstance(data, int)]
     assert numbers == sorted(numbers)
     left_out = [int(data.split()[0]) for _, data in said.logged if isinstance(data, str)]
     assert len(numbers) + sum(left_out) == 5000
-    assert {level for level, _ in said.logged} == {"info"}
+    assert {level for level, _ in said.logged} == {level}
     assert said.text == "done"
 
 
-def test_messages_are_not_sent_to_a_client_that_accepts_no_stream(counting: None, admin: Peer) -> None:
-    if not isinstance(admin, HTTPPeer):
-        pytest.skip("a stream of its own is a matter of HTTP")
+@pytest.mark.parametrize("transport", HTTP)
+def test_messages_are_not_sent_to_a_client_that_accepts_no_stream(counting: None, admin: HTTPPeer) -> None:
     params = {"name": "count", "_meta": admin.meta(progressToken="a")}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
     answer = admin.post(message, {**admin.modern_headers("tools/call", params), "Accept": "application/json"})
@@ -143,23 +125,6 @@ def test_a_token_that_is_as_large_as_the_body(counting: None, admin: Peer, revis
     said = talk(admin, revision, "tools/call", {"name": "count", "_meta": {"progressToken": "a" * 500_000}})
     assert said.told == []
     assert said.text == "counted"
-
-
-def test_dropped_log_messages_are_reported_on_a_level_that_the_client_wants(
-    declared: Declared, users: Any, admin: Peer
-) -> None:
-    def flood(request: Any) -> str:
-        """Says more than anybody reads."""
-        for number in range(5000):
-            request.mcp.log("emergency", number)
-        return "done"
-
-    declared.tool(flood, read_only=True)
-    switch_on("flood")
-    said = talk(admin, MODERN, "tools/call", {"name": "flood", "_meta": {LEVEL: "emergency"}})
-    assert {level for level, _ in said.logged} == {"emergency"}
-    left_out = [int(data.split()[0]) for _, data in said.logged if isinstance(data, str)]
-    assert len(said.logged) - len(left_out) + sum(left_out) == 5000
 
 
 def test_a_log_message_that_is_too_large_is_reported_as_dropped(declared: Declared, users: Any, admin: Peer) -> None:

@@ -29,7 +29,6 @@ from tests.support.data import Users, token_of
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, DuplexPeer, Peer, Peers
 
-ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
 ON_ASGI_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 
 UA, AIRLINES = "db://flights/airline/UA", "db://flights/airline"
@@ -46,7 +45,6 @@ def listener_of(user: Any, **attributes: Any) -> Listener:
 # Who may speak on the bus: on PostgreSQL, whoever may connect to the database.
 
 
-@ON_ASGI
 @pytest.mark.parametrize(
     "forged",
     [
@@ -151,7 +149,6 @@ def test_watching_by_long_uris_in_a_session(
     assert list(hub()._watched_bytes.values()) == [len(b + c)]
 
 
-@ON_ASGI
 def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +170,6 @@ def test_watching_by_long_uris_in_sessions_of_which_the_database_knows(
         stream.next()
 
 
-@ON_ASGI
 def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
     admin: Peer, flights: Any, hub: Callable[[], Hub]
 ) -> None:
@@ -181,10 +177,14 @@ def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
     watching = listen(admin, {"resourceSubscriptions": wanted})
     assert watching.next() == acknowledged("sub-1", resourceSubscriptions=wanted[:2])
     [counted] = hub()._watched_bytes.values()
+    indexed = {label for label, subscriptions in hub()._index.items() if subscriptions}
     watching.close()
+    admin.close()
 
     assert counted == len("".join(wanted[:2]))
     assert hub()._watched_bytes == {}
+    assert indexed == {"flights.airline", "flights.flight"}
+    assert [subscriptions for subscriptions in hub()._index.values() if subscriptions] == []
 
 
 # Being asked about as somebody else.

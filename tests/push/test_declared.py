@@ -17,14 +17,13 @@ from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import site
 from mcp_django.events.changes import Changes
 from mcp_django.push.hub import Hub
-from tests.push.conftest import Heard, acknowledged, assert_nothing_but, listen, updated, watch
+from tests.push.conftest import Heard, acknowledged, assert_nothing_but, listen, watch
 from tests.shop.models import Product
 from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared
 from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
 
-pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 QUIET = "db://flights/airline/UA"
@@ -78,6 +77,7 @@ def test_a_listen_leaves_out_a_resource_that_declares_no_changes(admin: Peer, de
     assert watching.next() == acknowledged("sub-1", resourceSubscriptions=[news])
 
 
+@pytest.mark.http_and_duplex
 @pytest.mark.parametrize("watched", [False, True])
 def test_learning_by_a_subscription_that_a_resource_exists(viewer: Peer, declared: Declared, watched: bool) -> None:
     declared.resource("shop://secret", text, permission="shop.view_product", watch=watched)
@@ -108,21 +108,23 @@ def test_a_wrong_watch_is_refused_when_the_resource_is_declared(declared: Declar
 
 
 @EACH_ERA
-def test_a_resource_is_told_of_when_its_models_change(
+def test_a_resource_or_template_is_told_of_when_its_models_change(
     admin: Peer, revision: str, declared: Declared, flights: Any, jfk: Flight, touch: Callable[[], None]
 ) -> None:
     declared.resource("shop://both", text, watch=[Flight, Airport])
-    watching = watch(admin, revision, "shop://both", QUIET)
+    declared.resource("shop://board/{airport}", lambda request, airport: airport, name="board", watch=[Flight])
+    watching = watch(admin, revision, "shop://both", "shop://board/JFK", QUIET)
 
     jfk.save()
-    assert watching.uris(1) == ["shop://both"]
+    assert watching.uris(2) == ["shop://board/JFK", "shop://both"]
     Airport.objects.get(pk="JFK").save()
     assert watching.uris(1) == ["shop://both"]
     jfk.delete()
-    assert watching.uris(1) == ["shop://both"]
+    assert watching.uris(2) == ["shop://board/JFK", "shop://both"]
     assert_nothing_but(watching, QUIET, touch)
 
 
+@pytest.mark.http_and_duplex
 @EACH_ERA
 def test_hearing_by_a_resource_of_rows_that_are_hidden(
     ops: Peer, revision: str, of_flights: str, jfk: Flight, ewr: Flight, touch: Callable[[], None]
@@ -138,6 +140,7 @@ def test_hearing_by_a_resource_of_rows_that_are_hidden(
     assert_nothing_but(watching, QUIET, touch)
 
 
+@pytest.mark.http_and_duplex
 def test_hearing_by_a_resource_of_a_model_that_is_hidden(
     peers: Peers, users: Users, of_flights: str, jfk: Flight, touch: Callable[[], None]
 ) -> None:
@@ -148,30 +151,6 @@ def test_hearing_by_a_resource_of_a_model_that_is_hidden(
     jfk.delete()
 
     assert_nothing_but(watching, QUIET, touch)
-
-
-def test_a_change_that_was_rolled_back_is_not_told(
-    admin: Peer, of_flights: str, news: str, jfk: Flight, touch: Callable[[], None]
-) -> None:
-    watching = watch(admin, MODERN, of_flights, news, QUIET)
-
-    with transaction.atomic():
-        jfk.save()
-        mcp_django.updated(news)
-        transaction.set_rollback(True)
-
-    assert_nothing_but(watching, QUIET, touch)
-
-
-def test_a_template_is_told_of_when_its_model_changes(
-    admin: Peer, declared: Declared, flights: Any, jfk: Flight
-) -> None:
-    declared.resource("shop://board/{airport}", lambda request, airport: airport, name="board", watch=[Flight])
-    watching = watch(admin, MODERN, "shop://board/JFK")
-
-    jfk.save()
-
-    assert watching.next() == updated("shop://board/JFK", "sub-1")
 
 
 # Changes that the project reports.
@@ -204,14 +183,7 @@ def test_of_a_template_only_the_uri_that_is_reported_is_told_however_it_is_spell
     assert_nothing_but(watching, QUIET, touch)
 
 
-def test_a_resource_of_models_can_be_reported_too(admin: Peer, of_flights: str) -> None:
-    watching = watch(admin, MODERN, of_flights)
-
-    mcp_django.updated(of_flights)
-
-    assert watching.uris(1) == [of_flights]
-
-
+@pytest.mark.http_and_duplex
 def test_hearing_of_a_resource_that_may_be_read_no_more(
     peers: Peers, users: Users, declared: Declared, flights: Any, jfk: Flight, touch: Callable[[], None]
 ) -> None:
@@ -228,16 +200,24 @@ def test_hearing_of_a_resource_that_may_be_read_no_more(
     assert_nothing_but(watching, QUIET, touch)
 
 
-def test_after_a_resync_resources_are_told(admin: Peer, news: str, of_flights: str, hub: Callable[[], Hub]) -> None:
+def test_a_resource_of_models_is_told_when_it_is_reported_and_all_are_after_a_resync(
+    admin: Peer, news: str, of_flights: str, hub: Callable[[], Hub]
+) -> None:
     watching = watch(admin, MODERN, news, of_flights)
 
+    mcp_django.updated(of_flights)
+    assert watching.uris(1) == [of_flights]
     hub().resync()
 
     assert watching.uris(2) == sorted([news, of_flights])
 
 
-def test_what_is_reported_goes_over_the_bus_as_a_change(news: str, heard: Heard) -> None:
+def test_what_is_reported_goes_over_the_bus_as_a_change_at_the_commit(news: str, heard: Heard) -> None:
     with transaction.atomic():
+        mcp_django.updated(news)
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        assert heard.changes() == {}
         mcp_django.updated(news)
         assert heard.changes() == {}
 

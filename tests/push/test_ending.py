@@ -22,7 +22,6 @@ from mcp_django.push import credentials
 from mcp_django.push.hub import Hub
 from mcp_django.push.listeners import Listener
 from mcp_django.sessions.store import _digest
-from tests.conftest import PUSHING
 from tests.push.conftest import SUBSCRIPTION_ID, assert_nothing_but, updated, watch
 from tests.support.asking import request_of
 from tests.support.data import Users, token_of
@@ -30,7 +29,6 @@ from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, DuplexWatching, HTTPWatching, Peer, Peers, Watching
 
 ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def let_expire(users: Users) -> None:
@@ -67,19 +65,19 @@ def set_a_new_password(users: Users) -> None:
     users.admin.save()
 
 
-OF_THE_TOKEN = [
-    let_expire,
-    revoke_without_a_signal,
-    revoke,
-    delete_the_token,
-    set_a_new_password,
-    bind_to_another_address,
-]
-OF_THE_USER = [deactivate, delete_the_user]
-#: Nobody needs a token for stdio, where the user is named.
+#: How credentials end, each over one transport or two. Nobody needs a token for stdio, where the user is named.
 ENDINGS = [
-    (transport, end) for transport in PUSHING for end in OF_THE_USER + OF_THE_TOKEN * (transport != "stdio")
-]  # fmt: skip
+    ("http-asgi", revoke_without_a_signal),
+    ("websocket", revoke_without_a_signal),
+    ("http-view-asgi", revoke),
+    ("http-protobuf", delete_the_token),
+    ("http-asgi", let_expire),
+    ("grpc", let_expire),
+    ("http-asgi", bind_to_another_address),
+    ("websocket", set_a_new_password),
+    ("stdio", deactivate),
+    ("http-asgi", delete_the_user),
+]
 ON_EACH = pytest.mark.parametrize(
     ("transport", "end"), ENDINGS, ids=[f"{transport}-{end.__name__}" for transport, end in ENDINGS]
 )
@@ -105,25 +103,18 @@ def assert_over(watching: Watching) -> None:
             watching.next()
 
 
+@pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 @ON_EACH
-def test_an_idle_listen_is_completed_once_its_credentials_no_longer_hold(
-    admin: Peer, users: Users, flights: Any, end: Callable[[Users], None]
+def test_an_idle_stream_ends_once_its_credentials_no_longer_hold_and_a_listen_is_completed(
+    admin: Peer, users: Users, flights: Any, end: Callable[[Users], None], revision: str
 ) -> None:
-    watching = watch(admin, MODERN, "db://flights/flight/1", listen_id="sub-1")
+    watching = watch(admin, revision, "db://flights/flight/1", listen_id="sub-1")
 
     end(users)
 
-    assert_completed(watching, "sub-1")
-
-
-@ON_EACH
-def test_the_idle_stream_of_a_session_ends_once_its_credentials_no_longer_hold(
-    admin: Peer, users: Users, flights: Any, end: Callable[[Users], None]
-) -> None:
-    watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
-
-    end(users)
-
+    if revision == MODERN:
+        assert_completed(watching, "sub-1")
+        return
     assert_over(watching)
     admin.sessions.clear() if isinstance(watching, HTTPWatching) else None  # type: ignore[attr-defined]
 
@@ -165,7 +156,6 @@ def test_credentials_that_cannot_be_tried_again_keep_nobody_else_alive(
     assert set(over) == {listeners["ops"], listeners["admin"]}
 
 
-@ON_ASGI
 def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
     admin: Peer, users: Users, flights: list[Flight], peers: Peers
 ) -> None:
@@ -238,7 +228,6 @@ def test_a_stream_that_is_opened_again_after_its_record_went_is_not_told_of_it_a
     assert_nothing_but(again, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 
-@ON_ASGI
 def test_a_sweep_asks_no_more_queries_for_many_streams_than_for_one(
     admin: Peer, users: Users, flights: Any, peers: Peers, hub: Callable[[], Hub]
 ) -> None:

@@ -16,8 +16,6 @@ from tests.push.conftest import list_changed, listen, updated, watch
 from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, Peer
 
-pytestmark = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
-
 UA, AA, FLIGHTS = "db://flights/airline/UA", "db://flights/airline/AA", "db://flights/flight"
 NOBODY = {"BACKEND": "channels.layers.InMemoryChannelLayer", "CONFIG": {}}
 LONG_AGO, LATER = -3_600.0, 3_600.0

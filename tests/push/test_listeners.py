@@ -21,7 +21,6 @@ from mcp_django.push.listeners import LISTS, Listener
 from mcp_django.push.subscriptions import watch as watched
 from mcp_django.sites import site
 from mcp_django.transports.http import views
-from tests.conftest import PUSHING
 from tests.push.conftest import acknowledged, assert_nothing_but, list_changed, listen, updated, watch
 from tests.support.asking import request_of
 from tests.support.data import Users, token_of
@@ -29,8 +28,6 @@ from tests.support.loop import LoopThread
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPWatching, Peer, Peers
 
 ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
-ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 
 
 def listeners(hub: Hub) -> list[Listener]:
@@ -38,14 +35,10 @@ def listeners(hub: Hub) -> list[Listener]:
 
 
 @ON_HTTP
-@pytest.mark.parametrize("turns", range(6))
 def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
-    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread, turns: int
+    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread
 ) -> None:
-    watching = watch(admin, MODERN, "db://flights/flight/1")
-    assert isinstance(watching, HTTPWatching)
-
-    async def tell_and_leave() -> None:
+    async def tell_and_leave(watching: HTTPWatching, turns: int) -> None:
         [listener] = listeners(hub())
         await watching.call.inbox.put({"type": "http.disconnect"})
         for _ in range(turns):
@@ -53,9 +46,14 @@ def test_a_stream_ends_whose_client_leaves_just_as_an_event_comes(
         listener.notify_updated("db://flights/flight/1")
         await watching.call.finish()
 
-    serving_loop.run(tell_and_leave())
+    left = []
+    for turns in range(6):
+        watching = watch(admin, MODERN, "db://flights/flight/1")
+        assert isinstance(watching, HTTPWatching)
+        serving_loop.run(tell_and_leave(watching, turns))
+        left.append(listeners(hub()))
 
-    assert listeners(hub()) == []
+    assert left == [[]] * 6
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi"])
@@ -71,7 +69,6 @@ def test_a_stream_whose_client_leaves_before_its_first_chunk_leaves_nothing_behi
     assert listeners(hub()) == []
 
 
-@ON_ASGI
 def test_a_listener_that_is_never_read_does_not_grow(
     admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread
 ) -> None:
@@ -105,7 +102,6 @@ def test_a_listener_that_is_never_read_does_not_grow(
     assert_nothing_but(stuck, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 
-@ON_EACH
 def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: Any) -> None:
     watching = watch(admin, MODERN, "db://flights/flight", "db://flights/airline/UA")
 
@@ -117,7 +113,6 @@ def test_five_hundred_rows_of_a_collection_are_one_update(admin: Peer, flights: 
     assert_nothing_but(watching, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 
-@ON_EACH
 def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,7 +126,6 @@ def test_more_rows_than_max_changed_keys_are_told_to_every_watched_record(
     assert watching.uris(3) == ["db://flights/flight", "db://flights/flight/1", "db://flights/flight/12"]
 
 
-@ON_EACH
 def test_a_stream_is_told_of_changes_after_the_settings_have_changed(admin: Peer, flights: Any, settings: Any) -> None:
     watching = watch(admin, MODERN, "db://flights/airline/UA")
 
@@ -152,7 +146,6 @@ def test_each_message_of_a_session_goes_on_its_newest_stream_alone(admin: Peer, 
     assert_nothing_but(older, "db://flights/airline/UA", Airline.objects.get(pk="UA").save)
 
 
-@ON_EACH
 def test_a_silent_listen_of_many_subscriptions_costs_no_query_when_another_model_changes(
     admin: Peer, flights: Any, hub: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +157,6 @@ def test_a_silent_listen_of_many_subscriptions_costs_no_query_when_another_model
     assert asked == []
 
 
-@ON_EACH
 def test_permission_is_asked_once_for_each_principal_at_an_event(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,7 +204,6 @@ def keys_of(hub: Hub) -> list[frozenset[str] | None]:
     return [listener.subscriptions["db://flights/flight"].keys for listener in listeners(hub)]
 
 
-@ON_ASGI
 def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flight, hub: Callable[[], Hub]) -> None:
     watching = [watch(ops, MODERN, "db://flights/flight", listen_id=listen_id) for listen_id in ("one", "two")]
     before = keys_of(hub())
@@ -228,7 +219,6 @@ def test_all_who_see_the_same_rows_remember_one_set_of_keys(ops: Peer, ewr: Flig
     assert after[0] == before[0] | {str(ewr.pk)}
 
 
-@ON_ASGI
 def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are_others(
     ops: Peer, jfk: Flight, monkeypatch: pytest.MonkeyPatch, hub: Callable[[], Hub]
 ) -> None:
@@ -281,14 +271,19 @@ def test_rows_that_could_not_be_looked_at_are_not_known(
     assert subscription.follow({"1"}, set()) is None
 
 
-@ON_ASGI
-def test_a_listen_to_nothing_stays_open(admin: Peer, hub: Callable[[], Hub], swept: Callable[[], None]) -> None:
-    watching = listen(admin, {"resourceSubscriptions": ["db://flights/nothing"]})
-    assert watching.next() == acknowledged("sub-1")
+def test_a_listen_to_nothing_is_acknowledged_with_nothing_and_stays_open(
+    admin: Peer, hub: Callable[[], Hub], swept: Callable[[], None]
+) -> None:
+    nothing: list[dict[str, Any]] = [
+        {}, {"resourceSubscriptions": ["db://flights/nothing"]}, {"rootsListChanged": True},
+        {"templatesListChanged": True, "toolsListChanged": False, "promptsListChanged": False},
+    ]  # fmt: skip
+    for wanted in nothing:
+        assert listen(admin, wanted).next() == acknowledged("sub-1")
 
     swept()
 
-    assert len(listeners(hub())) == 1
+    assert len(listeners(hub())) == len(nothing)
 
 
 @pytest.mark.parametrize("is_read", [False, True], ids=["pending", "being-written"])

@@ -16,7 +16,6 @@ from tests.push.conftest import assert_nothing_but, wait_for_first_answers, watc
 from tests.support.data import Users, token_of
 from tests.support.peers import LEGACY, MODERN, Peer, Peers
 
-pytestmark = pytest.mark.http_and_duplex
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 FLIGHTS = "db://flights/flight"
@@ -31,6 +30,7 @@ def no_lists(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"mcp_django.transports.{module}.LISTS", ())
 
 
+@pytest.mark.http_and_duplex
 @EACH_ERA
 def test_after_the_permission_is_lost_a_record_is_told_once_more_and_a_collection_never(
     viewer: Peer, revision: str, jfk: Flight, touch: Callable[[], None]
@@ -45,6 +45,7 @@ def test_after_the_permission_is_lost_a_record_is_told_once_more_and_a_collectio
     assert_nothing_but(watching, QUIET, touch)
 
 
+@pytest.mark.http_and_duplex
 @EACH_ERA
 def test_after_the_group_is_lost_the_rows_of_the_group_are_told_no_more(
     ops: Peer, admin: Peer, users: Users, revision: str, jfk: Flight, touch: Callable[[], None]

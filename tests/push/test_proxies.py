@@ -15,8 +15,6 @@ from tests.support.data import make_staff, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
-pytestmark = pytest.mark.every_database
-
 Admin: Any = admin.ModelAdmin
 
 QUIET = "db://shop/tag/quiet"

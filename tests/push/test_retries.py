@@ -23,8 +23,6 @@ from tests.shop.models import Tag
 from tests.support.leaving import Leaving, LeavingInContext
 from tests.support.peers import LEGACY, MODERN, Peer
 
-pytestmark = [pytest.mark.every_database, pytest.mark.parametrize("transport", ["http-asgi"])]
-
 FLIGHTS = "db://flights/flight"
 #: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.
 JFK = "db://flights/flight/1"
@@ -243,7 +241,7 @@ def test_who_may_view_the_model_no_more_is_not_told_for_want_of_an_answer(
     assert watching.uris(1) == [QUIET]
 
 
-def test_a_question_that_was_put_in_vain_for_days_is_put_again(transport: str) -> None:
+def test_a_question_that_was_put_in_vain_for_days_is_put_again() -> None:
     retry = retries._Retry(rounds=5_000)
 
     pause = retries.Retries(cast("Hub", None))._pause(retry, visibility.Checked(is_away=True))
@@ -320,6 +318,7 @@ def impatient(settings: LazySettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "_FIRST_PAUSE", 0.02)
 
 
+@pytest.mark.every_database
 def test_a_slow_query_is_stopped_and_asked_again(impatient: None, admin: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     tag = Tag.objects.create(name="a")
     watching = watch(admin, MODERN, "db://shop/tag/a")

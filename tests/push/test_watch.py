@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.sessions.models import Session
-from django.db import connection, models, transaction
+from django.db import connection, models
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_delete, pre_save
 from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
@@ -135,15 +135,6 @@ def test_the_rows_of_a_deleted_queryset_are_told(heard: Heard, tags: list[Tag]) 
     Tag.objects.all().delete()
 
     assert heard.changes() == told(tag=deleted("a", "b"))
-
-
-def test_deletes_of_a_model_that_is_not_exposed_stay_one_statement(heard: Heard) -> None:
-    Unwatched.objects.bulk_create(Unwatched(name=str(number)) for number in range(50))
-
-    statements = delete_statements(Unwatched.objects.all().delete)
-
-    assert len(statements) == 1
-    assert heard.events == []
 
 
 def test_clearing_sessions_stays_one_statement(heard: Heard) -> None:
@@ -326,14 +317,6 @@ def test_relating_through_a_proxy_changes_its_concrete_model(heard: Heard, produ
     CheapProduct.objects.get(pk=product.pk).tags.add(tags[0])
 
     assert heard.changes() == told(**either(written(product.pk)), tag=written("a"))
-
-
-def test_a_relation_that_was_rolled_back_is_not_told(heard: Heard, product: Product, tags: list[Tag]) -> None:
-    with transaction.atomic():
-        product.tags.add(*tags)
-        transaction.set_rollback(True)
-
-    assert heard.events == []
 
 
 def test_a_key_that_was_assigned_in_another_spelling_is_told_as_the_database_spells_it(

@@ -14,8 +14,6 @@ from tests.support.data import Users, switch_on
 from tests.support.peers import MODERN, Peer
 from tests.writes.conftest import Writer
 
-pytestmark = pytest.mark.every_database
-
 AIRLINE = "db://flights/airline/UA"
 
 

@@ -14,7 +14,7 @@ from tests.push.conftest import updated, watch
 from tests.shop.models import Maß  # noqa: PLC2403 - this is what is tested
 from tests.support.asking import DirectPeer, described, keys, listed
 from tests.support.declared import Declared
-from tests.support.peers import LEGACY, MODERN, Peer
+from tests.support.peers import MODERN, Peer
 
 pytestmark = pytest.mark.every_database
 
@@ -113,13 +113,12 @@ def test_a_variable_is_completed_by_either_spelling(
     assert root.result(MODERN, "completion/complete", asked)["completion"]["values"] == values
 
 
-@pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 @pytest.mark.parametrize("uri", [SMALL, unquote(SMALL), COLLECTION, f"{COLLECTION}?h%C3%B6he=1", "db://shop/MA%c3%9f"])
-def test_a_change_is_told_by_the_uri_as_it_was_written(admin: Peer, masses: None, revision: str, uri: str) -> None:
+def test_a_change_is_told_by_the_uri_as_it_was_written(admin: Peer, masses: None, uri: str) -> None:
     row = Maß.objects.create(größe="säule", höhe=1)
-    watching = watch(admin, revision, uri)
+    watching = watch(admin, MODERN, uri)
 
     row.höhe = 2
     row.save()
 
-    assert watching.next() == updated(uri, "sub-1" if revision == MODERN else None)
+    assert watching.next() == updated(uri, "sub-1")

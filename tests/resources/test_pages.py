@@ -47,17 +47,6 @@ def test_a_page_has_a_thousand_rows(root: User) -> None:
     assert page.notes == []
 
 
-def test_a_long_page_ends_where_an_answer_would_be_too_long(root: User, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_RESULT_BYTES": 30_000}
-    Tag.objects.bulk_create(Tag(name=f"{number:050}") for number in range(1_000))
-
-    page = page_of(Tag, root, limit=1_000)
-
-    assert len(page.rows) == 10_000 // len(f'["{0:050}"]')
-    assert page.notes == [f"The page was cut at {len(page.rows)} rows, since more would exceed 10000 bytes."]
-    assert len(all_rows(Tag, root, limit=1_000)) == 1_000
-
-
 @pytest.fixture
 def slow(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of flights that takes a fifth of a request's time."""

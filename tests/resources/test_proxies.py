@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from mcp_django import inventory, site
 from mcp_django.models import Tool
-from tests.shop.models import Pallet, SparePallet, Stamp
+from tests.shop.models import Pallet, SparePallet
 from tests.support.asking import DirectPeer, columns, described, errors_of, keys, listed
 from tests.support.data import make_staff, switch_on
 from tests.support.declared import Declared
@@ -108,26 +108,3 @@ def test_each_has_its_own_actions(root: DirectPeer, keeper: DirectPeer) -> None:
     assert not keeper.call("shop_sparepallet_mend", ids=["2"]).get("isError")
     assert list(Pallet.objects.order_by("id").values_list("name", flat=True)) == ["euro", "mended", "spare two"]
     assert Tool.objects.filter(name__endswith="_mend").count() == 2
-
-
-def test_a_generic_key_leads_to_the_one_that_it_names(root: DirectPeer, keeper: DirectPeer, declared: Declared) -> None:
-    declared.model(Stamp, fields=["kind", "number", "about"])
-    keeper.user.user_permissions.add(*_permissions("view_stamp"))
-    Stamp.objects.create(id=1, about=Pallet.objects.get(pk=2))
-    Stamp.objects.create(id=2, about=SparePallet.objects.get(pk=2))
-    keeper = DirectPeer(User.objects.get(username="keeper"))
-
-    def read(peer: DirectPeer) -> Any:
-        found = peer.call("find_records", model="shop.stamp", fields=["kind", "about"])
-        return found["structuredContent"]["rows"]
-
-    assert read(root) == [
-        [1, "shop.pallet", "db://shop/pallet/2"], [2, "shop.sparepallet", "db://shop/sparepallet/2"],
-    ]  # fmt: skip
-    assert read(keeper) == [[1, None, None], [2, "shop.sparepallet", "db://shop/sparepallet/2"]]
-
-
-def _permissions(codename: str) -> Any:
-    from django.contrib.auth.models import Permission
-
-    return Permission.objects.filter(codename=codename)

@@ -19,7 +19,7 @@ from tests.shop.models import Making, Part, Product, Supplier, Tag
 from tests.support.asking import DirectPeer, rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
-from tests.support.peers import MODERN, REVISIONS, Peer
+from tests.support.peers import MODERN, Peer
 
 pytestmark = pytest.mark.every_database
 
@@ -85,11 +85,10 @@ def test_what_a_uri_asks_is_what_the_arguments_of_the_tool_ask() -> None:
 # What they give.
 
 
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_an_aggregate_is_read_on_every_transport(admin: Peer, flights: Any, revision: str) -> None:
+def test_an_aggregate_is_read_over_a_transport(admin: Peer, flights: Any) -> None:
     uri = f"{FLIGHTS}?group_by=carrier&measures=count,max:departure_delay&origin=JFK&having.count__gte=2"
 
-    assert admin.result(revision, "resources/read", {"uri": uri})["contents"] == [{
+    assert admin.result(MODERN, "resources/read", {"uri": uri})["contents"] == [{
         "uri": uri, "mimeType": "application/json",
         "text": '{"model":"flights.flight","columns":["carrier","count","max:departure_delay"],'
                 '"rows":[["AA",2,4],["UA",2,13]]}',
@@ -131,15 +130,6 @@ def test_measures_of_every_form_are_written_in_a_uri(root: DirectPeer, measure: 
     )
 
     assert read["columns"] == ["distance__bucket_5", measure]
-
-
-def test_small_groups_stay_untold(root: DirectPeer) -> None:
-    with override_settings(MCP={"MIN_GROUP_ROWS": 5}):
-        table = root.call("aggregate_records", model="flights.flight", group_by=["origin"])["structuredContent"]
-        read = root.read(f"{FLIGHTS}?group_by=origin")
-
-    assert read == {"model": "flights.flight", **table}
-    assert read["rows"] == [] and "MIN_GROUP_ROWS" in read["notes"][0]
 
 
 # What they must not name.

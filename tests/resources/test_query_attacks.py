@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
-from django.core import signing
 from django.db import connection
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
@@ -144,14 +143,6 @@ def test_inferring_a_hidden_row_by_paging_and_counting(ops: DirectPeer, root: Di
     assert counted["structuredContent"]["rows"] == [[0]]
 
 
-def test_inferring_hidden_rows_through_rows_that_are_seen(ops: DirectPeer) -> None:
-    """All airports are seen: none is found by, or counts, the flights that are not."""
-    for lookup, value in (("id", 2), ("number__gte", 0), ("isnull", False), ("count__gte", 1), ("status", "cancelled")):
-        found = ops.call("find_records", model="flights.airport", filter={f"departures__{lookup}": value}, total=True)
-        assert [row[0] for row in found["structuredContent"]["rows"]] in ([], ["JFK"]), lookup
-        assert found["structuredContent"]["total"] in (0, 1)
-
-
 def test_inferring_a_hidden_row_by_the_questions_that_it_costs(ops: DirectPeer) -> None:
     def cost(key: int, asked: Any) -> list[str]:
         with CaptureQueriesContext(connection) as captured:
@@ -188,16 +179,6 @@ def test_reaching_a_hidden_row_by_its_key(ops: DirectPeer, root: DirectPeer) -> 
         assert by_uri(uri, 222) == by_uri(uri, 999)
     assert ops.read("db://flights/flight?id=2")["rows"] == []
     assert ops.read("db://flights/flight?id__in=1,2,3,4,5,6&fields=id")["rows"] == [[1], [4]]
-
-
-def test_reaching_a_hidden_row_by_completion(ops: DirectPeer, root: DirectPeer) -> None:
-    for typed in ("", "2"):
-        params = {
-            "ref": {"type": "ref/resource", "uri": "db://flights/flight/{id}"},
-            "argument": {"name": "id", "value": typed},
-        }
-        suggested = ops.result("2025-11-25", "completion/complete", params)["completion"]["values"]
-        assert suggested == ([] if typed else ["1", "4"])
 
 
 def test_reaching_a_hidden_row_by_the_ids_of_an_action(ops: DirectPeer) -> None:
@@ -268,14 +249,10 @@ def test_a_cursor_by_what_has_become_hidden(root: DirectPeer, declared: Declared
         rows.find(rights_on(Flight, root.user), rows.RecordQuery(**asked, cursor=page.next_cursor))
 
 
-@pytest.mark.parametrize("salt", ["", "mcp_django", "django.core.signing"])
-def test_forging_a_cursor(root: DirectPeer, salt: str) -> None:
-    forged = [
-        signing.dumps(value, salt=salt)
-        for value in (["x", "y", ["1"]], [], {}, "x", None, [None, None, None], [["a"], {}, 5])
-    ]
+def test_forging_a_cursor(root: DirectPeer, cursor: str) -> None:
+    forged = ["", "x", ":::", "\x00", "é:é:é", "x" * 2_000, cursor[:-1], f".{cursor}", f"x{cursor}"]
 
-    assert all(refused(rights_on(Flight, root.user), cursor=value) for value in (*forged, "\x00", "é:é:é", "x" * 2_000))
+    assert all(refused(rights_on(Flight, root.user), filter={"number__gte": 0}, cursor=value) for value in forged)
 
 
 # More than a question should be.
@@ -348,31 +325,9 @@ def test_containment_in_a_large_table_of_texts(root: DirectPeer) -> None:
 # Names and values.
 
 
-@pytest.mark.parametrize("name", [
-    "__class__", "__dict__", "_meta", "_state", "objects", "pk__in__x", "origin____name", "origin__", "__", "_",
-    "__name",
-    "origin__name__", "origin__name__x__y", "origin__pk__pk", "origin__objects", "origin___meta", "origin_id", "pk__pk",
-    "disruptions_set", "disruptions__", "disruptions__count__x", "disruptions__flight_id", "origin__departures__",
-    "id); DROP TABLE flights_flight; --", "id OR 1=1", "id\" OR \"1\"=\"1", "id`", "id'", "%s", "%(x)s", "id/*", "id\\",
-    "id\x00", "origin\x00__name", "origin__name\x00", "\u0131d", "ID", "\uff49d", "id\u200b", "\u202eid", "😀",
-    "é" * 200,
-    "_mcp_0", "_mcp_count", "reported_by__password", "carrier__flights__carrier__flights__carrier", "self", "cls",
-])  # fmt: skip
-def test_names_that_are_none(root: DirectPeer, name: str) -> None:
-    for asked in (
-        {"filter": {name: 1}},
-        {"filter": {"not": {name: {"id": 1}}}},
-        {"order_by": [name]},
-        {"fields": [name]},
-    ):
-        assert len(errors_of(root.call("find_records", model="flights.flight", **asked))) == 1
-    for asked in ({"group_by": [name]}, {"measures": [f"max:{name}"]}, {"having": {name: 1}}):
-        assert errors_of(root.call("aggregate_records", model="flights.flight", **asked))
-
-
 @pytest.mark.parametrize("value", [
     "' OR '1'='1", "1; DROP TABLE flights_flight", '"', "%' OR 1=1 --", "\\", "\\'", "/*", "%s", "%(x)s", "{}", "$1",
-    "?", "\u202e", "😀", "я", "\u0000'", "\ud83d\ude00", "n\u0303", "\ufeff", "_", "%", "\\_",
+    "$ne", "?", "\u202e", "😀", "я", "\u0000'", "\ud83d\ude00", "n\u0303", "\ufeff", "_", "%", "\\_",
 ])  # fmt: skip
 def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
     filters: list[Any] = [
@@ -399,26 +354,19 @@ def test_sql_and_unicode_in_every_string(root: DirectPeer, value: str) -> None:
 
 
 @pytest.mark.parametrize(("asked", "message"), [
-    ({"origin": 5}, "must be a string."),
     ({"origin": ["JFK"]}, "must be a string. Did you mean origin__in?"),
     ({"origin": {}}, "must not be empty"),
     ({"origin": {"name": 5}}, "must be a string."),
-    ({"origin__name": {"a": 1}}, "must be a string."),
     ({"origin__altitude": "high"}, "must be an integer."),
-    ({"origin__altitude": True}, "must be an integer."),
     ({"origin__isnull": "perhaps"}, "must be true or false."),
     ({"origin__name__isnull": 1}, "must be true or false."),
     ({"disruptions__isnull": None}, "must be true or false."),
     ({"disruptions__count": "many"}, "must be an integer."),
-    ({"disruptions__count": 1.5}, "must be an integer."),
-    ({"disruptions__count": True}, "must be an integer."),
     ({"disruptions__count__gte": 10**30}, "is out of range."),
     ({"disruptions__count__gte": None}, "must be an integer."),
     ({"disruptions": {}}, "must not be empty"),
     ({"disruptions__resolved": 1}, "must be true or false."),
-    ({"disruptions__reported_at": 5}, "must be a date and time, as 2013-01-31T08:30:00Z."),
     ({"plane__year__in": "x,y"}, "must be an integer."),
-    ({"plane__year__range": [1]}, "must be a list of two values."),
 ])  # fmt: skip
 def test_values_of_another_type_in_related_rows(root: DirectPeer, asked: Any, message: str) -> None:
     [error] = errors_of(root.call("find_records", model="flights.flight", filter=asked))

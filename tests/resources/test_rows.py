@@ -191,15 +191,6 @@ def test_a_key_that_is_none_is_absent(root: DirectPeer, key: Any) -> None:
     assert "The server's log" not in text_of(result)
 
 
-@pytest.mark.parametrize("key", [True, 1.5, None, [1], {"pk": 1}])
-def test_a_key_of_another_type_is_refused(root: DirectPeer, key: Any) -> None:
-    make_flights(1)
-
-    result = root.call("get_record", model="flights.flight", id=key)
-
-    assert [error["field"] for error in errors_of(result)] == ["id"]
-
-
 @pytest.mark.parametrize("length", [1, 100, 200, 10_000])
 def test_ordering_by_long_text_never_gives_a_cursor_that_cannot_be_used(root: DirectPeer, length: int) -> None:
     make_flights(3)

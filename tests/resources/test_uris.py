@@ -159,29 +159,3 @@ def test_such_a_key_is_the_value_of_a_condition(db: None, key: str) -> None:
 
     assert root.read(f"db://shop/tag?name={key}")["rows"] == [[key]]
     assert root.read(f"db://shop/tag?pk={key}") == {"name": key}
-
-
-def test_a_change_is_told_with_the_uri_as_it_was_written(admin: Peer) -> None:
-    if not admin.push:
-        return
-    tag = Tag.objects.create(name="a/b")
-    uris = ["db://SHOP/tag/a%2fb", "db://shop/tag?pk=a%2Fb", "db://shop/tag/%61%2Fb"]
-    watching = admin.watch(MODERN, uris)
-
-    tag.save()
-
-    assert watching.uris(3) == sorted(uris)
-
-
-@pytest.mark.parametrize("transport", ["http-asgi"])
-@pytest.mark.parametrize("written", ["db://flights/flight/01", "db://flights/flight/+1", "db://flights/flight?pk=%201"])
-def test_a_record_that_can_be_watched_is_told_of_however_its_key_is_written(
-    admin: Peer, flights: Any, written: str
-) -> None:
-    if "error" in admin.request(MODERN, "resources/read", {"uri": written}):
-        return
-    watching = admin.watch(MODERN, [written])
-
-    flights[0].save()
-
-    assert watching.uris(1) == [written]

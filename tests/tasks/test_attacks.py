@@ -15,11 +15,8 @@ from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers
 from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import CONFIRM, Configure
-from tests.tasks.test_running import ONE
 
-pytestmark = pytest.mark.http_and_duplex
-
-METHODS = pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
+METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 YES = {"action": "accept", "content": {"confirm": True}}
 
 
@@ -28,64 +25,51 @@ def knowing(peer: Peer) -> Peer:
     return peer
 
 
-def assert_hidden(peer: Peer, task: Any, method: str) -> None:
-    """The answer is the same as for a task that never existed."""
-    answers = [
-        peer.error(MODERN, method, {"taskId": key, "inputResponses": {"sure": YES}})
-        for key in (task["taskId"], "x" * len(task["taskId"]))
-    ]
-    assert str(answers[0]).replace(task["taskId"], "x" * len(task["taskId"])) == str(answers[1])
-    assert answers[0]["data"]["reason"] == "TASK_NOT_FOUND"
+def assert_hidden(peer: Peer, task: Any) -> None:
+    """The answers are the same as for a task that never existed."""
+    key, other = task["taskId"], "x" * len(task["taskId"])
+    for method in METHODS:
+        answers = [peer.error(MODERN, method, {"taskId": one, "inputResponses": {"sure": YES}}) for one in (key, other)]
+        assert str(answers[0]).replace(key, other) == str(answers[1])
+        assert answers[0]["data"]["reason"] == "TASK_NOT_FOUND"
 
 
-@METHODS
-def test_the_task_of_another_user(client: Peer, users: Any, peers: Peers, method: str) -> None:
+@pytest.mark.http_and_duplex
+def test_the_task_of_another_user(client: Peer, users: Any, peers: Peers) -> None:
     created = tasks.start(client, "delete", filename="a")
-    assert_hidden(knowing(peers(token_of(users.ops))), created, method)
+    assert_hidden(knowing(peers(token_of(users.ops))), created)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-@ONE
-@METHODS
-def test_a_task_of_the_same_user_by_a_token_of_fewer_scopes(
-    client: Peer, users: Any, peers: Peers, method: str
-) -> None:
+def test_a_task_of_the_same_user_by_a_token_of_fewer_scopes(client: Peer, users: Any, peers: Peers) -> None:
     created = tasks.start(client, "delete", filename="a")
-    assert_hidden(knowing(peers(token_of(users.admin, "read"))), created, method)
-    assert_hidden(knowing(peers(token_of(users.admin))), created, method)
+    assert_hidden(knowing(peers(token_of(users.admin, "read"))), created)
+    assert_hidden(knowing(peers(token_of(users.admin))), created)
 
 
-@ONE
-@METHODS
-def test_a_task_of_a_token_that_may_less_since(client: Peer, method: str) -> None:
+def test_a_task_of_a_token_that_may_less_since(client: Peer) -> None:
     created = tasks.start(client, "delete", filename="a")
     token = AccessToken.objects.latest("pk")
     token.scopes = ["read"]
     token.save()
-    assert_hidden(client, created, method)
+    assert_hidden(client, created)
 
 
-@ONE
-@METHODS
-def test_the_task_of_a_caller_without_credentials(
-    client: Peer, users: Any, peers: Peers, configure: Configure, method: str
-) -> None:
+def test_the_task_of_a_caller_without_credentials(client: Peer, users: Any, peers: Peers, configure: Configure) -> None:
     configure(ANONYMOUS_SCOPES=("read", "actions"))
     nobody = knowing(peers(None))
     created = tasks.start(nobody, "delete", filename="a")
-    assert_hidden(client, created, method)
-    assert_hidden(nobody, tasks.start(client, "delete", filename="a"), method)
+    assert_hidden(client, created)
+    assert_hidden(nobody, tasks.start(client, "delete", filename="a"))
     assert tasks.get(nobody, created)["status"] == "input_required"
 
 
-@ONE
 def test_an_id_in_other_letters(client: Peer) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     for other in (created["taskId"].swapcase(), created["taskId"] + " ", created["taskId"] + "\n"):
         assert client.error(MODERN, "tasks/get", {"taskId": other})["data"]["reason"] == "TASK_NOT_FOUND"
 
 
-@ONE
 def test_ids_cannot_be_guessed(client: Peer) -> None:
     ids = {tasks.start(client, "add", a=1, b=2)["taskId"] for _ in range(5)}
     assert len(ids) == 5
@@ -101,42 +85,20 @@ def _lost(client: Peer, created: Any) -> None:
     assert "TASK_REFUSED" in task.outcome
 
 
-@ONE
-def test_going_on_with_a_revoked_token(client: Peer, database: None) -> None:
+@pytest.mark.parametrize("lose", [
+    lambda: AccessToken.objects.latest("pk").revoke(),
+    lambda: AccessToken.objects.update(expires_at=timezone.now()),
+    lambda: AccessToken.objects.update(scopes=["read"]),
+    lambda: AccessToken.objects.all().delete(),
+    lambda: User.objects.update(is_active=False),
+    lambda: Tool.objects.filter(name="add").update(enabled=False),
+], ids=["revoked", "expired", "less", "deleted", "locked out", "switched off"])  # fmt: skip
+def test_going_on_with_a_token_user_or_tool_that_lost_its_right(client: Peer, database: None, lose: Any) -> None:
     created = tasks.start(client, "add", a=1, b=2)
-    AccessToken.objects.latest("pk").revoke()
+    lose()
     _lost(client, created)
 
 
-@ONE
-def test_going_on_with_an_expired_token(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    AccessToken.objects.update(expires_at=timezone.now())
-    _lost(client, created)
-
-
-@ONE
-def test_going_on_with_a_token_that_may_less(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    AccessToken.objects.update(scopes=["read"])
-    _lost(client, created)
-
-
-@ONE
-def test_going_on_as_a_user_who_was_locked_out(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    User.objects.update(is_active=False)
-    _lost(client, created)
-
-
-@ONE
-def test_going_on_with_a_deleted_token(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    AccessToken.objects.all().delete()
-    _lost(client, created)
-
-
-@ONE
 def test_a_task_goes_on_with_the_successor_of_its_token(client: Peer, peers: Peers, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     _, successor = AccessToken.objects.latest("pk").roll()
@@ -146,7 +108,6 @@ def test_a_task_goes_on_with_the_successor_of_its_token(client: Peer, peers: Pee
     assert tasks.text_of(tasks.get(knowing(peers(successor)), created)) == "1 + 2 = 3"
 
 
-@ONE
 def test_a_task_of_a_token_for_its_tool_alone(tools: Declared, users: Any, peers: Peers, database: None) -> None:
     client = knowing(peers(token_of(users.admin, "tool:add")))
     created = tasks.start(client, "add", a=1, b=2)
@@ -155,7 +116,6 @@ def test_a_task_of_a_token_for_its_tool_alone(tools: Declared, users: Any, peers
     assert tasks.text_of(tasks.get(client, created)) == "1 + 2 = 3"
 
 
-@ONE
 def test_going_on_with_a_deleted_user(client: Peer, users: Any, database: None) -> None:
     tasks.start(client, "add", a=1, b=2)
     users.admin.delete()
@@ -163,14 +123,6 @@ def test_going_on_with_a_deleted_user(client: Peer, users: Any, database: None) 
     assert not Task.objects.exists()
 
 
-@ONE
-def test_going_on_with_a_tool_that_was_switched_off(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    Tool.objects.filter(name="add").update(enabled=False)
-    _lost(client, created)
-
-
-@ONE
 def test_going_on_after_the_permission_was_taken(users: Any, peers: Peers, tools: Declared, database: None) -> None:
     def close(request: Any) -> str:
         """Closes."""
@@ -187,7 +139,6 @@ def test_going_on_after_the_permission_was_taken(users: Any, peers: Peers, tools
     _lost(ops, created)
 
 
-@ONE
 def test_going_on_where_nobody_may_come_without_credentials_any_more(
     peers: Peers, tools: Declared, configure: Configure
 ) -> None:
@@ -198,7 +149,6 @@ def test_going_on_where_nobody_may_come_without_credentials_any_more(
     _lost(nobody, created)
 
 
-@ONE
 def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None) -> None:
     created = tasks.start(client, "delete", filename="a")
     tasks.work()
@@ -207,7 +157,6 @@ def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None
     _lost(client, created)
 
 
-@ONE
 def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: None) -> None:
     created = tasks.start(client, "delete", filename="a")
     tasks.update(client, created, sure=YES)
@@ -215,14 +164,12 @@ def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: Non
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-@ONE
 def test_answers_that_came_with_the_call_confirm_nothing(client: Peer) -> None:
     params = {"name": "delete", "arguments": {"filename": "a"}, "inputResponses": {"sure": YES}}
     created = client.result(MODERN, "tools/call", params)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-@ONE
 def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, tools: Declared) -> None:
     def relaxed(request: Any) -> str:
         """Asks, and believes anything."""
@@ -235,7 +182,6 @@ def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, t
         assert tasks.get(client, client.result(MODERN, "tools/call", params))["status"] == status
 
 
-@ONE
 def test_changing_an_answer(client: Peer, database: None) -> None:
     created = tasks.start(client, "two")
     tasks.work()
@@ -246,7 +192,6 @@ def test_changing_an_answer(client: Peer, database: None) -> None:
     assert text_of(tasks.get(client, created)) == "Ada and Bo"
 
 
-@ONE
 def test_answering_twice_runs_once(client: Peer, database: None) -> None:
     from django_tasks_db.models import DBTaskResult
 
@@ -258,7 +203,6 @@ def test_answering_twice_runs_once(client: Peer, database: None) -> None:
     assert DBTaskResult.objects.count() == before + 1
 
 
-@ONE
 def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
     def echo(request: Any, text: str) -> str:
         """Says how long it is."""
@@ -277,14 +221,12 @@ def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
     assert TaskQuestion.objects.filter(task=created["taskId"], answer=None).count() == 1
 
 
-@ONE
 def test_credentials_are_kept_nowhere(client: HTTPPeer, database: None) -> None:
     tasks.start(client, "delete", filename="a")
     [row] = Task.objects.values()
     assert str(client.token) not in str(row)
 
 
-@ONE
 def test_agents_cannot_read_the_rows_of_tasks(client: Peer) -> None:
     tasks.start(client, "add", a=1, b=2)
     described = client.call("describe_models")

@@ -1,4 +1,4 @@
-"""The methods of the tasks extension, over every transport."""
+"""The methods of the tasks extension."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from tests.support import tasks
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer
 from tests.support.tasks import EXTENSION, TASKS, text_of
 
-pytestmark = pytest.mark.http_and_duplex
+METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 
 
+@pytest.mark.http_and_duplex
 def test_a_call_is_a_finished_task_where_the_backend_is_an_immediate_one(client: Peer) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     assert created["status"] == "completed"
@@ -32,6 +33,7 @@ def test_a_call_is_a_finished_task_where_the_backend_is_an_immediate_one(client:
     }
 
 
+@pytest.mark.http_and_duplex
 def test_a_worker_finishes_a_task(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     assert created["status"] == "working"
@@ -52,7 +54,7 @@ def test_a_client_that_knows_no_tasks_is_answered_at_once(client: Peer, database
     assert not Task.objects.exists()
 
 
-@pytest.mark.parametrize("revision", LEGACY)
+@pytest.mark.parametrize("revision", LEGACY[::-1])
 def test_legacy_clients_know_no_tasks(client: Peer, revision: str, database: None) -> None:
     asked = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {"ttl": 60_000}}
     assert client.result(revision, "tools/call", asked)["content"] == [{"type": "text", "text": "1 + 2 = 3"}]
@@ -94,41 +96,39 @@ def test_failures_of_a_tool(client: Peer, caplog: pytest.LogCaptureFixture) -> N
     assert "secret detail" in caplog.text
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_a_task_that_does_not_exist(client: Peer, method: str) -> None:
-    for key in ("nothing", "", "x" * 5000, "a\x00b", "ключ"):
-        error = client.error(MODERN, method, {"taskId": key, "inputResponses": {}})
-        assert error["code"] == -32602
-        assert error["data"]["reason"] == "TASK_NOT_FOUND"
+def test_a_task_that_does_not_exist(client: Peer) -> None:
+    for method in METHODS:
+        for key in ("nothing", "", "x" * 5000, "a\x00b", "ключ"):
+            error = client.error(MODERN, method, {"taskId": key, "inputResponses": {}})
+            assert (error["code"], error["data"]["reason"]) == (-32602, "TASK_NOT_FOUND"), (method, key)
 
 
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_the_capability_is_checked_before_the_task(client: Peer, method: str) -> None:
+def test_the_capability_is_checked_before_the_task(client: Peer) -> None:
     client.capabilities = {}
-    error = client.error(MODERN, method, {"taskId": "nothing", "inputResponses": {}})
-    assert error["code"] == -32021
-    assert error["data"]["requiredCapabilities"] == TASKS
+    for method in METHODS:
+        error = client.error(MODERN, method, {"taskId": "nothing", "inputResponses": {}})
+        assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, TASKS), method
 
 
-@pytest.mark.parametrize(
-    ("method", "params", "field"),
-    [
+def test_params_that_are_wrong(client: Peer) -> None:
+    wrong: list[tuple[str, Any, str]] = [
         ("tasks/get", {}, "taskId"),
         ("tasks/get", {"taskId": 7}, "taskId"),
         ("tasks/cancel", {"taskId": None}, "taskId"),
         ("tasks/update", {"taskId": "x"}, "inputResponses"),
         ("tasks/update", {"taskId": "x", "inputResponses": []}, "inputResponses"),
-    ],
-)
-def test_params_that_are_wrong(client: Peer, method: str, params: Any, field: str) -> None:
-    error = client.error(MODERN, method, params)
-    assert error["code"] == -32602
-    assert error["data"]["errors"][0]["field"] == field
+    ]
+
+    errors = [client.error(MODERN, method, params) for method, params, _ in wrong]
+
+    assert [(error["code"], error["data"]["errors"][0]["field"]) for error in errors] == [
+        (-32602, field) for *_, field in wrong
+    ]
 
 
-@pytest.mark.parametrize("method", ["tasks/list", "tasks/result"])
-def test_methods_that_the_extension_does_not_have(client: Peer, method: str) -> None:
-    assert client.error(MODERN, method, {"taskId": "x"})["code"] == -32601
+def test_methods_that_the_extension_does_not_have(client: Peer) -> None:
+    for method in ("tasks/list", "tasks/result"):
+        assert client.error(MODERN, method, {"taskId": "x"})["code"] == -32601
 
 
 def test_the_extension_is_declared_where_there_is_a_tool_for_it(client: Peer) -> None:
@@ -138,25 +138,23 @@ def test_the_extension_is_declared_where_there_is_a_tool_for_it(client: Peer) ->
 def test_without_a_tool_for_it_there_is_no_extension(admin: Peer) -> None:
     admin.capabilities = TASKS
     assert "extensions" not in admin.result(MODERN, "server/discover")["capabilities"]
-    for method in ("tasks/get", "tasks/update", "tasks/cancel"):
+    for method in METHODS:
         assert admin.error(MODERN, method, {"taskId": "x", "inputResponses": {}})["code"] == -32601
 
 
-@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi"])
-@pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_the_name_header_is_the_id_of_the_task(client: HTTPPeer, method: str) -> None:
+def test_the_name_header_is_the_id_of_the_task(client: HTTPPeer) -> None:
     task = tasks.start(client, "add", a=1, b=2)
-    params = {"taskId": task["taskId"], "inputResponses": {}, "_meta": client.meta()}
-    message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    headers = client.modern_headers(method, params)
-    assert headers["Mcp-Name"] == task["taskId"]
-    for wrong in ("another", None):
-        answer = client.post(message, {**headers, "Mcp-Name": wrong})  # type: ignore[dict-item]
-        assert (answer.status, answer.json["error"]["code"]) == (400, -32020)
-    assert client.post(message, headers).status == 200
+    for method in METHODS:
+        params = {"taskId": task["taskId"], "inputResponses": {}, "_meta": client.meta()}
+        message = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
+        headers = client.modern_headers(method, params)
+        assert headers["Mcp-Name"] == task["taskId"]
+        for wrong in ("another", None):
+            answer = client.post(message, {**headers, "Mcp-Name": wrong})  # type: ignore[dict-item]
+            assert (answer.status, answer.json["error"]["code"]) == (400, -32020)
+        assert client.post(message, headers).status == 200
 
 
-@pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi"])
 def test_a_missing_capability_has_its_status(client: HTTPPeer) -> None:
     client.capabilities = {}
     assert client.send(MODERN, "tasks/get", {"taskId": "x"}).status == 400

@@ -17,8 +17,6 @@ from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
 from tests.tasks.conftest import CONFIRM, NAME
 
-pytestmark = [pytest.mark.every_database, pytest.mark.http_and_duplex]
-
 YES = {"action": "accept", "content": {"confirm": True}}
 
 
@@ -26,6 +24,8 @@ def named(name: str) -> dict[str, Any]:
     return {"action": "accept", "content": {"name": name}}
 
 
+@pytest.mark.every_database
+@pytest.mark.http_and_duplex
 def test_a_task_asks_and_goes_on(client: Peer) -> None:
     created = tasks.start(client, "delete", filename="a.txt")
     assert created["status"] == "input_required"
@@ -169,7 +169,6 @@ def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
     assert text_of(tasks.get(client, created)) == "Roses in file:///home"
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     def curious(request: Any) -> str:
         """Asks and asks."""
@@ -189,7 +188,7 @@ def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monke
     assert failed["statusMessage"] == "More than 3 rounds of questions."
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
+@pytest.mark.every_database
 def test_answers_are_deleted_with_their_task(client: Peer) -> None:
     tasks.start(client, "two")
     assert TaskQuestion.objects.count() == 2

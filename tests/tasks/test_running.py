@@ -23,7 +23,6 @@ from mcp_django.server import background
 from mcp_django.server.dispatch import respond
 from mcp_django.tasks import store
 from mcp_django.tasks.shapes import task_json
-from tests.conftest import PUSHING
 from tests.end_to_end.servers import wait_for
 from tests.support import tasks
 from tests.support.asgi import ASGICall
@@ -37,8 +36,6 @@ from tests.transports.tenants import make_site, tenant
 from tests.transports.test_cancellation import SlowTool, slow
 
 __all__ = ["slow"]
-
-ONE = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def age(task: Any, **fields: Any) -> None:
@@ -65,7 +62,6 @@ def test_a_call_tells_its_progress_and_a_task_does_not(client: Peer) -> None:
         assert client.result(MODERN, "tools/call", params)["resultType"] == "task"
 
 
-@ONE
 def test_a_tool_that_yields_has_its_whole_result_in_a_task(client: Peer, declared: Declared, database: None) -> None:
     def poem(request: Any) -> Iterator[str]:
         """Say it piece by piece."""
@@ -92,7 +88,6 @@ def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
     assert tasks.get(client, created)["status"] == "cancelled"
 
 
-@ONE
 def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database: None) -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -113,7 +108,6 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
         assert ended.wait(30)
 
 
-@ONE
 def test_cancelling_before_it_runs(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     tasks.cancel(client, created)
@@ -121,7 +115,6 @@ def test_cancelling_before_it_runs(client: Peer, database: None) -> None:
     assert tasks.get(client, created)["status"] == "cancelled"
 
 
-@ONE
 def test_cancelling_while_it_asks(client: Peer) -> None:
     created = tasks.start(client, "two")
     tasks.cancel(client, created)
@@ -131,7 +124,6 @@ def test_cancelling_while_it_asks(client: Peer) -> None:
     assert "inputRequests" not in found
 
 
-@ONE
 def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
     for tool, status in (("refuse", "completed"), ("break_off", "failed")):
         created = tasks.start(client, tool)
@@ -141,7 +133,6 @@ def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
         assert before["status"] == status
 
 
-@ONE
 def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: None, slow: SlowTool) -> None:
     def slow_task(request: Any) -> str:
         """Takes a minute."""
@@ -158,7 +149,6 @@ def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: Non
     assert tasks.get(client, created)["status"] == "cancelled"
 
 
-@ONE
 def test_a_task_that_takes_too_long(client: Peer, configure: Configure) -> None:
     configure(TASK_BACKEND="database", TASK_SECONDS=5)
     created = tasks.start(client, "slow", seconds=60)
@@ -168,7 +158,6 @@ def test_a_task_that_takes_too_long(client: Peer, configure: Configure) -> None:
     assert "TASK_SECONDS" in failed["statusMessage"]
 
 
-@ONE
 def test_a_result_is_kept_from_the_end_of_the_task_on(client: Peer, configure: Configure) -> None:
     configure(TASK_BACKEND="database", TASK_SECONDS=100)
     created = tasks.start(client, "add", a=1, b=2)
@@ -178,7 +167,6 @@ def test_a_result_is_kept_from_the_end_of_the_task_on(client: Peer, configure: C
     assert 189_000 <= tasks.get(client, created)["ttlMs"] <= 191_000
 
 
-@ONE
 def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     age(created, expires_at=1)
@@ -192,7 +180,6 @@ def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
     assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
 
 
-@ONE
 def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     claimed = store.claim(created["taskId"])
@@ -210,7 +197,6 @@ def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) ->
     assert tasks.get(client, created) == failed
 
 
-@ONE
 def test_a_run_shows_that_it_lives(client: Peer, configure: Configure) -> None:
     configure(TASK_BACKEND="database", TASK_LEASE_SECONDS=3)
     created = tasks.start(client, "slow", seconds=6)
@@ -218,7 +204,6 @@ def test_a_run_shows_that_it_lives(client: Peer, configure: Configure) -> None:
         assert text_of(tasks.wait(client, created, "completed", "failed")) == "done"
 
 
-@ONE
 def test_a_run_that_has_lost_its_task_stops(client: Peer, database: None, caplog: pytest.LogCaptureFixture) -> None:
     created = tasks.start(client, "slow", seconds=60)
     with tasks.working():
@@ -227,14 +212,12 @@ def test_a_run_that_has_lost_its_task_stops(client: Peer, database: None, caplog
     assert "Traceback" not in caplog.text
 
 
-@ONE
 def test_a_task_is_run_once(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     runs = [store.claim(created["taskId"]) for _ in range(3)]
     assert [run is None for run in runs] == [False, True, True]
 
 
-@ONE
 def test_a_task_that_the_queue_has_lost_is_given_to_it_again(client: Peer, database: None) -> None:
     from django_tasks_db.models import DBTaskResult
 
@@ -253,7 +236,6 @@ def test_a_task_that_the_queue_has_lost_is_given_to_it_again(client: Peer, datab
     assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
 
 
-@ONE
 def test_a_queue_that_is_away_loses_no_task(
     client: Peer, database: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -272,7 +254,6 @@ def test_a_queue_that_is_away_loses_no_task(
     assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
 
 
-@ONE
 def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> None:
     configure(TASK_BACKEND="database", MAX_OPEN_TASKS=2)
     first = tasks.start(client, "add", a=1, b=2)
@@ -284,7 +265,6 @@ def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> Non
     tasks.start(client, "add", a=1, b=2)
 
 
-@ONE
 def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_django.tasks.store._MAX_FINISHED", 3)
     created = [tasks.start(client, "add", a=number, b=0) for number in range(6)]
@@ -292,8 +272,7 @@ def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.Mo
     assert kept == [task["taskId"] for task in created[-4:]]
 
 
-@ONE
-def test_a_result_that_is_too_large(client: Peer, tools: Declared, configure: Configure) -> None:
+def test_a_result_that_is_too_large_fails_the_task(client: Peer, tools: Declared, configure: Configure) -> None:
     def huge(request: Any, size: int) -> str:
         """Much."""
         return "x" * size
@@ -301,35 +280,21 @@ def test_a_result_that_is_too_large(client: Peer, tools: Declared, configure: Co
     tools.tool(huge, task=True)
     switch_on("huge")
     configure(MAX_RESULT_BYTES=20_000)
-    assert tasks.get(client, tasks.start(client, "huge", size=5_000))["status"] == "completed"
-    just = tasks.get(client, tasks.start(client, "huge", size=19_000))
-    assert just["status"] == "failed"
-    assert "MAX_RESULT_BYTES" in just["statusMessage"]
-    assert tasks.get(client, tasks.start(client, "huge", size=21_000))["result"]["isError"] is True
-
-
-@ONE
-def test_a_result_that_is_too_large_for_a_stream_fails_the_task(
-    client: Peer, tools: Declared, configure: Configure
-) -> None:
-    def huge(request: Any, size: int) -> str:
-        """Much."""
-        return "x" * size
-
-    tools.tool(huge, task=True)
-    switch_on("huge")
+    fits, just, refused = (
+        tasks.get(client, tasks.start(client, "huge", size=size)) for size in (5_000, 19_000, 21_000)
+    )
     configure(MAX_RESULT_BYTES=8_000_000)
+    beyond_a_stream = tasks.get(client, tasks.start(client, "huge", size=2_000_000))
 
-    failed = tasks.get(client, tasks.start(client, "huge", size=2_000_000))
-
-    assert failed["status"] == "failed"
-    assert failed["statusMessage"] == (
+    assert (fits["status"], just["status"], refused["result"]["isError"]) == ("completed", "failed", True)
+    assert "MAX_RESULT_BYTES" in just["statusMessage"]
+    assert beyond_a_stream["status"] == "failed"
+    assert beyond_a_stream["statusMessage"] == (
         "The result of the task would be larger than 900000 bytes (MAX_RESULT_BYTES, and at most 900000 in a task). "
         "Ask for less."
     )
 
 
-@ONE
 def test_a_tool_that_ends_its_worker(client: Peer, tools: Declared, database: None) -> None:
     def leave(request: Any) -> str:
         """Interrupts."""
@@ -342,7 +307,6 @@ def test_a_tool_that_ends_its_worker(client: Peer, tools: Declared, database: No
     assert tasks.get(client, created)["status"] == "failed"
 
 
-@ONE
 def test_an_asynchronous_tool(client: Peer, tools: Declared, database: None) -> None:
     async def count(request: Any) -> str:
         """Counts tasks."""
@@ -356,7 +320,6 @@ def test_an_asynchronous_tool(client: Peer, tools: Declared, database: None) -> 
     assert text_of(tasks.get(client, created)) == "1"
 
 
-@ONE
 def test_a_tool_runs_for_its_principal_as_it_would_have_run_in_the_call(
     client: ASGIPeer, tools: Declared, database: None
 ) -> None:
@@ -421,7 +384,6 @@ def test_the_call_context_is_entered_in_the_worker(users: Any, peers: Peers, dat
     assert text_of(tasks.get(peer, created)) == expected
 
 
-@ONE
 def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPeer, tools: Declared) -> None:
     begun, ended = threading.Event(), threading.Event()
 
@@ -465,7 +427,6 @@ def test_nothing_is_queued_before_the_commit(users: Any, tools: Declared, databa
     assert DBTaskResult.objects.count() == 1
 
 
-@pytest.mark.parametrize("transport", PUSHING)
 def test_open_tasks_hold_no_thread(client: Peer, database: None, configure: Configure) -> None:
     configure(TASK_BACKEND="database", THREADS=1)
     created = [tasks.start(client, "slow") for _ in range(3)]

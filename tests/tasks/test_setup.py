@@ -22,7 +22,6 @@ from mcp_django.tasks import framework
 from tests.support.data import switch_on
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
-from tests.tasks.test_running import ONE
 
 Break = Callable[[pytest.MonkeyPatch], Any]
 
@@ -115,7 +114,6 @@ def test_without_a_usable_backend_a_check_says_why_and_tools_run_as_calls(
     assert "add_in_a_task" in client.tools()
 
 
-@ONE
 def test_a_tool_that_must_be_a_task_says_so_itself(
     client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,7 +145,6 @@ def test_a_word_that_means_nothing(declared: Declared) -> None:
         declared.tool(typo, task="require")
 
 
-@ONE
 def test_elsewhere_than_in_a_tool_nothing_becomes_a_task(client: Peer, declared: Declared) -> None:
     from mcp_django import resource
 

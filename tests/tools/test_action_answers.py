@@ -26,8 +26,6 @@ from tests.support.asking import DirectPeer, text_of
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 
-pytestmark = pytest.mark.every_database
-
 NAME = "flights_flight_act"
 CHANGELIST = "http://localhost/admin/flights/flight/"
 ROLLED_BACK = "Its changes to the database were rolled back; what it sent elsewhere, such as mail, was not taken back."
@@ -130,6 +128,7 @@ def _logged(queryset: Any) -> None:
     user.save()
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("steps", "wrote"), [
     ([], "no row"),
     ([_undone], "no row"),
@@ -159,6 +158,7 @@ def _copies(rows: Any) -> list[Flight]:
     return copies
 
 
+@pytest.mark.every_database
 def test_an_action_that_takes_its_own_changes_back_says_so(run: Any) -> None:
     def act(self: Any, request: HttpRequest, queryset: Any) -> None:
         queryset.update(status="cancelled")
@@ -176,6 +176,7 @@ def test_an_action_that_takes_its_own_changes_back_says_so(run: Any) -> None:
 # Refusals.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("response", "text"), [
     (HttpResponseForbidden, "The action answered 403 Forbidden."),
     (lambda: HttpResponseBadRequest("<h1>Bad</h1> <p>Choose one &amp; only one.</p>"),

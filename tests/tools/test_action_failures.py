@@ -18,8 +18,6 @@ from mcp_django.test import MCPClient
 from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 
-pytestmark = pytest.mark.every_database
-
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 
@@ -67,6 +65,7 @@ def test_an_action_that_refuses_leaves_nothing_changed(
     assert statuses()[:2] == ["on_time", "on_time"]
 
 
+@pytest.mark.every_database
 def test_an_action_that_breaks_leaves_nothing_changed_and_says_nothing_of_why(
     root: MCPClient, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -29,8 +29,6 @@ from tests.support.data import make_flights, switch_on
 from tests.support.declared import Declared
 from tests.support.peers import Peer
 
-pytestmark = pytest.mark.every_database
-
 NAME = "flights_flight_give"
 
 
@@ -219,6 +217,7 @@ def test_a_file_is_closed(give: Any) -> None:
     assert opened.closed
 
 
+@pytest.mark.every_database
 def test_a_stream_that_fails_leaves_nothing_changed(give: Any, caplog: pytest.LogCaptureFixture) -> None:
     def failing() -> Iterator[bytes]:
         yield b"abc"

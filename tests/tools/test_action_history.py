@@ -27,8 +27,6 @@ from tests.support.data import make_flights, make_staff, switch_on
 from tests.support.declared import Declared
 from tests.support.peers import Peer
 
-pytestmark = pytest.mark.every_database
-
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 BY = 'by agent "mcp_django.test" (as it calls itself)'
@@ -68,6 +66,7 @@ def run(root: MCPClient, declared: Declared, model: Any, action: Any, ids: list[
 # What is logged.
 
 
+@pytest.mark.every_database
 def test_each_row_of_an_action_is_logged_as_changed_by_the_agent(root: MCPClient) -> None:
     root.call(CANCEL, ids=[2, "1"])
 
@@ -114,6 +113,7 @@ def test_the_history_of_the_admin_shows_it(root: MCPClient) -> None:
     assert "Mark selected flights as cancelled: by agent &quot;mcp_django.test&quot; (as it calls itself)" in page
 
 
+@pytest.mark.every_database
 def test_the_text_of_a_row_is_that_after_the_change(root: MCPClient, declared: Declared) -> None:
     pallet = Pallet.objects.create(name="old")
 
@@ -129,6 +129,7 @@ def delete_some(self: Any, request: HttpRequest, queryset: Any) -> None:
     queryset.exclude(name="stays").delete()
 
 
+@pytest.mark.every_database
 def test_rows_that_are_gone_are_logged_as_deleted(root: MCPClient, declared: Declared) -> None:
     pallets = [Pallet.objects.create(name=name) for name in ("goes", "stays", "goes too")]
 
@@ -176,6 +177,7 @@ def test_a_row_without_a_text_is_logged_by_its_key(root: MCPClient, monkeypatch:
     assert lines() == [("1", CHANGE, "flight 1")]
 
 
+@pytest.mark.every_database
 def test_a_key_may_be_any_text(root: MCPClient, declared: Declared) -> None:
     Tag.objects.create(name="a/b c")
 
@@ -186,6 +188,7 @@ def test_a_key_may_be_any_text(root: MCPClient, declared: Declared) -> None:
     assert lines() == [("a/b c", CHANGE, "a/b c")]
 
 
+@pytest.mark.every_database
 def test_a_key_may_be_a_uuid(root: MCPClient, declared: Declared) -> None:
     stays, goes = sorted((Crate.objects.create() for _ in range(2)), key=str)
 
@@ -214,6 +217,7 @@ def test_a_proxy_has_a_history_of_its_own(root: MCPClient, declared: Declared) -
 # What is not.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("how", ["log_change", "log_actions", "a row", "many rows", "of the concrete model"])
 def test_a_row_that_the_action_logs_itself_is_not_logged_again(root: MCPClient, declared: Declared, how: str) -> None:
     first, second = (SparePallet.objects.create(name=name) for name in ("first", "second"))
@@ -273,6 +277,7 @@ def test_nothing_is_logged_where_it_is_switched_off(root: MCPClient) -> None:
     assert lines() == [] and Flight.objects.get(pk=1).status == "cancelled"
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("end", ["breaks", "refuses", "takes it back"])
 def test_an_action_that_changes_nothing_is_not_logged(root: MCPClient, declared: Declared, end: str) -> None:
     def fail(self: Any, request: HttpRequest, queryset: Any) -> None:
@@ -406,6 +411,7 @@ def statements(root: MCPClient, name: str, ids: list[Any]) -> int:
     return len(sent)
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("action", "more"), [("touch", 2), ("delete", 3)])
 def test_the_history_of_a_row_takes_two_statements_and_that_of_a_deletion_three(
     root: MCPClient, declared: Declared, settings: Any, action: str, more: int
@@ -425,6 +431,7 @@ def test_the_history_of_a_row_takes_two_statements_and_that_of_a_deletion_three(
     assert with_history == statements(root, f"shop_pallet_{action}", [third]) + more
 
 
+@pytest.mark.every_database
 def test_the_history_of_a_thousand_rows_takes_few_statements(
     root: MCPClient, declared: Declared, settings: Any
 ) -> None:
@@ -457,6 +464,7 @@ class _LogsElsewhere:
         return True
 
 
+@pytest.mark.every_database
 @pytest.mark.django_db(databases=["default", "other"], transaction=True)
 @pytest.mark.parametrize("fails", [True, False])
 def test_a_history_in_another_database_goes_with_the_transaction_of_the_action(

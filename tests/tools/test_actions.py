@@ -20,8 +20,6 @@ from tests.support.data import make_flights, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
-pytestmark = pytest.mark.every_database
-
 CANCEL = "flights_flight_mark_cancelled"
 Admin: Any = admin.ModelAdmin
 
@@ -186,6 +184,7 @@ def test_an_action_whose_model_may_not_be_viewed(root: DirectPeer, tags: list[Ta
 # Which rows.
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("ids", "wrong"), [
     ([1, 99], ["ids.1"]),
     ([99, 1, "x", 2**70, -1], ["ids.0", "ids.2", "ids.3", "ids.4"]),
@@ -218,6 +217,7 @@ def test_a_row_that_is_named_twice_is_acted_on_once(root: DirectPeer, tags: list
     assert text_of(result) == "1 flight was marked as cancelled."
 
 
+@pytest.mark.every_database
 def test_rows_that_a_join_doubles_are_acted_on_once(root: DirectPeer, declared: Declared) -> None:
     class Doubling(Admin):
         actions = ["count"]

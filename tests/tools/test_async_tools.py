@@ -20,18 +20,13 @@ from demo_project.flights.models import Airport, Flight
 from mcp_django import MCPSite
 from mcp_django.exceptions import ToolError
 from mcp_django.on_loop import guard
-from mcp_django.workers import close_workers, get_workers
-from tests.conftest import DUPLEX, PUSHING, TRANSPORTS
+from tests.conftest import TRANSPORTS
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, DuplexPeer, Peer, Peers, meta
 from tests.support.talking import accept, talk
 from tests.tools.test_function_calls import text_of
 from tests.transports.test_cancellation import SlowTool
-
-ALL = pytest.mark.parametrize("transport", TRANSPORTS)
-ON_LOOP = pytest.mark.parametrize("transport", PUSHING)
-ONE = pytest.mark.parametrize("transport", ["http-asgi"])
 
 
 def where(peers: Peers) -> str:
@@ -57,10 +52,9 @@ def texts(calls: list[Future[Any]]) -> list[str]:
 # Where the body runs.
 
 
-@ALL
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_body_runs_on_the_loop_where_there_is_one(
-    admin: Peer, peers: Peers, declared: Declared, transport: str, revision: str
+    admin: Peer, peers: Peers, declared: Declared, transport: str
 ) -> None:
     async def place(request: HttpRequest) -> str:
         """Say where this runs."""
@@ -69,10 +63,9 @@ def test_the_body_runs_on_the_loop_where_there_is_one(
 
     declared.tool(place, read_only=True)
 
-    assert text_of(admin.call("place", revision)) == ("worker" if transport == "http-view-wsgi" else "loop")
+    assert text_of(admin.call("place")) == ("worker" if transport == "http-view-wsgi" else "loop")
 
 
-@ON_LOOP
 def test_prompts_and_resources_run_there_too(admin: Peer, peers: Peers, declared: Declared, flights: Any) -> None:
     async def greet(request: HttpRequest, airport: Airport) -> str:
         """Greet."""
@@ -92,7 +85,6 @@ def test_prompts_and_resources_run_there_too(admin: Peer, peers: Peers, declared
     assert [contents["contents"][0]["text"] for contents in read] == ["loop", "aloop"]
 
 
-@ONE
 def test_a_tool_can_be_kept_in_a_worker(admin: Peer, peers: Peers, declared: Declared) -> None:
     async def place(request: HttpRequest) -> str:
         """Say where this runs."""
@@ -103,7 +95,6 @@ def test_a_tool_can_be_kept_in_a_worker(admin: Peer, peers: Peers, declared: Dec
     assert text_of(admin.call("place")) == "worker"
 
 
-@ONE
 @pytest.mark.parametrize(
     ("which", "expected"), [("Tenants", "worker sync"), ("AsyncTenants", "loop async"), ("Below", "worker below")]
 )
@@ -151,7 +142,6 @@ def test_a_site_with_a_call_context_runs_bodies_on_the_loop_only_in_an_asynchron
 # Many at a time.
 
 
-@ONE
 def test_more_tools_wait_at_a_time_than_there_are_threads(
     peers: Peers, users: Users, declared: Declared, settings: Any
 ) -> None:
@@ -172,7 +162,6 @@ def test_more_tools_wait_at_a_time_than_there_are_threads(
         assert texts(calls) == ["met"] * 12
 
 
-@ONE
 def test_one_principal_gets_a_tenth_of_max_async(peers: Peers, users: Users, declared: Declared, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_ASYNC": 20}
     begun, go_on = threading.Semaphore(0), asyncio.Event()
@@ -199,7 +188,6 @@ def test_one_principal_gets_a_tenth_of_max_async(peers: Peers, users: Users, dec
     assert text_of(peers(token_of(users.admin)).call("wait")) == "done"
 
 
-@ONE
 def test_the_orm_of_many_tools_shares_threads_threads_and_closes_its_connections(
     peers: Peers, users: Users, declared: Declared, flights: Any, settings: Any
 ) -> None:
@@ -227,7 +215,6 @@ def test_the_orm_of_many_tools_shares_threads_threads_and_closes_its_connections
     assert 1 <= most[0] <= 2
 
 
-@ONE
 def test_a_connection_is_closed_when_the_tool_ends(admin: Peer, declared: Declared, flights: Any) -> None:
     held: list[Any] = []
 
@@ -247,8 +234,8 @@ def test_a_connection_is_closed_when_the_tool_ends(admin: Peer, declared: Declar
 # What everything else relies on.
 
 
-@ON_LOOP
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("revision", [MODERN, "2025-11-25"])
 def test_it_reports_progress_and_asks_its_user(admin: Peer, declared: Declared, revision: str) -> None:
     async def book(request: Any) -> str:
         """Ask."""
@@ -269,7 +256,6 @@ def test_it_reports_progress_and_asks_its_user(admin: Peer, declared: Declared, 
     assert [method for method, _ in found.asked] == ["elicitation/create"]
 
 
-@ON_LOOP
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -294,7 +280,6 @@ def test_an_error_is_told_as_that_of_any_tool(admin: Peer, declared: Declared, e
     assert result["isError"] is True and text_of(result) == text
 
 
-@ON_LOOP
 def test_a_call_that_takes_too_long_is_cancelled(admin: Peer, declared: Declared, settings: Any) -> None:
     ended = threading.Event()
 
@@ -316,7 +301,6 @@ def test_a_call_that_takes_too_long_is_cancelled(admin: Peer, declared: Declared
     assert ended.wait(30)
 
 
-@ON_LOOP
 def test_a_tool_that_swallows_its_cancellation_holds_up_nobody(
     admin: Peer, declared: Declared, settings: Any, peers: Peers
 ) -> None:
@@ -344,7 +328,7 @@ def test_a_tool_that_swallows_its_cancellation_holds_up_nobody(
     assert ended.wait(30)
 
 
-@pytest.mark.parametrize("transport", DUPLEX)
+@pytest.mark.parametrize("transport", ["websocket"])
 def test_a_client_that_gives_a_call_up_cancels_its_body(peers: Peers, users: Users, declared: Declared) -> None:
     begun, cancelled = threading.Event(), threading.Event()
 
@@ -373,7 +357,6 @@ def test_a_client_that_gives_a_call_up_cancels_its_body(peers: Peers, users: Use
 
 
 @pytest.mark.every_database
-@ON_LOOP
 def test_the_statement_of_a_call_that_takes_too_long_is_stopped(admin: Peer, declared: Declared, settings: Any) -> None:
     slow = SlowTool()
 
@@ -420,11 +403,11 @@ def test_behind_a_synchronous_middleware_the_database_is_reached_in_a_thread_of_
     assert found.text.startswith("mcp_django_async")
 
 
-@ON_LOOP
-@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
-def test_a_task_of_a_tool_cannot_end_the_server(admin: Peer, declared: Declared, error: type[BaseException]) -> None:
+def test_a_task_of_a_tool_cannot_end_the_server(admin: Peer, declared: Declared) -> None:
+    errors: list[type[BaseException]] = [KeyboardInterrupt, SystemExit]
+
     async def leave() -> None:
-        raise error
+        raise errors.pop()
 
     async def start(request: HttpRequest) -> str:
         """Start a task that ends the process."""
@@ -433,11 +416,10 @@ def test_a_task_of_a_tool_cannot_end_the_server(admin: Peer, declared: Declared,
 
     declared.tool(start, read_only=True)
 
-    assert admin.call("start")["isError"] is True
-    assert "start" in admin.tools()
+    assert [admin.call("start")["isError"] for _ in range(2)] == [True, True]
+    assert errors == [] and "start" in admin.tools()
 
 
-@ONE
 def test_what_a_tool_leaves_in_its_session_of_the_database_is_gone_with_it(
     admin: Peer, declared: Declared, flights: Any
 ) -> None:
@@ -463,7 +445,6 @@ def test_what_a_tool_leaves_in_its_session_of_the_database_is_gone_with_it(
     assert text_of(admin.call("look")) == "True 0"
 
 
-@ONE
 def test_a_tool_that_bridges_back_to_the_loop_from_its_thread(admin: Peer, declared: Declared, flights: Any) -> None:
     async def count() -> int:
         # In the thread of the tool, which waits for this.
@@ -478,7 +459,6 @@ def test_a_tool_that_bridges_back_to_the_loop_from_its_thread(admin: Peer, decla
     assert text_of(admin.call("bridge")) == str(Flight.objects.count())
 
 
-@ONE
 def test_a_thread_of_the_project_is_none_of_ours(admin: Peer, declared: Declared) -> None:
     async def place(request: HttpRequest) -> str:
         """Use a thread of the loop's own executor."""
@@ -489,7 +469,6 @@ def test_a_thread_of_the_project_is_none_of_ours(admin: Peer, declared: Declared
     assert text_of(admin.call("place")).startswith("asyncio_")
 
 
-@ONE
 def test_a_task_that_a_tool_leaves_behind_cannot_use_the_database(
     admin: Peer, declared: Declared, flights: Any
 ) -> None:
@@ -518,7 +497,6 @@ def test_a_task_that_a_tool_leaves_behind_cannot_use_the_database(
         found.result(30)
 
 
-@ONE
 def test_a_tool_that_holds_the_loop_is_logged_by_its_name(
     admin: Peer, declared: Declared, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -539,32 +517,6 @@ def test_a_tool_that_holds_the_loop_is_logged_by_its_name(
     ]
 
 
-@ONE
-def test_the_end_of_the_pool_waits_for_bodies(admin: Peer, declared: Declared, peers: Peers) -> None:
-    begun, go_on = threading.Event(), asyncio.Event()
-
-    async def wait(request: HttpRequest) -> str:
-        """Wait."""
-        begun.set()
-        await go_on.wait()
-        return "done"
-
-    declared.tool(wait, read_only=True)
-    with ThreadPoolExecutor(2) as pool:
-        call = pool.submit(admin.call, "wait")
-        assert begun.wait(30)
-        workers = get_workers()
-        closing = pool.submit(close_workers)
-        while not workers._closed:
-            time.sleep(0.01)
-        assert not closing.done()
-        peers.loop.loop.call_soon_threadsafe(go_on.set)
-
-        assert text_of(call.result(30)) == "done"
-        closing.result(30)
-
-
-@ONE
 def test_a_cancelled_tool_that_waits_for_a_thread_gives_its_turn_up(
     peers: Peers, users: Users, declared: Declared, settings: Any, flights: Any
 ) -> None:

@@ -8,10 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from demo_project.flights.models import Flight
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, errors_of, text_of
-from tests.support.data import make_flights, switch_on
+from tests.support.data import make_flights
 from tests.support.declared import Declared
 
 pytestmark = pytest.mark.usefixtures("db")
@@ -99,25 +98,6 @@ def test_a_key_is_nothing_else(root: DirectPeer, key: Any) -> None:
     assert error["field"] == "id"
 
 
-def test_the_ids_of_an_action_may_be_integers_and_texts(root: DirectPeer) -> None:
-    switch_on("flights_flight_mark_cancelled")
-
-    result = root.call("flights_flight_mark_cancelled", ids=[1, "2"])
-
-    assert text_of(result) == "2 flights were marked as cancelled."
-    assert list(Flight.objects.order_by("id").values_list("status", flat=True)) == ["cancelled", "cancelled", "on_time"]
-
-
-@pytest.mark.parametrize("ids", [None, [], [None], [True], ""])
-def test_the_ids_of_an_action_are_never_blank(root: DirectPeer, ids: Any) -> None:
-    switch_on("flights_flight_mark_cancelled")
-
-    result = root.call("flights_flight_mark_cancelled", ids=ids)
-
-    assert result["isError"] is True
-    assert not Flight.objects.filter(status="cancelled").exists()
-
-
 # Functions: null may mean something there.
 
 
@@ -131,16 +111,6 @@ def test_null_is_left_out_of_a_function_where_its_schema_allows_none(root: Direc
     assert text_of(root.call("book", seats=None, note=None, tag=None)) == "4 None None"
     assert errors_of(root.call("book", seats=""))[0]["field"] == "seats"
     assert errors_of(root.call("book", seats="4"))[0]["field"] == "seats"
-
-
-def test_null_is_refused_where_a_function_needs_the_argument(root: DirectPeer, declared: Declared) -> None:
-    def book(request: HttpRequest, seats: int) -> str:
-        """Book."""
-        return str(seats)
-
-    declared.tool(book, read_only=True)
-
-    assert errors_of(root.call("book", seats=None))[0]["field"] == "seats"
 
 
 def test_null_is_left_out_where_a_ready_schema_allows_none(root: DirectPeer, declared: Declared) -> None:

@@ -211,34 +211,39 @@ def test_a_token_with_limits_of_its_own_is_counted_in_a_worker(
     assert peer.error(MODERN, "tools/call", {"name": "echo"})["data"]["reason"] == "THROTTLED"
 
 
-def test_a_site_with_a_call_context_begins_in_a_worker(peers: Peers, users: Users, places: list[str]) -> None:
-    class Tenants(MCPSite):
-        @contextmanager
-        def call_context(self, request: HttpRequest) -> Iterator[None]:
-            Flight.objects.exists()
-            yield
-
-    peers.site = Tenants("tenants")
-    tool(read_only=True, site=peers.site)(echo)
-
-    assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
-    assert "loop" not in places
+class _Entering(MCPSite):
+    @contextmanager
+    def call_context(self, request: HttpRequest) -> Iterator[None]:
+        Flight.objects.exists()
+        yield
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"numbers": [1] * 300}, {"text": "a" * 30_000}], ids=lambda value: next(iter(value))
-)
-def test_large_arguments_are_checked_in_a_worker(
-    peers: Peers, users: Users, declared: Declared, places: list[str], arguments: Any
+class _Remembering(MCPSite):
+    def remember_key(self, request: HttpRequest) -> str:
+        return str(Flight.objects.exists())
+
+
+def test_where_the_project_has_a_say_in_each_call_it_begins_in_a_worker(
+    peers: Peers, users: Users, places: list[str]
 ) -> None:
+    for site_class, user in ((_Entering, users.admin), (_Remembering, users.ops)):
+        peers.site = site_class("tenants")
+        tool(read_only=True, site=peers.site)(echo)
+
+        assert text_of(second(peers(token_of(user)), places, "echo")["result"]) == "a"
+        assert "loop" not in places
+
+
+def test_large_arguments_are_checked_in_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
     async def take(request: HttpRequest, numbers: list[int] | None = None, text: str = "") -> str:
         """Take much."""
         return "a"
 
     declared.tool(take, read_only=True)
 
-    assert text_of(second(peers(token_of(users.admin)), places, "take", **arguments)["result"]) == "a"
-    assert places == ["thread", "thread"]
+    for arguments in ({"numbers": [1] * 300}, {"text": "a" * 30_000}):
+        assert text_of(second(admin, places, "take", **arguments)["result"]) == "a"
+        assert places == ["thread", "thread"]
 
 
 def test_a_request_of_a_browser_begins_in_a_worker(
@@ -279,20 +284,6 @@ def test_the_user_has_its_permissions_there(
     assert admins == theirs == f"True {Airport.objects.count()}"
 
 
-def test_permissions_that_depend_on_the_project_are_read_in_a_worker(
-    users: Users, peers: Peers, places: list[str]
-) -> None:
-    class Tenants(MCPSite):
-        def remember_key(self, request: HttpRequest) -> str:
-            return str(Flight.objects.exists())
-
-    peers.site = Tenants("tenants")
-    tool(read_only=True, site=peers.site)(echo)
-
-    assert text_of(second(peers(token_of(users.ops)), places, "echo")["result"]) == "a"
-    assert "loop" not in places
-
-
 def test_a_tool_that_is_declared_later_is_looked_up_in_a_worker(
     admin: Peer, declared: Declared, places: list[str]
 ) -> None:
@@ -322,21 +313,17 @@ def test_groups_are_looked_up_in_a_worker(
     assert "echo" in second(ops, places, "echo")["error"]["message"]
 
 
-def test_a_tool_that_is_switched_off_does_not_exist_there(admin: Peer, declared: Declared, places: list[str]) -> None:
-    declared.tool(echo, read_only=True)
-    Tool.objects.create(name="echo", enabled=False)
-
-    assert "echo" in second(admin, places, "echo")["error"]["message"]
-    assert places == []
-
-
-def test_a_credential_without_the_scope_finds_no_tool_there(
-    users: Users, peers: Peers, declared: Declared, places: list[str]
+def test_a_tool_that_is_switched_off_or_beyond_the_scope_does_not_exist_there(
+    admin: Peer, users: Users, peers: Peers, declared: Declared, places: list[str]
 ) -> None:
     declared.tool(echo, read_only=True)
-    peer = peers(token_of(users.admin, "model:flights.flight:read"))
 
-    assert "echo" in second(peer, places, "echo")["error"]["message"]
+    assert (
+        "echo" in second(peers(token_of(users.admin, "model:flights.flight:read")), places, "echo")["error"]["message"]
+    )
+    assert places == []
+    Tool.objects.create(name="echo", enabled=False)
+    assert "echo" in second(admin, places, "echo")["error"]["message"]
     assert places == []
 
 

@@ -22,7 +22,6 @@ from tests.support.peers import MODERN
 
 QUERY_TOOLS = ("aggregate_records", "describe_models", "find_records", "get_record")
 
-pytestmark = pytest.mark.every_database
 
 MODELS = ["airline", "airport", "disruption", "flight", "plane", "weather"]
 
@@ -81,6 +80,7 @@ def test_a_model_is_described_whole(root: DirectPeer) -> None:
     }
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", ["admin", "ops", "viewer"])
 def test_the_examples_of_every_model_can_be_called(users: Users, flights: Any, name: str, model: str) -> None:
@@ -99,6 +99,7 @@ def test_the_examples_of_every_model_can_be_called(users: Users, flights: Any, n
         assert not answer["isError"], answer
 
 
+@pytest.mark.every_database
 def test_the_examples_of_every_kind_of_field_can_be_called(root: DirectPeer, declared: Declared) -> None:
     every: dict[str, Any] = {"fields": "__all__"}
     for model in (Product, Tag, User):

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 import pytest
 from django.contrib.auth.models import User
 from django.http import HttpRequest
-from django.test import override_settings
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -190,19 +189,6 @@ def test_a_result_that_breaks_its_schema_is_no_result(
     assert result["isError"] is True and "structuredContent" not in result
     assert text_of(result) == "lie failed. The server's log has the details; calling it again may not help."
     assert "lie returned what its annotation does not promise" in caplog.text
-
-
-def test_a_result_larger_than_a_message_is_refused_in_words(root: DirectPeer, declared: Declared) -> None:
-    def shout(request: HttpRequest) -> str:
-        """Shout."""
-        return "x" * 5_000
-
-    declared.tool(shout)
-    with override_settings(MCP={"MAX_RESULT_BYTES": 4_000}):
-        result = root.call("shout")
-
-    assert result["isError"] is True
-    assert text_of(result) == "The result is larger than 4000 bytes. Ask for less."
 
 
 # Wrong arguments.

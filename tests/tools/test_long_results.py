@@ -11,7 +11,7 @@ from django.test import override_settings
 from mcp_django.conf import MAX_MESSAGE_BYTES
 from mcp_django.protocol.jsonrpc import encode
 from tests.conftest import DUPLEX, HTTP
-from tests.support.base import MODERN, REVISIONS
+from tests.support.base import LEGACY, MODERN
 from tests.support.peers import Peer
 from tests.support.talking import call, talk
 
@@ -47,32 +47,24 @@ def _letters(declared: Any) -> None:
     declared.tool(ledger, read_only=True)
 
 
-@pytest.mark.parametrize("transport", HTTP)
+@pytest.mark.parametrize("transport", ["http-asgi", "http-view-asgi", "http-view-wsgi", "stdio"])
 @pytest.mark.usefixtures("_letters")
-def test_a_long_result_is_whole_as_json_over_http(admin: Peer) -> None:
+def test_a_long_result_is_whole_as_json_over_http_and_on_stdio(admin: Peer) -> None:
     result = call(admin, "letter").answer["result"]
 
     assert [block["text"] == LETTER for block in result["content"]] == [True]
 
 
-@pytest.mark.parametrize("transport", ["stdio"])
-@pytest.mark.usefixtures("_letters")
-def test_a_long_result_is_whole_on_stdio(admin: Peer) -> None:
-    result = call(admin, "letter", steps=1).answer["result"]
-
-    assert [block["text"] == LETTER for block in result["content"]] == [True]
-
-
 @pytest.mark.parametrize("transport", ["websocket"])
-@pytest.mark.parametrize("revision", REVISIONS)
-@pytest.mark.parametrize("tool", ["letter", "ledger"])
+@pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 @pytest.mark.usefixtures("_letters")
-def test_the_model_is_told_of_a_result_that_is_too_long_for_a_socket(admin: Peer, revision: str, tool: str) -> None:
-    result = call(admin, tool, revision).answer["result"]
+def test_the_model_is_told_of_a_result_that_is_too_long_for_a_socket(admin: Peer, revision: str) -> None:
+    for tool in ("ledger", "letter"):
+        result = call(admin, tool, revision).answer["result"]
 
-    assert result["isError"] is True
-    assert result["content"] == [{"type": "text", "text": TOO_LONG}]
-    assert "structuredContent" not in result
+        assert result["isError"] is True
+        assert result["content"] == [{"type": "text", "text": TOO_LONG}]
+        assert "structuredContent" not in result
 
 
 @pytest.mark.parametrize("transport", HTTP)

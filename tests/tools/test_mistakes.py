@@ -11,8 +11,6 @@ from django.contrib.auth.models import User
 from tests.support.asking import DirectPeer, errors_of
 from tests.support.data import make_flights
 
-pytestmark = pytest.mark.every_database
-
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:

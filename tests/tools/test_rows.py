@@ -13,11 +13,7 @@ from mcp_django import site
 from mcp_django.access import overrides
 from mcp_django.models import Tool
 from mcp_django.override_rows import make_tool_rows
-from tests.conftest import PUSHING
-from tests.support.data import token_of
-from tests.support.peers import LEGACY, MODERN, Peer, Peers
-
-pytestmark = pytest.mark.every_database
+from tests.support.peers import MODERN, Peer
 
 CACHED = {"TOKEN_CACHE_SECONDS": 300.0, "SWEEP_SECONDS": 0.2}
 
@@ -35,6 +31,7 @@ def rows(users: Any) -> dict[str, Tool]:
     return {row.name: row for row in Tool.objects.all()}
 
 
+@pytest.mark.every_database
 def test_every_tool_has_a_row_that_says_what_the_tool_says(rows: dict[str, Tool]) -> None:
     assert set(rows) == set(site.tools)
     assert {name for name, row in rows.items() if row.enabled} == {
@@ -108,7 +105,6 @@ def test_a_row_of_another_site_says_nothing_here(admin: Peer, rows: dict[str, To
     assert "get_record" in admin.tools()
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_tool_that_may_write_is_asked_about_anew_whatever_is_remembered(
     admin: Peer, rows: dict[str, Tool], flights: Any
 ) -> None:
@@ -122,7 +118,6 @@ def test_a_tool_that_may_write_is_asked_about_anew_whatever_is_remembered(
         assert refused(admin, name, ids=[1])
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_switches_are_read_once_in_a_while(admin: Peer, rows: dict[str, Tool]) -> None:
     with override_settings(MCP=CACHED):
         admin.call("describe_models")
@@ -134,7 +129,6 @@ def test_switches_are_read_once_in_a_while(admin: Peer, rows: dict[str, Tool]) -
         assert refused(admin, "describe_models")
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_list_of_tools_is_never_an_old_one(admin: Peer, rows: dict[str, Tool]) -> None:
     with override_settings(MCP=CACHED):
         admin.tools()
@@ -142,40 +136,3 @@ def test_a_list_of_tools_is_never_an_old_one(admin: Peer, rows: dict[str, Tool])
 
         assert admin.tools() == []
         assert refused(admin, "describe_models")
-
-
-@pytest.mark.parametrize("transport", PUSHING)
-@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
-def test_who_watches_is_told_that_the_list_of_tools_changed(admin: Peer, rows: dict[str, Tool], revision: str) -> None:
-    watching = admin.watch(revision, [], tools=True)
-
-    rows["get_record"].enabled = False
-    rows["get_record"].save()
-
-    told = watching.next()
-    assert told["method"] == "notifications/tools/list_changed"
-    assert "get_record" not in admin.tools()
-
-
-@pytest.mark.parametrize("transport", PUSHING)
-def test_groups_of_a_tool_are_told_too(admin: Peer, rows: dict[str, Tool]) -> None:
-    watching = admin.watch(MODERN, [], tools=True)
-
-    rows["get_record"].groups.add(Group.objects.get(name="Flight viewers"))
-
-    assert watching.next()["method"] == "notifications/tools/list_changed"
-
-
-@pytest.mark.parametrize("transport", ["http-asgi"])
-def test_who_did_not_ask_for_changes_of_tools_is_not_told(
-    admin: Peer, rows: dict[str, Tool], flights: Any, peers: Peers, users: Any
-) -> None:
-    watching = admin.watch(MODERN, ["db://flights/flight/1"])
-    asking = peers(token_of(users.admin)).watch(MODERN, [], tools=True)
-
-    rows["get_record"].enabled = False
-    rows["get_record"].save()
-    asking.next()
-    flights[0].save()
-
-    assert watching.uris(1) == ["db://flights/flight/1"]

@@ -17,8 +17,6 @@ from mcp_django.tools.results import table_result
 from tests.support.asking import DirectPeer, errors_of, text_of
 from tests.support.data import make_flights
 
-pytestmark = pytest.mark.every_database
-
 
 @pytest.fixture
 def root(db: None) -> DirectPeer:
@@ -40,6 +38,7 @@ def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects(root: DirectPe
     assert len(text_of(result).encode()) <= 0.55 * len(encode(objects))
 
 
+@pytest.mark.every_database
 def test_csv_is_the_table_and_the_structured_content_says_the_rest(root: DirectPeer) -> None:
     Flight.objects.filter(pk=1).update(notes='a "b", c\r\nd')
     Flight.objects.filter(pk=2).update(notes="")

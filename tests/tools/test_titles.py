@@ -31,12 +31,6 @@ def titles(peer: DirectPeer, method: str, key: str) -> dict[str, str]:
     return {item["name"]: item["title"] for item in peer.result(MODERN, method)[key]}
 
 
-def test_an_action_has_the_label_of_the_admin(root: DirectPeer) -> None:
-    switch_on("flights_flight_mark_cancelled")
-
-    assert listed(root, "flights_flight_mark_cancelled")["title"] == "Mark selected flights as cancelled"
-
-
 def test_a_function_without_a_title_has_its_name(root: DirectPeer, declared: Declared) -> None:
     def book_a_seat(request: HttpRequest) -> None:
         """Book."""

@@ -11,9 +11,8 @@ from django.contrib.auth.models import User
 
 from mcp_django import site
 from mcp_django.test import MCPClient
-from tests.support.asking import DirectPeer, errors_of, listed, text_of
+from tests.support.asking import DirectPeer, errors_of, listed
 from tests.support.pages import files
-from tests.support.peers import MODERN
 
 
 @pytest.fixture
@@ -26,29 +25,19 @@ def root(db: None) -> Iterator[DirectPeer]:
     site._forget()
 
 
-def test_blocks_and_strings_are_passed_on_as_they_are(root: DirectPeer) -> None:
-    assert root.call("label", city="Bonn", box="5")["content"] == [
-        {"type": "text", "text": "Glue it to the longest side."},
-        {
-            "type": "resource",
-            "resource": {"uri": "shop://label.txt", "mimeType": "text/plain", "text": "Box 5\nBonn\n"},
-        },
-        {"type": "resource_link", "uri": "shop://returns", "name": "How to return goods"},
-    ]
+def test_the_examples_of_tools_do_what_is_said_of_them(root: DirectPeer) -> None:
+    label, wrong, postage = (
+        root.call("label", city="Bonn", box="5"), root.call("label", city="Bonn"), root.call("postage", country="DE")
+    )  # fmt: skip
 
-
-def test_arguments_are_held_against_the_ready_schema(root: DirectPeer) -> None:
-    assert [error["message"] for error in errors_of(root.call("label", city="Bonn"))] == [
+    assert [block["type"] for block in label["content"]] == ["text", "resource", "resource_link"]
+    assert label["content"][1]["resource"] == {
+        "uri": "shop://label.txt", "mimeType": "text/plain", "text": "Box 5\nBonn\n",
+    }  # fmt: skip
+    assert [error["message"] for error in errors_of(wrong)] == [
         "{'city': 'Bonn'} is not valid under any of the given schemas"
     ]
-    assert listed(root, "label")["inputSchema"]["anyOf"] == [{"required": ["street"]}, {"required": ["box"]}]
-
-
-def test_what_is_no_object_stands_under_result_for_older_clients(root: DirectPeer) -> None:
-    newest, older = root.call("postage", MODERN, country="DE"), root.call("postage", "2025-11-25", country="DE")
-
-    assert (newest["structuredContent"], older["structuredContent"]) == ([200, 500], {"result": [200, 500]})
-    assert text_of(newest) == text_of(older) == "[200,500]"
+    assert postage["structuredContent"] == [200, 500]
     assert listed(root, "postage")["inputSchema"]["properties"]["country"]["x-mcp-header"] == "Country"
 
 

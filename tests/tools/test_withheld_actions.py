@@ -16,8 +16,6 @@ from tests.support.asking import DirectPeer, described
 from tests.support.data import make_staff, switch_on
 from tests.support.declared import Declared
 
-pytestmark = pytest.mark.every_database
-
 ACTIONS = [f"flights_flight_{name}" for name in ("mark_cancelled", "mark_on_time", "export_as_csv")]
 OFF = "Actions exist that are switched off; an administrator can switch them on."
 NO_SCOPE = "Actions exist that this token may not run; an administrator can give the token the scope actions."

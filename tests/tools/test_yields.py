@@ -18,15 +18,15 @@ from demo_project.flights.models import Airport
 from mcp_django.content import Audio, Image, ResourceLink, Text
 from mcp_django.exceptions import ToolError
 from mcp_django.test import MCPClient
-from tests.conftest import PUSHING, TRANSPORTS
+from tests.conftest import PUSHING
 from tests.support import schemas
 from tests.support.chunks import KEY, chunks_in, parts_in, texts_in
 from tests.support.data import Users
 from tests.support.declared import Declared
-from tests.support.peers import MODERN, REVISIONS, HTTPPeer, Peer
+from tests.support.peers import LEGACY, MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.talking import Talk, accept, talk
 
-EACH = pytest.mark.parametrize("revision", REVISIONS)
+EACH = pytest.mark.parametrize("revision", REVISIONS[::-1])
 PUSHED = pytest.mark.parametrize("transport", PUSHING)
 FAILED = "failed. The server's log has the details; calling it again may not help."
 
@@ -74,58 +74,65 @@ ROWS = [{"number": number, "name": f"n{number}"} for number in range(3)]
 # What the client gets.
 
 
-@EACH
 @PUSHED
-@pytest.mark.parametrize("tool", [poem, apoem])
-def test_text_comes_in_chunks_and_as_a_whole(declared: Declared, admin: Peer, revision: str, tool: Any) -> None:
-    declared.tool(tool, read_only=True)
+def test_text_comes_in_chunks_and_as_a_whole(declared: Declared, admin: Peer) -> None:
+    declared.tool(poem, read_only=True)
 
-    said = ask(admin, tool.__name__, revision)
+    said = ask(admin, "poem")
 
-    assert said.text == "roses are red"
-    assert texts_in(said.told) == "roses are red"
-    messages = [told["params"].get("message") for told in said.told]
-    assert messages == [None] * len(messages) if revision == "2024-11-05" else "".join(messages) == "roses are red"
-    assert all(told["method"] == "notifications/progress" for told in said.told)
-
-
-@EACH
-@PUSHED
-@pytest.mark.parametrize("tool", [table, atable])
-def test_rows_come_in_chunks_and_as_structured_content(
-    declared: Declared, admin: Peer, revision: str, tool: Any
-) -> None:
-    declared.tool(tool, read_only=True)
-
-    said = ask(admin, tool.__name__, revision)
-
-    assert parts_in(said.told) == ROWS
-    assert json.loads(said.text) == ROWS
-    structured = (
-        {} if revision < "2025-06-18" else {"structuredContent": ROWS if revision == MODERN else {"result": ROWS}}
-    )
-    assert {name: said.answer["result"].get(name) for name in structured} == structured
-    if revision != "2024-11-05":
-        lines = "\n".join(told["params"]["message"] for told in said.told).split("\n")
-        assert list(map(json.loads, lines)) == ROWS
+    assert said.text == texts_in(said.told) == "roses are red"
+    assert "".join(told["params"]["message"] for told in said.told) == "roses are red"
+    # Without a token of the client's, the id of the request is the token.
+    assert {(told["method"], told["params"]["progressToken"]) for told in said.told} == {
+        ("notifications/progress", said.answer["id"])
+    }
 
 
 @EACH
-def test_the_schema_is_that_of_a_list(declared: Declared, admin: Peer, revision: str) -> None:
+def test_each_revision_has_text_in_chunks(declared: Declared, admin: Peer, revision: str) -> None:
+    for tool in (poem, apoem):
+        declared.tool(tool, read_only=True)
+
+        said = ask(admin, tool.__name__, revision)
+
+        assert said.text == texts_in(said.told) == "roses are red"
+        messages = [told["params"].get("message") for told in said.told]
+        assert messages == [None] * len(messages) if revision == "2024-11-05" else "".join(messages) == "roses are red"
+
+
+@EACH
+def test_rows_come_in_chunks_and_as_structured_content(declared: Declared, admin: Peer, revision: str) -> None:
+    structured = None if revision < "2025-06-18" else ROWS if revision == MODERN else {"result": ROWS}
+    for tool in (table, atable):
+        declared.tool(tool, read_only=True)
+
+        said = ask(admin, tool.__name__, revision)
+
+        assert parts_in(said.told) == json.loads(said.text) == ROWS
+        assert said.answer["result"].get("structuredContent") == structured
+        if revision != "2024-11-05":
+            lines = "\n".join(told["params"]["message"] for told in said.told).split("\n")
+            assert list(map(json.loads, lines)) == ROWS
+
+
+def test_the_schema_is_that_of_a_list(declared: Declared, admin: Peer) -> None:
     declared.tool(atable, read_only=True)
 
-    listed = admin.result(revision, "tools/list")["tools"]
+    listed = {revision: admin.result(revision, "tools/list")["tools"] for revision in REVISIONS}
 
-    [schema] = [tool.get("outputSchema") for tool in listed if tool["name"] == "atable"]
-    if revision < "2025-06-18":
-        assert schema is None
-        return
-    schema = schema if revision == MODERN else schema["properties"]["result"]
+    found = {
+        revision: tool.get("outputSchema")
+        for revision in REVISIONS
+        for tool in listed[revision]
+        if tool["name"] == "atable"
+    }
+    schema = found[MODERN]
+    under = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
     assert (schema["type"], schema["items"]["required"]) == ("array", ["number", "name"])
+    assert found == {"2024-11-05": None, "2025-03-26": None, "2025-06-18": under, "2025-11-25": under, MODERN: schema}
 
 
 @EACH
-@PUSHED
 def test_blocks_are_those_of_the_revision_in_chunks_as_in_the_result(
     declared: Declared, admin: Peer, revision: str
 ) -> None:
@@ -151,15 +158,13 @@ def test_blocks_are_those_of_the_revision_in_chunks_as_in_the_result(
     assert sent[-3:] == content[1:]
 
 
-@pytest.mark.parametrize("tool", [poem, apoem])
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_client_that_does_not_ask_gets_the_result_alone(declared: Declared, admin: Peer, tool: Any) -> None:
-    declared.tool(tool, read_only=True)
+def test_a_client_that_does_not_ask_gets_the_result_alone(declared: Declared, admin: Peer) -> None:
+    for tool in (poem, apoem):
+        declared.tool(tool, read_only=True)
+        for params in ({}, {"_stream": False}, {"_stream": "yes"}, {"_stream": False, "_meta": {"progressToken": 7}}):
+            said = talk(admin, MODERN, "tools/call", {"name": tool.__name__, **params})
 
-    for params in ({}, {"_stream": False}, {"_stream": "yes"}, {"_stream": False, "_meta": {"progressToken": 7}}):
-        said = talk(admin, MODERN, "tools/call", {"name": tool.__name__, **params})
-
-        assert (said.text, said.told) == ("roses are red", [])
+            assert (said.text, said.told) == ("roses are red", [])
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])
@@ -183,30 +188,17 @@ def test_a_client_that_accepts_no_stream_gets_the_result_alone(declared: Declare
     assert answer.json["result"]["content"] == [{"type": "text", "text": "roses are red"}]
 
 
-@PUSHED
-@EACH
-@pytest.mark.parametrize("token", ["a", 0])
-def test_a_progress_token_asks_for_chunks_and_comes_back(
-    declared: Declared, admin: Peer, revision: str, token: Any
-) -> None:
+@pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
+def test_a_progress_token_asks_for_chunks_and_comes_back(declared: Declared, admin: Peer, revision: str) -> None:
     declared.tool(poem, read_only=True)
 
-    said = talk(admin, revision, "tools/call", {"name": "poem", "_meta": {"progressToken": token}})
+    for token in ("a", 0):
+        said = talk(admin, revision, "tools/call", {"name": "poem", "_meta": {"progressToken": token}})
 
-    assert texts_in(said.told) == "roses are red"
-    assert {told["params"]["progressToken"] for told in said.told} == {token}
-
-
-@PUSHED
-def test_without_a_token_the_id_of_the_request_is_the_token(declared: Declared, admin: Peer) -> None:
-    declared.tool(poem, read_only=True)
-
-    said = ask(admin, "poem")
-
-    assert {told["params"]["progressToken"] for told in said.told} == {said.answer["id"]}
+        assert texts_in(said.told) == "roses are red"
+        assert {told["params"]["progressToken"] for told in said.told} == {token}
 
 
-@PUSHED
 def test_chunks_and_progress_of_the_tool_go_up_together(declared: Declared, admin: Peer) -> None:
     def steps(request: Any) -> Iterator[str]:
         """Two ways to tell how far it is."""
@@ -367,30 +359,24 @@ def test_a_row_that_the_annotation_does_not_promise_is_not_sent(declared: Declar
 # Failures.
 
 
-@PUSHED
-@EACH
-@pytest.mark.parametrize(
-    ("error", "text"), [(ToolError("No more."), "No more."), (ValueError("password"), f"halves {FAILED}")]
-)
-def test_an_error_in_the_middle_follows_the_chunks(
-    declared: Declared, admin: Peer, revision: str, error: Exception, text: str
-) -> None:
+def test_an_error_in_the_middle_follows_the_chunks(declared: Declared, admin: Peer) -> None:
+    errors = [ToolError("No more."), ValueError("password")]
+
     def halves(request: HttpRequest) -> Iterator[str]:
         """Half of it."""
         yield "one "
         yield "two"
-        raise error
+        raise errors.pop()
 
     declared.tool(halves, read_only=True)
 
-    said = ask(admin, "halves", revision)
-
-    assert (said.text, said.answer["result"]["isError"]) == (text, True)
-    assert texts_in(said.told) == "one two"
+    for text in (f"halves {FAILED}", "No more."):
+        said = ask(admin, "halves")
+        assert (said.text, said.answer["result"]["isError"]) == (text, True)
+        assert texts_in(said.told) == "one two"
 
 
 @pytest.mark.parametrize("kind", ["text", "rows", "untyped"])
-@pytest.mark.parametrize("transport", PUSHING)
 def test_a_result_that_is_too_large_holds_its_beginning_where_it_was_streamed(
     declared: Declared, admin: Peer, kind: str
 ) -> None:
@@ -457,7 +443,6 @@ def test_a_generator_whose_result_is_too_large_is_closed(declared: Declared, adm
     assert 890 < ended[0] <= 900
 
 
-@PUSHED
 def test_a_part_that_no_message_holds(declared: Declared, admin: Peer) -> None:
     def large(request: HttpRequest) -> Iterator[Row]:
         """A row of a megabyte."""
@@ -491,8 +476,8 @@ def test_a_long_text_goes_in_pieces_that_messages_hold(declared: Declared, admin
 # Questions and tasks.
 
 
-@PUSHED
-@pytest.mark.parametrize("revision", [revision for revision in REVISIONS if revision >= "2025-06-18"])
+@pytest.mark.http_and_duplex
+@pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 def test_a_question_in_the_middle_runs_it_again(declared: Declared, admin: Peer, revision: str) -> None:
     def book(request: Any) -> Iterator[str]:
         """Asks in the middle."""
@@ -574,19 +559,18 @@ def test_rows_of_the_database_from_the_loop(declared: Declared, admin: Peer) -> 
 # In one process.
 
 
-@EACH
-@pytest.mark.parametrize("tool", [poem, apoem, table, atable])
-def test_chunks_within_one_process(declared: Declared, users: Users, db: None, revision: str, tool: Any) -> None:
-    declared.tool(tool, read_only=True)
+def test_chunks_within_one_process(declared: Declared, users: Users, db: None) -> None:
+    for tool in (poem, apoem, table, atable):
+        declared.tool(tool, read_only=True)
+        for revision in REVISIONS:
+            with MCPClient(users.admin, revision=revision) as client:
+                result = client.call(tool.__name__)
+                told = client.notifications
 
-    with MCPClient(users.admin, revision=revision) as client:
-        result = client.call(tool.__name__)
-        told = client.notifications
-
-    for message in told:
-        schemas.check(message, revision)
-    assert KEY in told[0]["params"]["_meta"]
-    if "poem" in tool.__name__:
-        assert result.text == texts_in(told) == "roses are red"
-    else:
-        assert parts_in(told) == ROWS
+            for message in told:
+                schemas.check(message, revision)
+            assert KEY in told[0]["params"]["_meta"]
+            if "poem" in tool.__name__:
+                assert result.text == texts_in(told) == "roses are red"
+            else:
+                assert parts_in(told) == ROWS

@@ -113,16 +113,12 @@ def test_a_token_that_is_revoked_ends_its_session(admin: GRPCPeer) -> None:
 
 def test_a_call_is_one_request(admin: GRPCPeer) -> None:
     params = {"name": "find_records", "arguments": {"model": "flights.flight"}, "_meta": meta(MODERN)}
+    unknown = {"jsonrpc": "2.0", "id": 1, "method": "nothing", "params": {"_meta": meta(MODERN)}}
 
     answer = admin.ask_alone({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params})
 
     assert (answer["id"], answer["result"]["isError"]) == ("a", False)
-
-
-def test_an_unknown_method_is_an_error_of_json_rpc(admin: GRPCPeer) -> None:
-    message = {"jsonrpc": "2.0", "id": 1, "method": "nothing", "params": {"_meta": meta(MODERN)}}
-
-    assert admin.ask_alone(message)["error"]["code"] == -32601
+    assert admin.ask_alone(unknown)["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("message", [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from typing import Any
 
@@ -36,10 +35,6 @@ TAKEN = (200, "TOOL_NOT_FOUND")
 REFUSED = (400, "HEADER_MISMATCH")
 
 
-def encoded(text: str) -> str:
-    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
-
-
 @pytest.mark.parametrize("transport", HTTP)
 @pytest.mark.parametrize(
     ("headers", "title", "problem"),
@@ -48,12 +43,13 @@ def encoded(text: str) -> str:
         ({"Mcp-Method": "tools/list", "MCP-Protocol-Version": ""}, "MCP-Protocol-Version", "differs from the body"),
         ({"Mcp-Method": "tools/list", "MCP-Protocol-Version": "2025-11-25"}, "MCP-Protocol-Version",
          "differs from the body"),
-        ({"Mcp-Method": "tools/list", "MCP-Protocol-Version": encoded(MODERN)}, "MCP-Protocol-Version",
+        ({"Mcp-Method": "tools/list", "MCP-Protocol-Version": "=?base64?MjAyNi0wNy0yOA==?="}, "MCP-Protocol-Version",
          "differs from the body"),
         ({"MCP-Protocol-Version": MODERN}, "Mcp-Method", "is missing"),
         ({"MCP-Protocol-Version": MODERN, "Mcp-Method": "tools/call"}, "Mcp-Method", "differs from the body"),
         ({"MCP-Protocol-Version": MODERN, "Mcp-Method": "Tools/List"}, "Mcp-Method", "differs from the body"),
-        ({"MCP-Protocol-Version": MODERN, "Mcp-Method": encoded("tools/list")}, "Mcp-Method", "differs from the body"),
+        ({"MCP-Protocol-Version": MODERN, "Mcp-Method": "=?base64?dG9vbHMvbGlzdA==?="}, "Mcp-Method",
+         "differs from the body"),
     ],
     ids=["no version", "empty version", "other version", "encoded version", "no method", "other method",
          "method in another case", "encoded method"],
@@ -89,48 +85,18 @@ def test_a_name_where_there_is_nothing_to_name_is_ignored(admin: HTTPPeer) -> No
 
 
 @pytest.mark.parametrize("transport", HTTP)
-def test_the_test_vectors_of_the_specification_are_taken(admin: HTTPPeer) -> None:
-    vectors = {
-        "us-west1": "us-west1",
-        "Hello, 世界": "=?base64?SGVsbG8sIOS4lueVjA==?=",
-        " padded ": "=?base64?IHBhZGRlZCA=?=",
-        "line1\nline2": "=?base64?bGluZTEKbGluZTI=?=",
-        "=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+def test_the_header_of_a_name_is_decoded_strictly(admin: HTTPPeer) -> None:
+    """Its form is that of the headers of arguments (test_param_headers.py)."""
+    names = {
+        ("us-west1", "us-west1"): TAKEN,
+        ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="): TAKEN,
+        ("us-west1", "US-WEST1"): REFUSED,
+        ("=?base64?literal?=", "=?base64?literal?="): REFUSED,
+        ("\ufffd", "=?base64?/w==?="): REFUSED,
+        ("é", "é"): REFUSED,
     }
 
-    answers = {name: call(admin, name, header) for name, header in vectors.items()}
-
-    assert answers == dict.fromkeys(vectors, TAKEN)
-
-
-NAMES = {
-    "over-encoded": ("us-west1", encoded("us-west1"), TAKEN),
-    "empty": ("", encoded(""), TAKEN),
-    "whitespace around": ("us-west1", " \tus-west1\t ", TAKEN),
-    "start mark alone": ("=?base64?abc", "=?base64?abc", TAKEN),
-    "end mark alone": ("abc?=", "abc?=", TAKEN),
-    "upper-case marks": ("=?BASE64?YWJj?=", "=?BASE64?YWJj?=", TAKEN),
-    "tab": ("tab\tinside", "tab\tinside", TAKEN),
-    "another case": ("us-west1", "US-WEST1", REFUSED),
-    "upper-case marks decoded": ("abc", "=?BASE64?YWJj?=", REFUSED),
-    "a literal unencoded": ("=?base64?literal?=", "=?base64?literal?=", REFUSED),
-    "padding unencoded": (" padded ", " padded ", REFUSED),
-    "cut short": ("abc", "=?base64?YWJ?=", REFUSED),
-    "without padding": ("abcd", "=?base64?YWJjZA?=", REFUSED),
-    "whitespace in base64": ("abc", "=?base64?YW\tJj?=", REFUSED),
-    "bad alphabet": ("abc", "=?base64?!YWJj?=", REFUSED),
-    "no UTF-8": ("\ufffd", "=?base64?/w==?=", REFUSED),
-    "URL-safe alphabet": ("ÿÿÿ", "=?base64?w7_Dv8O_?=", REFUSED),
-    "raw latin-1": ("é", "é", REFUSED),
-    "raw control character": ("del\x7f", "del\x7f", REFUSED),
-}
-
-
-@pytest.mark.parametrize("transport", HTTP)
-def test_the_header_of_a_name_is_decoded_strictly(admin: HTTPPeer) -> None:
-    answers = {case: call(admin, name, header) for case, (name, header, _) in NAMES.items()}
-
-    assert answers == {case: expected for case, (_, _, expected) in NAMES.items()}
+    assert {(name, header): call(admin, name, header) for name, header in names} == names
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])

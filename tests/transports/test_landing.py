@@ -13,7 +13,7 @@ from mcp_django import site
 from mcp_django.access import challenges
 from tests.checks.conftest import of
 from tests.conftest import HTTP
-from tests.support.data import Users, token_of
+from tests.support.data import Users
 from tests.support.http import HTTPPeer
 from tests.support.peers import Answered, Peers
 
@@ -133,19 +133,6 @@ def test_whoever_may_make_tokens_finds_the_page_for_it(users: Users) -> None:
     assert url in opened(users.admin) and "You are logged in as admin" in opened(users.admin)
     assert url not in opened(users.viewer) and "You are logged in as viewer" in opened(users.viewer)
     assert url not in opened(None) and "logged in" not in opened(None)
-
-
-def test_a_cookie_lets_nobody_in_to_the_protocol(users: Users) -> None:
-    """The page knows the user of the cookie; what an agent asks does not."""
-    client = Client()
-    client.force_login(users.admin)
-    token = token_of(users.admin, "read")
-
-    called = client.post("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, content_type="application/json",
-                         headers={"accept": "application/json, text/event-stream"})  # fmt: skip
-
-    assert called.status_code == 401
-    assert token not in opened(users.admin)
 
 
 @pytest.mark.parametrize("page", [True, "private", None])

@@ -38,8 +38,6 @@ from tests.support.loop import LoopThread
 from tests.support.peers import MODERN, ASGICall, ASGIPeer, Peer, Peers, meta
 from tests.transports import waiting
 
-pytestmark = pytest.mark.every_transport
-
 
 async def _hub() -> Hub:
     return get_hub()

@@ -17,7 +17,6 @@ from tests.support.data import token_of
 from tests.support.peers import MODERN, ASGIPeer, HTTPPeer, Peers, SocketPeer
 
 UNKNOWN = "tests.transports.tenants.UnknownMiddleware"
-VIEWS = ["http-view-wsgi", "http-view-asgi"]
 
 
 @pytest.mark.parametrize("transport", HTTP)
@@ -38,8 +37,7 @@ def test_the_endpoint_answers_under_atomic_requests(users: Any, peers: Peers, mo
     assert "find_records" in peer.tools()
 
 
-@pytest.mark.parametrize("transport", VIEWS)
-def test_csrf_middleware_asks_no_agent_for_a_cookie(users: Any, peers: Peers, settings: Any) -> None:
+def test_csrf_middleware_asks_no_agent_for_a_cookie(users: Any, transactional_db: None, settings: Any) -> None:
     from django.test import Client
 
     assert "django.middleware.csrf.CsrfViewMiddleware" in settings.MIDDLEWARE

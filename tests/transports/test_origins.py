@@ -185,10 +185,5 @@ def test_a_page_of_another_origin_gets_as_far_as_a_refusal_that_it_can_read(peer
     assert "ALLOWED_ORIGINS" in str(answer.json)
 
 
-@pytest.mark.parametrize("transport", HTTP)
-def test_no_answer_lets_a_page_send_cookies(admin: HTTPPeer, app: str) -> None:
-    assert "access-control-allow-credentials" not in admin.post(PING, {"Origin": app}).headers
-
-
 def cors(answer: Answered) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}

@@ -131,6 +131,7 @@ TEXTS: dict[str, tuple[str, str | None, bool]] = {
     "bad padding": ("Hello", "=?base64?SGVsbG8?=", False),
     "bad alphabet": ("Hello", "=?base64?SGVs!!!bG8=?=", False),
     "URL-safe alphabet": ("ÿÿÿ", "=?base64?w7_Dv8O_?=", False),
+    "whitespace in base64": ("abc", "=?base64?YW\tJj?=", False),
     "bits left over": ("Hello", "=?base64?SGVsbG9=?=", False),
     "no UTF-8": ("\ufffd", "=?base64?/w==?=", False),
     "upper-case marks decoded": ("Hello", "=?BASE64?SGVsbG8=?=", False),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from mcp_django.push import hub as hubs
 from mcp_django.transports.stdio.pipes import Lines
 from tests.support import schemas
 from tests.support.data import Users, token_of
@@ -94,33 +93,18 @@ def test_blank_lines_are_skipped(pipes: Pipes) -> None:
 
 
 @on_stdio
-@pytest.mark.parametrize("line", [b"{", b"hello", b"\xff\xfe", b'{"jsonrpc": "2.0"}}', b"\x00"])
-def test_what_is_no_json_is_told_and_reading_goes_on(pipes: Pipes, line: bytes) -> None:
-    for _ in range(20):
-        pipes.send_bytes(line + b"\n")
-    pipes.send_bytes(PING + b"\n")
+def test_what_is_no_json_is_told_and_reading_goes_on(pipes: Pipes) -> None:
+    """However often: nobody else is on the connection."""
+    lines = [b"{", b"hello", b"\xff\xfe", b'{"jsonrpc": "2.0"}}', b"\x00"] * 4
 
-    for _ in range(20):
+    pipes.send_bytes(b"\n".join([*lines, PING, b""]))
+
+    for _ in lines:
         refused = pipes.answer()
         schemas.check(refused, MODERN)
         assert "id" not in refused
         assert refused["error"]["code"] == -32700
     assert pipes.answer() == PONG
-
-
-@on_stdio
-@pytest.mark.parametrize(
-    ("text", "code", "request_id"),
-    [('{"jsonrpc": "1.0", "id": "a", "method": "ping"}', -32600, "a"), ("7", -32600, None), ("[]", -32600, None)],
-)
-def test_what_is_no_message_is_told_and_reading_goes_on(
-    pipes: Pipes, text: str, code: int, request_id: str | None
-) -> None:
-    pipes.send_text(text)
-    refused = pipes.answer()
-
-    assert (refused["error"]["code"], refused.get("id")) == (code, request_id)
-    assert_next_is_mine(pipes)
 
 
 @on_stdio
@@ -242,20 +226,6 @@ def test_a_listen_is_completed_at_the_end_of_the_input(pipes: Pipes, flights: An
     completion = {"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": "mine"}}
     assert pipes.answer() == {"jsonrpc": "2.0", "id": "mine", "result": completion}
     pipes.wait_ended()
-
-
-@on_stdio
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_nothing_is_left_of_a_conversation_whose_input_has_ended(admin: StdioPeer, flights: Any, revision: str) -> None:
-    admin.watch(revision, ["db://flights/flight/1"])
-    [hub] = hubs._hubs.values()
-    assert len(hub._listeners) == 1
-
-    admin.close()
-    admin.connections.clear()
-
-    assert not hub._listeners
-    assert not hub._members
 
 
 @on_stdio

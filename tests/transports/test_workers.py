@@ -63,14 +63,16 @@ def test_the_exception_of_a_call_is_its_callers(one_worker: Workers, serving_loo
 
 
 def test_a_connection_ends_with_its_call_unless_it_may_be_kept(
-    transactional_db: None, one_worker: Workers, serving_loop: LoopThread
+    transactional_db: None, one_worker: Workers, serving_loop: LoopThread, settings: Any
 ) -> None:
     assert connection.settings_dict["CONN_MAX_AGE"] == 0
 
-    wrapper, opened = serving_loop.run(one_worker.run(query))
+    for more in ({}, {"CONN_MAX_AGE": 0}):
+        settings.MCP = {**settings.MCP, **more}
+        wrapper, opened = serving_loop.run(one_worker.run(query))
 
-    assert opened is not None
-    assert wrapper.connection is None
+        assert opened is not None
+        assert wrapper.connection is None
 
 
 def test_a_connection_ends_although_its_call_fails(
@@ -101,17 +103,6 @@ def test_our_own_setting_keeps_connections_for_the_next_call(
     serving_loop.run(one_worker.run(wrapper.close))
 
 
-def test_a_connection_that_is_kept_ends_at_its_age(
-    transactional_db: None, one_worker: Workers, serving_loop: LoopThread, settings: Any
-) -> None:
-    settings.MCP = {**settings.MCP, "CONN_MAX_AGE": 0}
-
-    wrapper, opened = serving_loop.run(one_worker.run(query))
-
-    assert opened is not None
-    assert wrapper.connection is None
-
-
 def test_a_connection_whose_age_has_come_while_nothing_happened_is_replaced(
     transactional_db: None, one_worker: Workers, serving_loop: LoopThread, settings: Any
 ) -> None:
@@ -129,21 +120,6 @@ def test_a_connection_whose_age_has_come_while_nothing_happened_is_replaced(
     serving_loop.run(one_worker.run(wrapper.close))
 
 
-def test_the_queue_is_bounded(one_worker: Workers, serving_loop: LoopThread, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "QUEUE": 2}
-    gate = threading.Event()
-
-    async def fill() -> list[Any]:
-        waiting = [asyncio.ensure_future(one_worker.run(gate.wait, 10)) for _ in range(3)]
-        await asyncio.sleep(0)
-        with pytest.raises(Overloaded):
-            await one_worker.run(len, ())
-        gate.set()
-        return await asyncio.gather(*waiting)
-
-    assert serving_loop.run(fill()) == [True, True, True]
-
-
 def test_a_place_in_the_queue_is_free_again_after_the_call(
     one_worker: Workers, serving_loop: LoopThread, settings: Any
 ) -> None:
@@ -152,22 +128,6 @@ def test_a_place_in_the_queue_is_free_again_after_the_call(
     answers = [serving_loop.run(one_worker.run(len, (), principal_key="user:1")) for _ in range(5)]
 
     assert answers == [0] * 5
-
-
-def test_a_principal_has_a_bound_of_its_own(one_worker: Workers, serving_loop: LoopThread, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "QUEUE_PER_PRINCIPAL": 1}
-    gate = threading.Event()
-
-    async def fill() -> list[Any]:
-        waiting = [asyncio.ensure_future(one_worker.run(gate.wait, 10, principal_key="user:1"))]
-        await asyncio.sleep(0)
-        with pytest.raises(Overloaded):
-            await one_worker.run(len, (), principal_key="user:1")
-        waiting.append(asyncio.ensure_future(one_worker.run(len, (), principal_key="user:2")))
-        gate.set()
-        return await asyncio.gather(*waiting)
-
-    assert serving_loop.run(fill()) == [True, 0]
 
 
 def test_a_call_whose_caller_has_gone_before_its_turn_is_left_out(
@@ -204,21 +164,6 @@ def test_the_servers_own_work_goes_on_while_each_thread_is_taken(one_worker: Wor
         return [*own, await holding, await waiting]
 
     assert serving_loop.run(go()) == [0, 1, 2, True, 0]
-
-
-def test_one_principal_leaves_threads_to_the_others(serving_loop: LoopThread) -> None:
-    workers = Workers(4)
-    gate = threading.Event()
-
-    async def crowd() -> int:
-        greedy = [asyncio.ensure_future(workers.run(gate.wait, 10, principal_key="user:1")) for _ in range(10)]
-        answer = await workers.run(len, (), principal_key="user:2")
-        gate.set()
-        await asyncio.gather(*greedy)
-        return answer
-
-    assert serving_loop.run(crowd()) == 0
-    workers.close()
 
 
 def test_changed_settings_make_a_new_pool(settings: Any) -> None:

@@ -20,7 +20,6 @@ from pydantic import Field
 from mcp_django.models import Upload
 from mcp_django.prompts.function import FunctionPrompt
 from mcp_django.uploads.files import StoredUpload, how_to_upload
-from tests.conftest import PUSHING
 from tests.support.asking import DirectPeer, listed, request_of, text_of
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
@@ -141,21 +140,15 @@ def test_a_file_is_closed_after_a_call_that_fails(root: DirectPeer, declared: De
     assert seen[0].closed
 
 
-@pytest.mark.parametrize("transport", PUSHING)
-def test_an_asynchronous_tool_receives_a_file(
-    users: Users, peers: Peers, folder: Path, declared: Declared, transport: str
-) -> None:
+def test_an_asynchronous_tool_receives_a_file(users: Users, peers: Peers, folder: Path, declared: Declared) -> None:
     async def digest(request: HttpRequest, file: UploadedFile) -> str:
         """Read a file."""
         return file.read().decode()
 
     declared.tool(digest, read_only=True)
-    token = token_of(users.admin)
-    if transport in ("http-asgi", "http-view-asgi"):
-        client = Uploader(peers(token))
-        assert client.call("digest", file=client.upload(b"abc"))["content"][0]["text"] == "abc"
-    else:
-        assert peers(token).call("digest", file="upload://" + "A" * 43)["isError"]
+    client = Uploader(peers(token_of(users.admin)))
+
+    assert client.call("digest", file=client.upload(b"abc"))["content"][0]["text"] == "abc"
 
 
 def test_an_asynchronous_tool_that_yields_receives_a_file(
@@ -210,13 +203,6 @@ def test_prompts_take_no_files() -> None:
 
     with pytest.raises(ImproperlyConfigured, match="Only tools take files"):
         FunctionPrompt(ask)
-
-
-@pytest.mark.parametrize("file", [1, None, {"uri": "upload://a"}, ["upload://a"], "", "a.txt", "http://a.example/b"])
-def test_what_is_no_upload_is_refused(root: DirectPeer, declared: Declared, file: Any) -> None:
-    declared.tool(read_file)
-
-    assert root.call("read_file", file=file)["isError"]
 
 
 def test_an_upload_without_all_of_its_bytes_is_refused(root: DirectPeer, declared: Declared, folder: Path) -> None:

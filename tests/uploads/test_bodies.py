@@ -29,7 +29,7 @@ from tests.support.peers import ASGICall, ASGIPeer, decode_headers
 from tests.uploads.conftest import Uploader, assert_nothing_is_left, stored
 
 # An upload is no message, so its body has no form of a wire.
-pytestmark = [pytest.mark.every_database, pytest.mark.own_form]
+pytestmark = pytest.mark.own_form
 
 Make = Callable[[str | None], Uploader]
 CHUNK = b"x" * 65_536
@@ -237,6 +237,7 @@ def test_bodies_of_one_caller_at_the_same_time_are_bounded(
 # At the same time.
 
 
+@pytest.mark.every_database
 def test_of_two_requests_with_the_same_bytes_one_counts(
     transactional_db: None, users: Users, owner: Principal, folder: Path
 ) -> None:
@@ -260,6 +261,7 @@ def test_of_two_requests_with_the_same_bytes_one_counts(
     assert UploadPart.objects.count() == 1
 
 
+@pytest.mark.every_database
 def test_uploads_that_begin_at_the_same_time_do_not_exceed_the_number(
     transactional_db: None, users: Users, owner: Principal, folder: Path, settings: Any
 ) -> None:
@@ -285,6 +287,7 @@ def test_uploads_that_begin_at_the_same_time_do_not_exceed_the_number(
 # What is left is swept away.
 
 
+@pytest.mark.every_database
 def test_expired_uploads_are_swept_with_their_files(db: None, users: Users, owner: Principal, folder: Path) -> None:
     old, new = begin(owner), begin(owner)
     store.add(old, 0, io.BytesIO(b"old"), 3)
@@ -320,6 +323,7 @@ def test_bytes_that_come_after_the_upload_has_expired_are_not_kept(
     assert not stored(folder)
 
 
+@pytest.mark.every_database
 def test_each_part_gives_an_upload_another_hour(db: None, users: Users, owner: Principal, folder: Path) -> None:
     upload = begin(owner, 9)
     soon = timezone.now() + timedelta(seconds=60)

@@ -21,7 +21,6 @@ from mcp_django import ModelMCP
 from mcp_django.models import Change, Upload
 from mcp_django.server import changes
 from mcp_django.writes.tools import WRITE_TOOLS
-from tests.conftest import HTTP
 from tests.shop.models import Document, Product
 from tests.support.data import Users, switch_on, token_of
 from tests.support.declared import Declared
@@ -29,7 +28,7 @@ from tests.support.peers import Peers
 from tests.uploads.conftest import Uploader, assert_nothing_is_left, stored, uploaded
 from tests.writes.conftest import ALL_SCOPES, Writer
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 LARGE = b"0123456789abcdef" * 10_000
 
@@ -193,7 +192,6 @@ def test_describe_form_says_how_to_upload(root: Writer) -> None:
     assert "upload" not in root.ask("describe_form", model="flights.airline")
 
 
-@pytest.mark.parametrize("transport", HTTP)
 def test_who_may_write_a_model_with_a_file_may_upload(
     users: Users, peers: Peers, media: Path, folder: Path, writer: Any
 ) -> None:
@@ -206,7 +204,6 @@ def test_who_may_write_a_model_with_a_file_may_upload(
     assert len(stored(folder)) == 1
 
 
-@pytest.mark.parametrize("transport", HTTP)
 @pytest.mark.parametrize("scopes", [["read"], ["read", "actions"], ["model:flights.airline:write"]])
 def test_who_may_not_write_it_may_not_upload(
     users: Users, peers: Peers, media: Path, folder: Path, writer: Any, declared: Declared, scopes: list[str]

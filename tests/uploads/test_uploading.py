@@ -15,7 +15,7 @@ from tests.conftest import HTTP
 from tests.support.data import Users, token_of
 from tests.uploads.conftest import Uploader, assert_nothing_is_left, path_of, stored
 
-pytestmark = [pytest.mark.every_database, pytest.mark.parametrize("transport", HTTP)]
+over_http = pytest.mark.parametrize("transport", HTTP)
 
 Make = Callable[[str | None], Uploader]
 LARGE = b"0123456789abcdef" * 40_000
@@ -31,6 +31,7 @@ def result_of(answer: Any) -> Any:
     return answer["structuredContent"]
 
 
+@over_http
 def test_a_file_is_uploaded_and_a_tool_receives_it(client: Uploader, folder: Path) -> None:
     answer = client.send(b"a,b\n1,2\n", query="name=report.csv", Content_Type="text/csv; charset=utf-8")
 
@@ -47,18 +48,7 @@ def test_a_file_is_uploaded_and_a_tool_receives_it(client: Uploader, folder: Pat
     }  # fmt: skip
 
 
-def test_a_large_file_comes_whole(client: Uploader, folder: Path) -> None:
-    uri = client.upload(LARGE)
-
-    assert result_of(client.call("read_file", file=uri))["sha256"] == hashlib.sha256(LARGE).hexdigest()
-
-
-def test_a_file_can_be_read_again_until_it_expires(client: Uploader) -> None:
-    uri = client.upload(b"x")
-
-    assert result_of(client.call("read_file", file=uri)) == result_of(client.call("read_file", file=uri))
-
-
+@over_http
 def test_a_file_comes_in_parts(client: Uploader, folder: Path) -> None:
     first = client.part(LARGE[:300_000], 0, len(LARGE))
     uri = first.json["uri"]
@@ -139,6 +129,7 @@ def test_a_wrong_content_range_is_refused(client: Uploader, folder: Path, value:
     assert_nothing_is_left(folder)
 
 
+@over_http
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
 def test_other_methods_are_refused(client: Uploader, method: str) -> None:
     answer = client.send(b"", method=method)

@@ -16,8 +16,6 @@ from tests.support.asking import request_of
 from tests.support.peers import MODERN
 from tests.writes.conftest import Writer
 
-pytestmark = pytest.mark.every_database
-
 
 @pytest.fixture(autouse=True)
 def _clock(monkeypatch: pytest.MonkeyPatch) -> None:

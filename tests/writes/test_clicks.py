@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, DELETION, LogEntry
-from django.db import connection, connections, transaction
+from django.db import connection, connections
 from django.utils import timezone, translation
 
 from demo_project.flights.models import Flight
@@ -27,7 +27,7 @@ from tests.writes import remembering
 from tests.writes.clicking import Browser, said, state_of
 from tests.writes.conftest import ALL_SCOPES
 
-pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
+pytestmark = pytest.mark.usefixtures("transactional_db")
 
 GONE = "Its agent may not do this any more: a token, a permission or a tool is gone."
 UPDATE: Message = {"model": "flights.flight", "id": "3", "values": {"notes": "fog"}}
@@ -86,6 +86,7 @@ def declare(declared: Declared, save_model: Callable[[Any, Any], None]) -> None:
 # As the agent.
 
 
+@pytest.mark.every_database
 def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
     key = deleting(agent)
 
@@ -98,6 +99,7 @@ def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
     assert entry.change_message == f'By agent "tests" (as it calls itself), token "laptop", change {key}.'
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize("is_atomic", [False, True])
 def test_what_a_middleware_keeps_of_the_click_is_not_there(
     agent: Peer, browser: Browser, clerk: Any, declared: Declared, settings: Any,
@@ -126,6 +128,7 @@ def test_what_a_middleware_keeps_of_the_click_is_not_there(
     assert entry.user == clerk
 
 
+@pytest.mark.every_database
 def test_it_is_in_no_transaction_of_the_click(agent: Peer, browser: Browser, declared: Declared) -> None:
     threads: list[Any] = []
     declare(declared, lambda *_: threads.append((threading.get_ident(), len(connection.savepoint_ids))))
@@ -195,22 +198,6 @@ def test_it_speaks_the_language_of_the_call_and_not_that_of_the_browser(
     assert LogEntry.objects.get(action_flag=CHANGE).change_message.startswith("Changed Notes. (by agent")
 
 
-def test_the_page_shows_what_the_change_would_do_and_does_nothing(
-    agent: Peer, browser: Browser, declared: Declared
-) -> None:
-    saved: list[Any] = []
-    declare(declared, lambda *found: saved.append(found))
-    key = proposed(agent, "update_record", **UPDATE, reason="It is foggy.")
-
-    text = browser.page(key).content.decode()
-
-    assert "note 2" in text
-    assert "fog" in text
-    assert "It is foggy." in text
-    assert saved == []
-    assert state_of(key) == "waiting"
-
-
 # With the rights that there are by then.
 
 
@@ -277,13 +264,6 @@ def test_the_page_says_that_the_agent_may_not_do_it_any_more(
     assert Flight.objects.filter(pk=3).exists()
 
 
-def test_a_token_that_is_gone_is_named(agent: Peer, browser: Browser, clerk: Any) -> None:
-    key = deleting(agent)
-    _revoke(clerk)
-
-    assert GONE in browser.page(key).content.decode()
-
-
 def test_rights_that_its_user_got_later_do_not_widen_the_scopes(agent: Peer, browser: Browser, clerk: Any) -> None:
     """The change is made with the scopes that its token had and still has."""
     key = deleting(agent)
@@ -312,44 +292,7 @@ def test_another_user_cannot_decide_it(agent: Peer, users: Users) -> None:
     assert state_of(key) == "waiting"
 
 
-def test_somebody_who_may_view_no_changes_finds_none_of_others(agent: Peer, users: Users) -> None:
-    key = deleting(agent)
-    other = Browser(users.ops)
-
-    assert other.decide(key, "apply").status_code == 404
-    assert state_of(key) == "waiting"
-
-
-def test_a_link_does_not_decide(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-
-    response = browser.client.get(f"/admin/mcp_django/change/{key}/decide/?_apply=on")
-
-    assert response.status_code == 405
-    assert state_of(key) == "waiting"
-
-
-def test_another_page_of_the_web_cannot_click(agent: Peer, clerk: Any) -> None:
-    key = deleting(agent)
-    browser = Browser(clerk)
-    browser.client.handler.enforce_csrf_checks = True
-
-    assert browser.decide(key, "reject").status_code == 403
-    assert state_of(key) == "waiting"
-
-
 # What was shown.
-
-
-@pytest.mark.parametrize("digest", ["", "0" * 32])
-def test_a_click_without_what_was_shown_shows_it_again(agent: Peer, browser: Browser, digest: str) -> None:
-    key = deleting(agent)
-
-    told = said(browser.decide(key, "apply", digest=digest))
-
-    assert told == ["The records have changed meanwhile. Look at the change again."]
-    assert state_of(key) == "waiting"
-    assert Flight.objects.filter(pk=3).exists()
 
 
 def test_a_row_that_changes_before_the_click_is_shown_again(agent: Peer, browser: Browser) -> None:
@@ -364,6 +307,7 @@ def test_a_row_that_changes_before_the_click_is_shown_again(agent: Peer, browser
     assert again == ["The change was made."]
 
 
+@pytest.mark.every_database
 def test_a_row_that_changes_after_the_claim_is_kept(
     agent: Peer, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +342,7 @@ def test_a_row_that_is_gone_before_the_click(agent: Peer, browser: Browser) -> N
 # Once.
 
 
+@pytest.mark.every_database
 def test_two_clicks_at_the_same_time_make_one_change(agent: Peer, browser: Browser, clerk: Any) -> None:
     key = deleting(agent)
     digest, together = browser.digest(key), threading.Barrier(2, timeout=60)
@@ -445,14 +390,6 @@ def test_a_change_that_is_being_written_is_not_rejected(agent: Peer, browser: Br
     assert state_of(key) == "writing"
 
 
-def test_a_change_that_was_made_is_not_rejected(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    browser.apply(key)
-
-    assert browser.reject(key) == ["This change does not wait any more."]
-    assert state_of(key) == "applied"
-
-
 def test_a_change_that_has_waited_for_too_long_is_not_made(agent: Peer, browser: Browser) -> None:
     key = deleting(agent)
     digest = browser.digest(key)
@@ -487,6 +424,7 @@ def test_a_model_that_fails_fails_the_change(
     assert Flight.objects.get(pk=3).notes == "note 2"
 
 
+@pytest.mark.every_database
 def test_a_change_that_takes_longer_than_a_request_may_is_stopped(
     agent: Peer, browser: Browser, declared: Declared, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
@@ -522,19 +460,3 @@ def test_a_change_that_takes_longer_than_a_request_may_is_stopped(
     assert Flight.objects.get(pk=3).notes == "note 2"
     assert status_of(agent, key)["notes"] == [told]
     assert state_of(key) == "failed"
-
-
-def test_a_callback_that_fails_after_the_commit_does_not_hide_the_change(
-    agent: Peer, browser: Browser, declared: Declared, caplog: pytest.LogCaptureFixture
-) -> None:
-    def fail_later(request: Any, obj: Any) -> None:
-        transaction.on_commit(lambda: 1 / 0)
-
-    declare(declared, fail_later)
-    key = proposed(agent, "update_record", **UPDATE)
-
-    told = browser.apply(key)
-
-    assert told == ["The change was made."]
-    assert status_of(agent, key)["status"] == "applied"
-    assert "ZeroDivisionError" in caplog.text

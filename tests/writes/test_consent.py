@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from mcp_django.models import Change
 from mcp_django.writes.tools import WRITE_TOOLS
 from tests.conftest import PUSHING
 from tests.shop.models import Product
-from tests.support.data import Users, switch_on, token_of
+from tests.support.data import Users, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, Message, Peer, Peers
 from tests.support.talking import Answerer, Talk, accept, call, talk
@@ -28,23 +27,6 @@ ASKING = ("2025-06-18", "2025-11-25", MODERN)
 FLIGHT = "flights.flight"
 
 asking = pytest.mark.parametrize("revision", ASKING)
-on_every_transport = [pytest.mark.every_transport, pytest.mark.parametrize("transport", PUSHING), asking]
-
-
-def everywhere(test: Any) -> Any:
-    """Over each transport that can ask, in each revision."""
-    for mark in on_every_transport:
-        test = mark(test)
-    return test
-
-
-@pytest.fixture
-def asker(users: Users, peers: Peers) -> Peer:
-    """The client of an administrator, which asks its user."""
-    switch_on(*(tool.name for tool in WRITE_TOOLS))
-    peer = peers(token_of(users.admin, *ALL_SCOPES))
-    peer.capabilities = {"elicitation": {}}
-    return peer
 
 
 @pytest.fixture
@@ -52,6 +34,13 @@ def mute(users: Users, peers: Peers) -> Peer:
     """The client of an administrator, which cannot ask."""
     switch_on(*(tool.name for tool in WRITE_TOOLS))
     return peers(token_of(users.admin, *ALL_SCOPES))
+
+
+@pytest.fixture
+def asker(mute: Peer) -> Peer:
+    """The client of an administrator, which asks its user."""
+    mute.capabilities = {"elicitation": {}}
+    return mute
 
 
 def choose(action: str) -> Answerer:
@@ -94,17 +83,26 @@ def deletions() -> int:
     return LogEntry.objects.filter(action_flag=DELETION).count()
 
 
-@everywhere
-def test_a_delete_is_made_once_its_user_agrees(asker: Peer, flights: Any, revision: str) -> None:
-    said = confirmed(asker, revision, "delete_record", accept(), model=FLIGHT, ids=["3"])
+@pytest.mark.every_transport
+@pytest.mark.parametrize("transport", PUSHING)
+@asking
+def test_a_delete_is_made_once_its_user_agrees_and_a_call_that_is_repeated_asks_nobody_again(
+    asker: Peer, flights: Any, revision: str
+) -> None:
+    arguments = previewed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+
+    said = call(asker, "delete_record", revision, accept(), **arguments)
+    again = call(asker, "delete_record", revision, accept(), **arguments)
 
     assert answer_of(said)["status"] == "applied"
     assert len(questions(said)) == 1
+    assert answer_of(again) == {**answer_of(said), "replayed": True}
+    assert questions(again) == []
     assert not Flight.objects.filter(pk=3).exists()
     assert deletions() == 1
 
 
-@everywhere
+@asking
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 def test_a_user_who_does_not_agree_is_asked_again_for_the_next_call(
     asker: Peer, flights: Any, revision: str, action: str
@@ -121,7 +119,7 @@ def test_a_user_who_does_not_agree_is_asked_again_for_the_next_call(
     assert not Flight.objects.filter(pk=3).exists()
 
 
-@everywhere
+@asking
 def test_a_row_that_changes_before_the_answer_is_kept(asker: Peer, flights: Any, revision: str) -> None:
     def answer_late(method: str, params: Message) -> Message:
         Flight.objects.filter(pk=3).update(notes="another one is on board")
@@ -134,19 +132,6 @@ def test_a_row_that_changes_before_the_answer_is_kept(asker: Peer, flights: Any,
     assert Change.objects.count() == 0
 
 
-@everywhere
-def test_a_call_that_is_repeated_asks_nobody_again(asker: Peer, flights: Any, revision: str) -> None:
-    arguments = previewed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
-
-    first = answer_of(call(asker, "delete_record", revision, accept(), **arguments))
-    again = call(asker, "delete_record", revision, accept(), **arguments)
-
-    assert answer_of(again) == {**first, "replayed": True}
-    assert questions(again) == []
-    assert deletions() == 1
-
-
-@pytest.mark.every_transport
 def test_an_answer_that_is_sent_again_deletes_nothing_more(asker: Peer, flights: Any) -> None:
     """A client of 2026-07-28 sends a request again whose answer was lost, with the answer of its user."""
     arguments = previewed(asker, MODERN, "delete_record", model=FLIGHT, ids=["3"])
@@ -226,7 +211,7 @@ def test_values_and_reasons_do_not_look_like_lines_of_the_question(
     assert "\u202e" not in text
 
 
-@everywhere
+@asking
 def test_a_form_that_reads_the_clock_is_asked_for_once(
     asker: Peer, flights: Any, declared: Declared, revision: str
 ) -> None:
@@ -254,17 +239,14 @@ def test_a_form_that_reads_the_clock_is_asked_for_once(
     assert Flight.objects.get(pk=3).tailnum == made[-1][:6]
 
 
-@everywhere
-def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(
-    asker: Peer, declared: Declared, revision: str
-) -> None:
+def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(asker: Peer, declared: Declared) -> None:
     class ProductAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         fields = ["name", "sku", "stock"]
 
     declared.admin(Product, ProductAdmin)
     declared.model(Product, consent={"create": "ask"})
 
-    said = confirmed(asker, revision, "create_record", accept(), model="shop.product", values={"name": "cup"})
+    said = confirmed(asker, MODERN, "create_record", accept(), model="shop.product", values={"name": "cup"})
 
     assert answer_of(said)["status"] == "applied"
     assert questions(said) == ["Create one of shop.product:\n\n- name: cup"]
@@ -274,28 +256,14 @@ def test_a_row_with_values_that_are_made_anew_each_time_is_asked_for_once(
 # Which operations need it.
 
 
-@asking
-def test_what_needs_no_consent_asks_nobody(asker: Peer, flights: Any, declared: Declared, revision: str) -> None:
+def test_what_needs_no_consent_asks_nobody(asker: Peer, flights: Any, declared: Declared) -> None:
     declared.model(Flight, consent={"delete": "preview"})
 
-    updated = confirmed(asker, revision, "update_record", model=FLIGHT, id="3", values={"notes": "fog"})
-    deleted = confirmed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+    updated = confirmed(asker, MODERN, "update_record", model=FLIGHT, id="3", values={"notes": "fog"})
+    deleted = confirmed(asker, MODERN, "delete_record", model=FLIGHT, ids=["3"])
 
     assert [answer_of(one)["status"] for one in (updated, deleted)] == ["applied", "applied"]
     assert questions(updated) == questions(deleted) == []
-
-
-@asking
-def test_a_model_may_have_its_user_asked_for_an_update(
-    asker: Peer, flights: Any, declared: Declared, revision: str
-) -> None:
-    declared.model(Flight, consent={"update": "ask"})
-
-    said = confirmed(asker, revision, "update_record", choose("decline"), model=FLIGHT, id="3", values={"notes": "fog"})
-
-    assert questions(said) == ["Change 3 of flights.flight:\n\n- notes: note 2 → fog"]
-    assert refusal_of(said) == "The user did not agree. Nothing was changed."
-    assert Flight.objects.get(pk=3).notes == "note 2"
 
 
 def test_the_request_decides_what_needs_consent(asker: Peer, flights: Any, declared: Declared) -> None:
@@ -329,12 +297,15 @@ def test_a_hook_that_fails_counts_as_one_that_wants_its_user_asked(
 # Clients that cannot ask.
 
 
-@pytest.mark.every_transport
 @asking
-def test_where_a_client_cannot_ask_the_change_waits(mute: Peer, flights: Any, revision: str) -> None:
-    waits = answer_of(confirmed(mute, revision, "delete_record", model=FLIGHT, ids=["3"], reason="It never left."))
+def test_where_a_client_cannot_ask_the_change_waits_and_is_not_made_twice(
+    mute: Peer, flights: Any, revision: str
+) -> None:
+    arguments = previewed(mute, revision, "delete_record", model=FLIGHT, ids=["3"], reason="It never left.")
+    waits, again = (answer_of(call(mute, "delete_record", revision, None, **arguments)) for _ in range(2))
 
     change = Change.objects.get()
+    assert again == waits
     assert {name: waits[name] for name in ("status", "change", "resource")} == {
         "status": "pending", "change": change.pk, "resource": f"mcp-change://{change.pk}",
     }  # fmt: skip
@@ -346,21 +317,11 @@ def test_where_a_client_cannot_ask_the_change_waits(mute: Peer, flights: Any, re
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])
-@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_where_the_transport_cannot_ask_the_change_waits(asker: Peer, flights: Any, revision: str) -> None:
-    said = confirmed(asker, revision, "delete_record", model=FLIGHT, ids=["3"])
+def test_where_the_transport_cannot_ask_the_change_waits(asker: Peer, flights: Any) -> None:
+    said = confirmed(asker, "2025-11-25", "delete_record", model=FLIGHT, ids=["3"])
 
     assert answer_of(said)["status"] == "pending"
     assert Flight.objects.filter(pk=3).exists()
-
-
-def test_a_change_that_waits_is_not_made_twice(mute: Peer, flights: Any) -> None:
-    arguments = previewed(mute, MODERN, "delete_record", model=FLIGHT, ids=["3"])
-
-    first, again = (answer_of(call(mute, "delete_record", **arguments)) for _ in range(2))
-
-    assert first == again
-    assert Change.objects.count() == 1
 
 
 def test_a_client_that_can_ask_does_not_so_for_a_change_that_waits(
@@ -419,22 +380,21 @@ def test_in_revisions_without_questions_the_change_waits(asker: Peer, flights: A
 # Deletes of several rows.
 
 
-@asking
-def test_several_rows_are_one_question(asker: Peer, users: Users, revision: str) -> None:
+def test_several_rows_are_one_question(asker: Peer, users: Users) -> None:
     codes = [f"{number:02}" for number in range(50)]
     Airline.objects.bulk_create(Airline(carrier=code, name="x") for code in codes)
 
-    said = confirmed(asker, revision, "delete_record", accept(), model="flights.airline", ids=codes)
+    said = confirmed(asker, MODERN, "delete_record", accept(), model="flights.airline", ids=codes)
 
     [text] = questions(said)
     assert text.startswith("Delete 50 of flights.airline: 00, 01, 02, 03, 04, 05, 06, 07, 08, 09, ….")
     assert Airline.objects.count() == 0
 
 
-def test_a_question_names_no_rows_that_the_agent_cannot_see(
-    peers: Peers, users: Users, flights: Any, declared: Declared, make_clerk: Callable[..., Any]
-) -> None:
-    clerk = make_clerk("flights.view_airport", "flights.delete_airport", "flights.delete_weather")
+def test_a_question_names_no_rows_that_the_agent_cannot_see(asker: Peer, peers: Peers) -> None:
+    staff = make_staff("clerk", "flights.view_airport", "flights.delete_airport", "flights.delete_weather")
+    clerk = peers(token_of(staff, *ALL_SCOPES))
+    clerk.capabilities = asker.capabilities
     Airport.objects.create(faa="ZZZ", name="Z", latitude=0, longitude=0, altitude=0, utc_offset=0)
     Airport.objects.get(faa="ZZZ").weather.create(time_hour="2013-01-01T10:00Z")
 
@@ -443,17 +403,3 @@ def test_a_question_names_no_rows_that_the_agent_cannot_see(
     assert questions(said) == [
         "Delete 1 of flights.airport: ZZZ.\n\nDeleted are:\n- 1 of flights.airport\n- 1 of other records"
     ]
-
-
-@pytest.fixture
-def make_clerk(peers: Peers) -> Callable[..., Peer]:
-    """The client of somebody with these permissions."""
-    from tests.support.data import make_staff
-
-    def make(*permissions: str) -> Peer:
-        switch_on(*(tool.name for tool in WRITE_TOOLS))
-        peer = peers(token_of(make_staff("clerk", *permissions), *ALL_SCOPES))
-        peer.capabilities = {"elicitation": {}}
-        return peer
-
-    return make

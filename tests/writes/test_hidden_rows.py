@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from typing import Any
 
@@ -15,13 +14,13 @@ from django.db.models.functions import Lower
 from django.http import HttpResponseRedirect
 from django.utils.html import format_html
 
-from demo_project.flights.models import Airport, Flight, Weather
+from demo_project.flights.models import Airport, Flight
 from tests.shop.models import Gadget, Making, Part, Person, Supplier, Tag, Warranty
 from tests.support.declared import Declared
 from tests.writes.conftest import Writer
 from tests.writes.hiding import HIDDEN, OpenOnly, PartAdmin, PartForm, declare_hiding
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db]
+pytestmark = pytest.mark.django_db
 
 NEUTRAL = "this value cannot be used."
 
@@ -53,6 +52,7 @@ def test_the_value_of_a_row_that_is_seen_is_refused_in_djangos_words(
     assert errors_of(told) == [("values.code", "Supplier with this Code already exists.")]
 
 
+@pytest.mark.every_database
 def test_the_value_of_a_hidden_row_is_refused_without_saying_that_there_is_one(
     root: Writer, suppliers: dict[str, Supplier]
 ) -> None:
@@ -92,6 +92,7 @@ CONSTRAINTS: dict[str, tuple[models.BaseConstraint, str]] = {
 }
 
 
+@pytest.mark.every_database
 @pytest.mark.parametrize(("constraint", "words"), CONSTRAINTS.values(), ids=CONSTRAINTS)
 def test_a_constraint_is_broken_in_the_projects_words_only_by_a_row_that_is_seen(
     root: Writer, suppliers: dict[str, Supplier], monkeypatch: pytest.MonkeyPatch, constraint: Any, words: str
@@ -119,6 +120,7 @@ def test_a_row_that_is_seen_does_not_tell_what_it_has_in_a_hidden_column(
     assert errors_of(told) == [("values", NEUTRAL)]
 
 
+@pytest.mark.every_database
 def test_values_that_are_unique_together_are_refused_without_saying_that_there_is_a_hidden_row(
     root: Writer, suppliers: dict[str, Supplier], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,23 +134,7 @@ def test_values_that_are_unique_together_are_refused_without_saying_that_there_i
     assert told(suppliers["hidden"]) == [("values", NEUTRAL)]
 
 
-def test_a_flight_that_somebody_may_not_see_is_not_found_by_the_number_that_it_has(
-    ops: Writer, flights: list[Flight]
-) -> None:
-    """The constraint has words of its own, and Django gives its error no code."""
-    hidden, seen = Flight.objects.get(pk=3), Flight.objects.get(pk=4)
-    mine = Flight.objects.get(pk=1)
-    assert (hidden.origin_id, seen.origin_id, hidden.carrier_id, mine.carrier_id) == ("LGA", "JFK", "UA", "UA")
-    Flight.objects.filter(pk=4).update(carrier="UA")
-
-    def told(of: Flight) -> list[tuple[str, str]]:
-        values = {"number": of.number, "departs_at": of.departs_at.isoformat()}
-        return errors_of(ops.refused("update_record", model="flights.flight", id="1", values=values))
-
-    assert told(seen) == [("values", "This airline already has a flight of this number at this time.")]
-    assert told(hidden) == [("values", NEUTRAL)]
-
-
+@pytest.mark.every_database
 def test_a_value_of_the_same_day_is_refused_without_saying_that_there_is_a_hidden_row(
     ops: Writer, flights: list[Flight], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,30 +150,7 @@ def test_a_value_of_the_same_day_is_refused_without_saying_that_there_is_a_hidde
     assert told("SEEN") == [("values.tailnum", "Tail number must be unique for Scheduled departure date.")]
 
 
-def test_a_constraint_of_djangos_own_words_does_not_tell_of_a_hidden_row(
-    root: Writer, flights: list[Flight], declared: Declared
-) -> None:
-    class Admin(ModelAdmin[Weather]):
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(origin="EWR")
-
-    declared.admin(Weather, Admin)
-    hour = datetime.datetime(2013, 1, 1, tzinfo=datetime.UTC)
-    for faa in ("EWR", "JFK"):
-        Weather.objects.create(origin_id=faa, time_hour=hour)
-    optional = {field.name: None for field in Weather._meta.concrete_fields if isinstance(field, models.FloatField)} | {
-        "wind_direction": None
-    }
-    declared.forget()
-
-    def told(faa: str) -> list[tuple[str, str]]:
-        values = {"origin": faa, "time_hour": hour.isoformat(), **optional}
-        return errors_of(root.refused("create_record", model="flights.weather", values=values))
-
-    assert told("EWR") == [("values", NEUTRAL)]
-    assert told("JFK") == [("values", "Weather observation with this Origin and Hour already exists.")]
-
-
+@pytest.mark.every_database
 def test_a_value_in_a_row_of_an_inline_does_not_tell_of_a_hidden_row(root: Writer, declared: Declared) -> None:
     class Admin(ModelAdmin[Gadget]):
         def get_queryset(self, request: Any) -> Any:
@@ -426,13 +389,6 @@ def test_a_hidden_row_is_one_that_does_not_exist(
         return root.refused(tool, model="shop.supplier", id=key, **more)
 
     assert told(hidden).replace(hidden, "999") == told("999")
-
-
-def test_a_row_of_another_airport_is_not_changed(ops: Writer, flights: list[Flight]) -> None:
-    told = ops.refused("update_record", model="flights.flight", id="2", values={"status": "delayed"})
-
-    assert "no flights.flight with the primary key 2" in told
-    assert Flight.objects.get(pk=2).status == "on_time"
 
 
 def test_a_row_that_the_change_takes_out_of_sight_is_changed_and_shown_as_it_was_sent(

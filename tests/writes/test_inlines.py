@@ -13,8 +13,6 @@ from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.writes.conftest import Writer
 
-pytestmark = pytest.mark.every_database
-
 Inline: Any = admin.TabularInline
 Admin: Any = admin.ModelAdmin
 

@@ -16,7 +16,7 @@ from django.contrib.admin.models import LogEntry
 from demo_project.flights.models import Airline, Disruption, Flight
 from mcp_django.exceptions import ToolError
 from mcp_django.models import Change
-from tests.shop.models import Document, Making, Part, Person, Product, Supplier, Tag
+from tests.shop.models import Document, Making, Part, Person, Product, Supplier
 from tests.support.declared import Declared
 from tests.writes.conftest import Writer
 from tests.writes.hiding import HIDDEN, PartForm
@@ -58,11 +58,10 @@ def test_a_file_is_stored_as_large_as_may_be(root: Writer, document: Document) -
     assert document.upload.read() == b"x" * 16_384
 
 
-@pytest.mark.parametrize("size", [16_400, 100_000_000])
 def test_a_file_that_is_too_large_is_refused_before_it_is_read(
-    root: Writer, document: Document, tmp_path: Path, size: int
+    root: Writer, document: Document, tmp_path: Path
 ) -> None:
-    told = root.refused("update_record", **of_document({"name": "a.txt", "base64": "A" * (size * 4 // 3)}))
+    told = root.refused("update_record", **of_document({"name": "a.txt", "base64": "A" * (16_400 * 4 // 3)}))
 
     assert errors_of(told) == [
         ("values.upload", "is longer than 16,384 bytes: upload it as describe_form says, or name it by its uri.")
@@ -201,13 +200,6 @@ def nested(depth: int) -> Any:
     return value
 
 
-def test_json_in_json_is_stored(root: Writer, product: Product) -> None:
-    root.confirmed("update_record", model="shop.product", id="1", values={"details": nested(10)})
-
-    product.refresh_from_db()
-    assert product.details == nested(10)
-
-
 @pytest.mark.parametrize("name", ["details", "name", "tags", "stock", "no_such_field"])
 def test_json_that_is_too_deep_is_refused_and_breaks_nothing(root: Writer, product: Product, name: str) -> None:
     answer = root.request(
@@ -217,16 +209,6 @@ def test_json_that_is_too_deep_is_refused_and_breaks_nothing(root: Writer, produ
 
     assert "error" in answer or answer["result"]["isError"] or name == "details"
     assert Product.objects.get().details == {"a": 1}
-
-
-def test_a_json_text_with_a_null_character_is_refused_or_stored(root: Writer, product: Product) -> None:
-    """PostgreSQL cannot store it."""
-    result = root.call("update_record", model="shop.product", id="1", values={"details": {"a": "\x00"}})
-    if not result.get("isError"):
-        token = result["structuredContent"]["confirm"]
-        root.call("update_record", model="shop.product", id="1", values={"details": {"a": "\x00"}}, confirm=token)
-
-    assert Product.objects.get().details in ({"a": 1}, {"a": "\x00"})
 
 
 @pytest.mark.parametrize("values", [None, [], "status", 1, True, {"": 1}, {"a" * 10_000: 1}, {"status\x00": 1}])
@@ -257,11 +239,6 @@ def test_a_change_of_nothing_is_refused_with_the_names_of_fields(
     assert place == "values" and words.startswith("give at least one of carrier, number,")
 
 
-def test_a_new_row_of_nothing_is_refused(root: Writer, flights: list[Flight]) -> None:
-    assert "values" in root.refused("create_record", model="flights.flight", values={})
-    assert "values" in root.refused("create_record", model="flights.flight")
-
-
 def test_an_unknown_field_is_refused_with_the_one_that_may_be_meant(root: Writer, flights: list[Flight]) -> None:
     told = root.refused("update_record", model="flights.flight", id="1", values={"state": 1, "statuss": "x"})
 
@@ -278,13 +255,6 @@ def test_all_that_is_wrong_is_told_at_once(root: Writer, product: Product) -> No
     assert [place for place, _ in errors_of(told)] == [
         "values.stock", "values.launched", "values.nothing", "values.name",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["confirmed", "operation", "user", "_saveasnew", "_popup", "csrfmiddlewaretoken"])
-def test_an_argument_that_there_is_not_is_refused(root: Writer, flights: list[Flight], name: str) -> None:
-    told = root.refused("update_record", model="flights.flight", id="1", values={"status": "delayed"}, **{name: "x"})
-
-    assert name in told
 
 
 @pytest.mark.parametrize("name", ["_saveasnew", "_popup", "_to_field", "_save", "_continue", "csrfmiddlewaretoken"])
@@ -441,7 +411,7 @@ def save_and_fail(self: Any, request: Any, obj: Any, *args: Any) -> None:
 
 @pytest.mark.parametrize("hook", ["save_model", "response_change", "log_change", "construct_change_message"])
 def test_a_hook_that_fails_writes_nothing_and_the_token_can_be_used_again(
-    root: Writer, flights: list[Flight], declared: Declared, hook: str
+    root: Writer, flights: list[Flight], declared: Declared, hook: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin_with(declared, Airline, **{hook: save_and_fail if hook == "save_model" else fail})
     token = root.ask("update_record", **LATE)["confirm"]
@@ -452,6 +422,7 @@ def test_a_hook_that_fails_writes_nothing_and_the_token_can_be_used_again(
     made = root.ask("update_record", **LATE, confirm=token)
 
     assert FAILED in told and HIDDEN not in told
+    assert HIDDEN in caplog.text
     assert failed
     assert made["status"] == "applied" and "replayed" not in made
     assert Airline.objects.get(pk="UA").name == "Delta"
@@ -459,19 +430,6 @@ def test_a_hook_that_fails_writes_nothing_and_the_token_can_be_used_again(
 
 def fail(self: Any, *args: Any) -> None:
     raise RuntimeError(HIDDEN)
-
-
-def test_a_hook_that_fails_while_a_row_is_created_creates_nothing(
-    root: Writer, flights: list[Flight], declared: Declared
-) -> None:
-    admin_with(declared, Airline, save_related=fail)
-    arguments: dict[str, Any] = {"model": "flights.airline", "values": {"carrier": "DL", "name": "Delta"}}
-    token = root.ask("create_record", **arguments)["confirm"]
-
-    told = root.refused("create_record", **arguments, confirm=token)
-
-    assert FAILED in told and HIDDEN not in told
-    assert Airline.objects.count() == 2 and nothing_happened()
 
 
 def test_a_hook_that_refuses_in_words_for_the_agent_writes_nothing(
@@ -522,14 +480,3 @@ def test_a_row_that_cannot_be_stored_leaves_no_change(
 
     assert FAILED in told
     assert Person.objects.count() == 1 and not Change.objects.exists()
-
-
-def test_a_key_that_is_any_text_is_the_key_of_its_own_row(root: Writer) -> None:
-    for name in ("a/b", "../c", "%2F", "_5F", "a b", "é"):
-        Tag.objects.create(name=name)
-
-    told = [
-        root.ask("describe_form", model="shop.tag", id=name)["id"] for name in ("a/b", "../c", "%2F", "_5F", "a b", "é")
-    ]
-
-    assert told == ["a/b", "../c", "%2F", "_5F", "a b", "é"]

@@ -16,8 +16,6 @@ from tests.support.data import make_flights, make_staff, token_of
 from tests.support.peers import Peers
 from tests.writes.conftest import Writer
 
-pytestmark = pytest.mark.every_database
-
 
 @pytest.fixture
 def rows_of_test(transactional_db: None) -> None:

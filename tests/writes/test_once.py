@@ -107,36 +107,6 @@ def test_a_call_that_is_repeated_gets_the_first_answer(root: Writer, flights: An
     assert entries() == 1
 
 
-def test_another_reason_is_no_other_call(root: Writer, flights: Any) -> None:
-    confirmed = previewed(root)
-
-    first = root.ask("update_record", **confirmed, reason="fog")
-    again = root.ask("update_record", **confirmed, reason="it was foggy")
-
-    assert again == {**first, "replayed": True}
-
-
-def test_a_used_token_is_of_no_use_for_another_call(root: Writer, flights: Any) -> None:
-    confirmed = previewed(root)
-    root.ask("update_record", **confirmed)
-
-    refused = root.refused("update_record", **{**confirmed, "values": {"notes": "snow"}})
-
-    assert "This is no token for this call." in refused
-    assert notes() == "fog"
-
-
-def test_a_used_token_is_of_no_use_for_another_user(
-    root: Writer, writer: Callable[..., Writer], users: Users, flights: Any
-) -> None:
-    confirmed = previewed(root)
-    root.ask("update_record", **confirmed)
-
-    refused = writer(users.ops).refused("update_record", **confirmed)
-
-    assert "This is no token for this call." in refused
-
-
 def test_a_call_that_comes_while_the_first_one_writes_is_told_so(
     root: Writer, saving: Callable[[Saving], None], threads: Callable[..., Future[Any]]
 ) -> None:
@@ -178,20 +148,6 @@ def test_calls_at_the_same_time_write_once(
 
 
 # Two tokens for one row.
-
-
-def test_of_two_changes_of_one_row_the_second_is_refused(
-    root: Writer, writer: Callable[..., Writer], users: Users, flights: Any
-) -> None:
-    other = writer(users.admin)
-    first, second = previewed(root), previewed(other, status="delayed")
-
-    root.ask("update_record", **first)
-    refused = other.refused("update_record", **second)
-
-    assert "What is there has changed since." in refused
-    assert Flight.objects.get(pk=3).status == "on_time"
-    assert Change.objects.count() == 1
 
 
 def test_of_two_changes_of_one_row_at_the_same_time_the_second_is_refused(
@@ -332,31 +288,6 @@ def test_two_calls_after_a_run_that_is_gone_write_once(
 
 
 # What fails.
-
-
-def test_a_token_can_be_used_again_after_a_save_that_failed(
-    root: Writer, saving: Callable[[Saving], None], caplog: pytest.LogCaptureFixture
-) -> None:
-    failures = [True]
-
-    def fail_once(request: Any, obj: Any) -> None:
-        obj.save()
-        if failures:
-            failures.pop()
-            raise RuntimeError("the disk is full")
-
-    saving(fail_once)
-    confirmed = previewed(root)
-
-    refused = root.refused("update_record", **confirmed)
-    left, kept = notes(), Change.objects.count()
-    again = root.ask("update_record", **confirmed)
-
-    assert "Nothing was changed." in refused
-    assert "the disk is full" not in refused
-    assert "the disk is full" in caplog.text
-    assert (left, kept) == ("note 2", 0)
-    assert again["status"] == "applied"
 
 
 def test_a_callback_that_fails_after_the_commit_does_not_hide_the_change(

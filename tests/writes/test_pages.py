@@ -19,7 +19,6 @@ from tests.writes.conftest import Writer
 
 Admin: Any = admin.ModelAdmin
 
-pytestmark = pytest.mark.every_database
 
 ABOUT: dict[str, Any] = {"model": "flights.airline", "id": "UA", "values": {"name": "Zed"}}
 REFUSED = "The admin does not show its form for this. Nothing was changed."
@@ -91,6 +90,7 @@ def test_a_value_that_is_given_back_as_it_was_read_changes_nothing(root: Writer)
     assert Airline.objects.get().name == "  United  "
 
 
+@pytest.mark.every_database
 def test_json_with_a_null_character_is_refused_before_the_database_refuses_it(root: Writer, declared: Declared) -> None:
     declared.admin(Product, Admin)
 
@@ -99,6 +99,7 @@ def test_json_with_a_null_character_is_refused_before_the_database_refuses_it(ro
     assert '"field":"values.details","message":"must not hold null characters."' in refused
 
 
+@pytest.mark.every_database
 def test_a_value_of_json_is_not_another_that_python_finds_equal(root: Writer, declared: Declared) -> None:
     declared.admin(Product, type("OfDetails", (Admin,), {"fields": ["details"]}))
     product = Product.objects.create(name="A", details={"on": 1, "off": 0})
@@ -111,6 +112,7 @@ def test_a_value_of_json_is_not_another_that_python_finds_equal(root: Writer, de
     assert [product.details["on"], product.details["off"]] == [True, False] and product.details["on"] is True
 
 
+@pytest.mark.every_database
 def test_json_with_its_names_in_another_order_is_the_same(root: Writer, declared: Declared) -> None:
     declared.admin(Product, type("OfDetails", (Admin,), {"fields": ["details"]}))
     product = Product.objects.create(name="A", details={"a": 1, "b": 0})

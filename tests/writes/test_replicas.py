@@ -13,7 +13,7 @@ from tests.support.data import make_users, switch_on
 from tests.support.declared import Declared
 from tests.writes.conftest import Writer
 
-pytestmark = [pytest.mark.every_database, pytest.mark.django_db(databases=["default", "other"], transaction=True)]
+pytestmark = pytest.mark.django_db(databases=["default", "other"], transaction=True)
 
 Admin: Any = admin.ModelAdmin
 Inline: Any = admin.TabularInline

@@ -46,13 +46,6 @@ def test_what_saving_makes_is_in_the_preview(root: Writer, declared: Declared) -
     assert shown["diff"] == done["diff"] == [{"field": "name", "before": "United", "after": "Unity Inc."}]
 
 
-def test_without_that_it_is_told_afterwards(root: Writer) -> None:
-    shown, done = update(root)
-
-    assert shown["diff"][0]["after"] == "Unity"
-    assert (done["diff"][0]["after"], done["also_changed"]) == ("Unity Inc.", ["name"])
-
-
 def test_a_new_record_is_previewed_so_and_made_once(root: Writer, declared: Declared) -> None:
     declared.model(Airline, fields=["carrier", "name"], preview="rollback")
     about: dict[str, Any] = {"model": "flights.airline", "values": {"carrier": "ZZ", "name": "Zed"}}

@@ -61,13 +61,6 @@ def test_clients_are_told_to_ask_for_the_scope_where_a_tool_that_writes_is_on(us
     assert "write" in scopes_to_ask_for(site)
 
 
-def test_a_token_without_the_scope_has_the_list_that_it_had_before(users: Users) -> None:
-    before = Writer(users.admin, "read", "actions").tools()
-    switch_on(*NAMES)
-
-    assert Writer(users.admin, "read", "actions").tools() == before
-
-
 def test_a_user_who_may_change_nothing_has_none_of_them(writer: Callable[..., Writer], users: Users) -> None:
     assert NAMES.isdisjoint(writer(users.viewer).tools())
 

@@ -37,8 +37,8 @@ from tests.support.pages import cells
 UTC = datetime.UTC
 
 #: Languages that write dates and numbers otherwise. Times of day have no seconds in Romanian.
-LANGUAGES = ["en", "de", "fr", "hi", "ar", "ro"]
-ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia"]
+LANGUAGES = ["ro", "de", "fr", "hi", "ar", "en"]
+ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia"]
 
 # What a column may hold, by the name that the table has for its field.
 
@@ -173,7 +173,7 @@ def test_each_kind_of_the_table_is_tried() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_value_of_each_kind_is_read_as_it_was_written(agent: Agent, language: str) -> None:
+def test_a_value_of_each_kind_is_read_as_it_was_written_and_changes_nothing_then(agent: Agent, language: str) -> None:
     row = Product.objects.create(name="lamp")
 
     @settings(max_examples=20)
@@ -186,30 +186,15 @@ def test_a_value_of_each_kind_is_read_as_it_was_written(agent: Agent, language: 
 
         found = agent.read("shop.product", row.pk)
         assert {name: found[name] for name in wanted} == wanted
+        assert diff_of(agent.propose("shop.product", row.pk, wanted)) == []
+        stored = Product.objects.values(*values).get()
+        assert stored == {**values, "price": stored["price"]}
 
     with translation.override(language):
         try_values()
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_values_that_are_written_as_they_were_read_change_nothing(agent: Agent, language: str) -> None:
-    row = Product.objects.create(name="lamp")
-    names = [name for name, _ in OF_PRODUCT.values()]
-
-    @settings(max_examples=20)
-    @given(values=PRODUCTS)
-    @example(values=A_PRODUCT)
-    def try_values(values: dict[str, Any]) -> None:
-        Product.objects.filter(pk=row.pk).update(**values)
-        found = agent.read("shop.product", row.pk)
-
-        assert diff_of(agent.propose("shop.product", row.pk, {name: found[name] for name in names})) == []
-
-    with translation.override(language):
-        try_values()
-
-
-def test_an_address_is_read_as_it_was_written(agent: Agent) -> None:
+def test_an_address_is_read_as_it_was_written_and_changes_nothing_then(agent: Agent) -> None:
     Document.objects.create(name="a")
 
     @given(address=OF_DOCUMENT["GenericIPAddressField"][1])
@@ -217,41 +202,19 @@ def test_an_address_is_read_as_it_was_written(agent: Agent) -> None:
         agent.write("shop.document", "a", {"address": address})
 
         assert agent.read("shop.document", "a")["address"] == address
+        assert diff_of(agent.propose("shop.document", "a", {"address": address})) == []
 
     try_address()
 
 
-def test_an_address_that_is_written_as_it_was_read_changes_nothing(agent: Agent) -> None:
-    Document.objects.create(name="a")
-
-    @given(address=OF_DOCUMENT["GenericIPAddressField"][1])
-    def try_address(address: str) -> None:
-        Document.objects.update(address=address)
-        found = agent.read("shop.document", "a")["address"]
-
-        assert diff_of(agent.propose("shop.document", "a", {"address": found})) == []
-
-    try_address()
-
-
-@pytest.mark.parametrize("number", [None, 0, 1])
-def test_a_foreign_key_is_read_as_it_was_written(agent: Agent, people: list[Person], number: int | None) -> None:
+def test_a_foreign_key_is_read_as_it_was_written_and_changes_nothing_then(agent: Agent, people: list[Person]) -> None:
     Document.objects.create(name="a", owner=people[0])
-    wanted = None if number is None else people[number].pk
 
-    agent.write("shop.document", "a", {"owner": wanted})
+    for wanted in (people[1].pk, None, people[0].pk):
+        agent.write("shop.document", "a", {"owner": wanted})
 
-    assert agent.read("shop.document", "a")["owner"] == wanted
-
-
-@pytest.mark.parametrize("number", [None, 0])
-def test_a_foreign_key_that_is_written_as_it_was_read_changes_nothing(
-    agent: Agent, people: list[Person], number: int | None
-) -> None:
-    Document.objects.create(name="a", owner=None if number is None else people[number])
-    found = agent.read("shop.document", "a")["owner"]
-
-    assert diff_of(agent.propose("shop.document", "a", {"owner": found})) == []
+        assert agent.read("shop.document", "a")["owner"] == wanted
+        assert diff_of(agent.propose("shop.document", "a", {"owner": wanted})) == []
 
 
 # Moments.
@@ -274,53 +237,27 @@ CHANGES = [
 ]
 
 
-def each_moment(test: Any) -> Any:
-    """Decorates a test of a moment: it is tried with those around changes of clocks, and with others."""
-    for moment in CHANGES:
-        test = example(moment=moment)(test)
-    return settings(max_examples=10)(given(moment=MOMENTS)(test))
-
-
 @pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("language", ["en", "ro"])
-def test_a_moment_is_read_as_it_was_written(agent: Agent, flight: str, zone: str, language: str) -> None:
-    @each_moment
+def test_a_moment_is_read_as_it_was_written_and_stays_then(agent: Agent, flight: str, zone: str) -> None:
+    """Whether it is named once more, or not at all."""
+
+    @settings(max_examples=10)
+    @given(moment=MOMENTS)
     def try_moment(moment: datetime.datetime) -> None:
+        Flight.objects.update(notes="")
         wanted = kinds.DATETIME.write(moment)
 
         agent.write(flight, 1, {"departs_at": wanted})
 
         assert agent.read(flight, 1)["departs_at"] == wanted
-        assert Flight.objects.get().departs_at == moment
-
-    with in_zone(zone), translation.override(language):
-        try_moment()
-
-
-@pytest.mark.parametrize("zone", ZONES)
-def test_a_moment_that_is_written_as_it_was_read_changes_nothing(agent: Agent, flight: str, zone: str) -> None:
-    @each_moment
-    def try_moment(moment: datetime.datetime) -> None:
-        Flight.objects.update(departs_at=moment)
-        found = agent.read(flight, 1)["departs_at"]
-
-        assert diff_of(agent.propose(flight, 1, {"departs_at": found})) == []
-
-    with in_zone(zone):
-        try_moment()
-
-
-@pytest.mark.parametrize("zone", ZONES)
-def test_a_moment_that_nobody_names_stays(agent: Agent, flight: str, zone: str) -> None:
-    @each_moment
-    def try_moment(moment: datetime.datetime) -> None:
-        Flight.objects.update(departs_at=moment, notes="")
-
+        assert diff_of(agent.propose(flight, 1, {"departs_at": wanted})) == []
         agent.write(flight, 1, {"notes": "late"})
-
         assert Flight.objects.get().departs_at == moment
 
-    with in_zone(zone):
+    for moment in CHANGES:
+        try_moment = example(moment=moment)(try_moment)
+
+    with in_zone(zone), translation.override("ro"):
         try_moment()
 
 

@@ -26,12 +26,6 @@ def test_rows_that_are_made_in_bulk_are_told(watched: Heard) -> None:
         assert watched.changes() == told(gadget=UNKNOWN)
 
 
-def test_rows_that_bring_their_keys_are_told_by_them(watched: Heard) -> None:
-    Ware.objects.bulk_create(Ware(name=name) for name in "abc")
-
-    assert watched.changes() == told(ware=written("a", "b", "c"))
-
-
 def test_rows_that_are_made_in_batches_are_told_at_once(watched: Heard) -> None:
     Ware.objects.bulk_create([Ware(name=name) for name in "abc"], 1)
 

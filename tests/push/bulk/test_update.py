@@ -32,12 +32,6 @@ def test_an_update_that_found_no_row_is_not_told(watched: Heard, wares: list[War
     assert watched.events == []
 
 
-def test_a_row_that_leaves_the_condition_by_the_update_is_told(watched: Heard, wares: list[Ware]) -> None:
-    Ware.objects.filter(price=1).update(price=5)
-
-    assert watched.changes() == told(ware=written("b"))
-
-
 def test_an_update_of_many_rows_is_told_as_the_model_and_changes_them_all(
     few_keys: None, watched: Heard, wares: list[Ware]
 ) -> None:

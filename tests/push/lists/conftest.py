@@ -20,8 +20,6 @@ from tests.support.peers import LEGACY, MODERN, Peer, Watching
 
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 
-ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
-
 ON_ASGI_AND_A_SOCKET = pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
 
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])

@@ -15,9 +15,7 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, switch_a_tool, updated
 from tests.push.lists.conftest import (
     EACH_ERA,
-    ON_ASGI,
     ON_ASGI_AND_A_SOCKET,
-    ON_EACH,
     UA,
     Hubs,
     assert_told,
@@ -54,7 +52,6 @@ def test_the_rights_of_others_cannot_be_observed_by_listening(
     assert_told(spying, set(), revision)
 
 
-@ON_ASGI
 def test_toggling_a_switch_without_end_makes_no_more_work_than_one_toggle(
     viewer: Peer, users: Users, flights: Any, looks: list[Any], monkeypatch: pytest.MonkeyPatch, peers: Peers
 ) -> None:
@@ -78,7 +75,6 @@ def test_toggling_a_switch_without_end_makes_no_more_work_than_one_toggle(
     assert [method for name, method in looks if name == "viewer"].count("tools/list") == 1
 
 
-@ON_ASGI
 def test_the_last_toggle_of_a_flood_is_told(viewer: Peer, users: Users, flights: Any) -> None:
     watching = watch_lists(viewer, MODERN)
     known = set(viewer.tools())
@@ -100,7 +96,6 @@ def test_the_many_connections_of_one_principal_do_not_hold_up_others() -> None:
     assert list_changes.in_turns([*flood, *victims])[:3] == [flood[0], *victims]
 
 
-@ON_ASGI
 def test_nothing_that_a_list_says_stays_in_memory(viewer: Peer, users: Users, flights: Any, hub: Hubs) -> None:
     watching = watch_lists(viewer, MODERN)
 
@@ -116,7 +111,6 @@ def test_nothing_that_a_list_says_stays_in_memory(viewer: Peer, users: Users, fl
 # At what cost.
 
 
-@ON_EACH
 def test_listeners_of_equal_rights_are_looked_at_once(
     peers: Peers, users: Users, flights: Any, looks: list[Any]
 ) -> None:
@@ -137,7 +131,6 @@ def test_listeners_of_equal_rights_are_looked_at_once(
     assert (first, sorted(looks)) == (sorted(every), sorted(every))
 
 
-@ON_ASGI
 def test_a_change_of_one_user_is_compared_for_that_user_alone(
     peers: Peers, users: Users, flights: Any, looks: list[Any]
 ) -> None:
@@ -151,7 +144,6 @@ def test_a_change_of_one_user_is_compared_for_that_user_alone(
     assert {name for name, _ in looks} == {"viewer"}
 
 
-@ON_ASGI
 def test_all_members_of_a_group_are_told(peers: Peers, users: Users, flights: Any) -> None:
     group = Group.objects.get(name="Flight viewers")
     members = [make_staff(f"member {number}") for number in range(25)]

@@ -22,9 +22,7 @@ from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated
 from tests.push.lists.conftest import (
     EACH_ERA,
-    ON_ASGI,
     ON_ASGI_AND_A_SOCKET,
-    ON_EACH,
     UA,
     Hubs,
     assert_told,
@@ -67,7 +65,6 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return happens
 
 
-@ON_EACH
 @EACH_ERA
 def test_a_change_that_is_compared_while_the_first_look_goes_on_is_not_taken_back_by_it(
     viewer: Peer, users: Users, flights: Any, revision: str, hub: Hubs, meanwhile: Meanwhile
@@ -89,7 +86,6 @@ def test_a_change_that_is_compared_while_the_first_look_goes_on_is_not_taken_bac
     assert_told(watching, {"tools"}, revision)
 
 
-@ON_ASGI
 def test_a_change_right_before_the_first_look_is_in_the_list(
     viewer: Peer, users: Users, flights: Any, meanwhile: Meanwhile
 ) -> None:
@@ -114,7 +110,6 @@ def in_a_thread(work: Callable[[], None]) -> None:
     thread.join(60)
 
 
-@ON_ASGI
 def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +123,6 @@ def test_a_change_is_told_although_the_database_was_away_at_the_first_look(
     assert_told(watching, {"tools", "resources"}, MODERN)
 
 
-@ON_ASGI
 def test_a_change_is_told_once_the_database_is_there_again(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,7 +137,6 @@ def test_a_change_is_told_once_the_database_is_there_again(
     assert_told(watching, {"tools"}, MODERN)
 
 
-@ON_ASGI
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -178,7 +171,6 @@ def test_a_context_that_fails_for_one_principal_silences_no_other(
     assert said in caplog.text
 
 
-@ON_ASGI
 @pytest.mark.parametrize("is_away", [False, True])
 def test_a_list_that_cannot_be_given_any_more_has_changed(
     viewer: Peer, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, is_away: bool
@@ -229,18 +221,16 @@ def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(
     assert caplog.text == ""
 
 
-@ON_ASGI
-@EACH_ERA
 @pytest.mark.parametrize("hook", [Leaving, LeavingInContext])
 def test_a_database_that_goes_away_while_lists_are_compared_changes_none(
-    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, revision: str, hook: type[Leaving]
+    peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, hook: type[Leaving]
 ) -> None:
     monkeypatch.setattr(list_changes, "_AFTER_ERROR_SECONDS", 0.01)
     leaving = hook("flights.flight", monkeypatch)
-    watching = watch_lists(peers(token_of(users.viewer)), revision, UA)
+    watching = watch_lists(peers(token_of(users.viewer)), MODERN, UA)
     leaving.times = 2
 
     users.viewer.save()
     wait_for(lambda: not leaving.times, "two comparisons in vain")
 
-    assert_told(watching, set(), revision)
+    assert_told(watching, set(), MODERN)

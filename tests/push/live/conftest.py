@@ -22,8 +22,6 @@ from tests.support.peers import LEGACY, MODERN, Watching
 
 ON_EACH = pytest.mark.parametrize("transport", PUSHING)
 
-ON_ASGI = pytest.mark.parametrize("transport", ["http-asgi"])
-
 EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
 #: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.

@@ -17,7 +17,7 @@ from mcp_django.models import AccessToken
 from mcp_django.push.live_answers import Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_ASGI, QUIET, Told, change, move, next_uri, touch
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, change, move, next_uri, touch
 from tests.shop.models import Product
 from tests.support.asking import request_of
 from tests.support.data import Users, make_staff, token_of
@@ -30,7 +30,6 @@ pytestmark = pytest.mark.every_database
 ALL = "db://flights/flight?number__gte=0&fields=number"
 
 
-@ON_ASGI
 def test_hearing_of_a_row_that_is_hidden(ops: Peer, flights: Any, told: Told) -> None:
     watched = [
         "db://flights/flight?order_by=-number&limit=3&total=true", COUNTED, "db://flights/flight?group_by=origin",
@@ -45,7 +44,6 @@ def test_hearing_of_a_row_that_is_hidden(ops: Peer, flights: Any, told: Told) ->
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_hearing_of_a_field_that_is_hidden(admin: Peer, flights: Any, declared: Declared, told: Told) -> None:
     declared.model(Flight, fields=["number", "carrier"], exclude=["notes"])
     Product.objects.create(pk=1, name="lamp")
@@ -63,7 +61,6 @@ def test_hearing_of_a_field_that_is_hidden(admin: Peer, flights: Any, declared: 
     assert told(watching) == ["db://flights/flight?number__gte=0&limit=20"]
 
 
-@ON_ASGI
 @pytest.mark.parametrize("query", [
     "fields=id,origin__name", "origin__name=changed", "group_by=origin__name", "search=changed", "fields=origin",
     "measures=count:origin__name,max:origin__altitude", "order_by=number&origin__altitude__gte=1000",
@@ -84,7 +81,6 @@ def test_hearing_of_a_related_row_that_is_hidden(
     assert told(watching) == []
 
 
-@ON_ASGI
 @EACH_ERA
 def test_watching_on_after_the_permission_is_lost(
     peers: Peers, users: Users, flights: Any, settle: Callable[[], None], revision: str
@@ -116,7 +112,6 @@ def test_seeing_by_the_rights_of_whose_request_it_was_before(users: Users) -> No
     assert not Viewer.of(site, request).sees(target)
 
 
-@ON_ASGI
 def test_rows_that_come_into_view_are_told(peers: Peers, users: Users, flights: Any, told: Told) -> None:
     watching = watch(peers(token_of(users.ops)), MODERN, ALL, QUIET)
 
@@ -126,7 +121,6 @@ def test_rows_that_come_into_view_are_told(peers: Peers, users: Users, flights: 
     assert told(watching) == [ALL]
 
 
-@ON_ASGI
 def test_a_token_that_is_revoked_hears_nothing_more(
     peers: Peers, users: Users, flights: Any, settle: Callable[[], None], computed: list[Any], settings: LazySettings
 ) -> None:

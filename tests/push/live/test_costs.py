@@ -17,14 +17,11 @@ from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, JFK, ON_ASGI, QUIET, Told, change, touch, wait_until
+from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change, touch, wait_until
 from tests.support.data import Users, token_of
 from tests.support.peers import MODERN, Peer, Peers
 
-pytestmark = pytest.mark.every_database
 
-
-@ON_ASGI
 def test_who_watch_the_same_with_equal_rights_share_one_computation(
     peers: Peers, users: Users, flights: Any, each_told: Callable[..., list[list[str]]], computed: list[uris.Target]
 ) -> None:
@@ -39,7 +36,6 @@ def test_who_watch_the_same_with_equal_rights_share_one_computation(
     assert computed == [uris.parse(JFK)] * 2
 
 
-@ON_ASGI
 def test_the_first_change_is_looked_at_at_once_and_others_once_in_the_interval(
     admin: Peer, flights: Any, settings: LazySettings, computed: list[uris.Target]
 ) -> None:
@@ -58,7 +54,6 @@ def test_the_first_change_is_looked_at_at_once_and_others_once_in_the_interval(
     assert computed == [uris.parse(JFK)]
 
 
-@ON_ASGI
 def test_changes_of_other_models_cost_nothing(admin: Peer, flights: Any, told: Told, computed: list[Any]) -> None:
     watching = watch(admin, MODERN, JFK, QUIET)
     computed.clear()
@@ -68,7 +63,6 @@ def test_changes_of_other_models_cost_nothing(admin: Peer, flights: Any, told: T
     assert told(watching) == [] and computed == []
 
 
-@ON_ASGI
 def test_nothing_is_left_of_a_query_that_nobody_watches_any_more(
     admin: Peer, flights: Any, hub: Callable[[], Hub], settle: Callable[[], None]
 ) -> None:
@@ -82,7 +76,6 @@ def test_nothing_is_left_of_a_query_that_nobody_watches_any_more(
     assert not hub().live._index
 
 
-@ON_ASGI
 def test_a_slow_query_holds_up_no_other_and_no_request(
     admin: Peer, flights: Any, settings: LazySettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,15 +18,12 @@ from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, ON_ASGI, ON_EACH, QUIET, Told, change
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, change
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import MODERN, Peer, Peers
 
-pytestmark = pytest.mark.every_database
 
-
-@ON_ASGI
 @EACH_ERA
 def test_a_change_while_it_is_subscribed_to_is_told(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, revision: str
@@ -48,7 +45,6 @@ def test_a_change_while_it_is_subscribed_to_is_told(
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_query_that_is_too_slow_is_asked_again_and_its_clients_are_told_to_look_in_the_end(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -73,7 +69,6 @@ def test_a_query_that_is_too_slow_is_asked_again_and_its_clients_are_told_to_loo
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     peers: Peers, users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -92,7 +87,6 @@ def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_query_that_the_database_fails_is_asked_again(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -111,7 +105,6 @@ def test_a_query_that_the_database_fails_is_asked_again(
     assert not failures
 
 
-@ON_ASGI
 def test_a_hook_that_fails_tells_nobody(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,7 +123,6 @@ def test_a_hook_that_fails_tells_nobody(
     assert "A live query cannot be computed; no client is notified" in caplog.text
 
 
-@ON_EACH
 @EACH_ERA
 def test_after_a_resync_what_has_changed_is_told_and_nothing_else(
     admin: Peer, flights: Any, revision: str, hub: Callable[[], Hub], told: Told
@@ -156,7 +148,7 @@ class ReadsFromTheReplica:
         return "default" if model is Tag else None
 
 
-@ON_ASGI
+@pytest.mark.every_database
 @pytest.mark.django_db(transaction=True, databases=["default", "other"])
 def test_a_replica_that_lags_hides_no_change(admin: Peer, flights: Any, settings: LazySettings, told: Told) -> None:
     settings.DATABASE_ROUTERS = [ReadsFromTheReplica()]

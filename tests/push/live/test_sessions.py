@@ -11,17 +11,14 @@ from mcp_django.models import WatchedResource
 from mcp_django.resources import uris
 from mcp_django.transports import attachment
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, JFK, ON_ASGI, QUIET, Told, change, wait_until
+from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change, wait_until
 from tests.support.peers import LEGACY, ASGIPeer, Peer, Watching
-
-pytestmark = pytest.mark.every_database
 
 
 def stream_of(peer: Peer) -> Watching:
     return peer.watch(LEGACY[-1], [])
 
 
-@ON_ASGI
 def test_what_changed_while_a_session_had_no_stream_is_told_on_the_next(admin: Peer, flights: Any, told: Told) -> None:
     for uri in (JFK, COUNTED, QUIET):
         admin.result(LEGACY[-1], "resources/subscribe", {"uri": uri})
@@ -31,7 +28,6 @@ def test_what_changed_while_a_session_had_no_stream_is_told_on_the_next(admin: P
     assert told(stream_of(admin)) == [JFK]
 
 
-@ON_ASGI
 def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
     admin: Peer, flights: Any, computed: list[uris.Target], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,7 +45,6 @@ def test_what_is_found_before_a_stream_may_speak_is_told_when_it_does(
     assert stream_of(admin).uris(1) == [JFK]
 
 
-@ON_ASGI
 def test_what_was_told_on_a_stream_that_broke_is_told_once_more_on_the_next(
     admin: Peer, flights: Any, told: Told
 ) -> None:
@@ -67,7 +62,6 @@ def test_what_was_told_on_a_stream_that_broke_is_told_once_more_on_the_next(
     }  # fmt: skip
 
 
-@ON_ASGI
 def test_what_a_session_subscribes_to_while_its_stream_is_open_is_told(admin: Peer, flights: Any, told: Told) -> None:
     watching = watch(admin, LEGACY[-1], QUIET)
     admin.result(LEGACY[-1], "resources/subscribe", {"uri": JFK})
@@ -80,7 +74,6 @@ def test_what_a_session_subscribes_to_while_its_stream_is_open_is_told(admin: Pe
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_the_newest_stream_of_a_session_is_told(admin: Peer, flights: Any, told: Told) -> None:
     assert isinstance(admin, ASGIPeer)
     older = watch(admin, LEGACY[-1], JFK, QUIET)

@@ -17,11 +17,9 @@ from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import ON_ASGI, QUIET, Told, change, touch, wait_until
+from tests.push.live.conftest import QUIET, Told, change, touch, wait_until
 from tests.support.data import Users, token_of
 from tests.support.peers import MODERN, Peer, Peers
-
-pytestmark = pytest.mark.every_database
 
 SET = "db://flights/flight?origin=JFK&fields=number"
 DELAYED = "db://flights/flight?departure_delay__gte=600"
@@ -56,7 +54,6 @@ def failing(errors: list[Exception]) -> Callable[..., Any]:
 # What it costs.
 
 
-@ON_ASGI
 def test_who_watch_the_same_set_with_equal_rights_share_one_comparison(
     peers: Peers, users: Users, flights: Any, each_told: Callable[..., list[list[str]]], compared: list[Changes]
 ) -> None:
@@ -72,7 +69,6 @@ def test_who_watch_the_same_set_with_equal_rights_share_one_comparison(
     assert len(compared) == 2
 
 
-@ON_ASGI
 def test_a_change_of_its_own_rows_does_not_read_the_set_again(
     admin: Peer, flights: Any, told: Told, computed: list[Any]
 ) -> None:
@@ -87,7 +83,6 @@ def test_a_change_of_its_own_rows_does_not_read_the_set_again(
     assert told(watching) == sorted([SET, DELAYED]) and computed == []
 
 
-@ON_ASGI
 def test_a_set_is_told_of_once_in_the_interval(
     admin: Peer, flights: Any, settings: LazySettings, compared: list[Changes]
 ) -> None:
@@ -119,7 +114,6 @@ def test_sets_that_wait_for_the_same_changes_share_them() -> None:
     assert first["default", "a.b"].written == {"1"} and not live_queries.NO_CHANGES
 
 
-@ON_ASGI
 def test_nothing_is_left_of_a_set_that_nobody_watches_any_more(
     admin: Peer, flights: Any, hub: Callable[[], Hub], settle: Callable[[], None]
 ) -> None:
@@ -136,7 +130,6 @@ def test_nothing_is_left_of_a_set_that_nobody_watches_any_more(
 # Slow, failing, away.
 
 
-@ON_ASGI
 def test_a_set_that_cannot_be_compared_in_time_is_told_in_the_end(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -151,7 +144,6 @@ def test_a_set_that_cannot_be_compared_in_time_is_told_in_the_end(
     assert told(watching) == [DELAYED] and not errors
 
 
-@ON_ASGI
 @pytest.mark.parametrize("error", [TooSlow(), OperationalError("away")])
 def test_a_set_that_could_not_be_compared_misses_no_change(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, error: Exception
@@ -166,7 +158,6 @@ def test_a_set_that_could_not_be_compared_misses_no_change(
     assert told(watching) == [SET] and not errors
 
 
-@ON_ASGI
 def test_a_hook_that_fails_tells_nobody_until_it_works_again(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
@@ -182,7 +173,6 @@ def test_a_hook_that_fails_tells_nobody_until_it_works_again(
     assert told(watching) == [SET]
 
 
-@ON_ASGI
 def test_a_set_whose_keys_cannot_be_read_in_time_is_watched_as_a_large_one(
     ops: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:

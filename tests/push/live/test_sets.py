@@ -18,7 +18,7 @@ from mcp_django import ModelMCP, site
 from mcp_django.push.hub import Hub
 from mcp_django.resources import uris
 from tests.push.conftest import updated, watch
-from tests.push.live.conftest import EACH_ERA, ON_ASGI, ON_EACH, QUIET, Told, change, move
+from tests.push.live.conftest import EACH_ERA, QUIET, Told, change, move
 from tests.shop.models import Product, Tag
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
@@ -55,7 +55,6 @@ def test_a_set_is_a_query_for_rows_without_limit_and_cursor(uri: str, is_set: bo
 # What is told.
 
 
-@ON_EACH
 @EACH_ERA
 def test_a_set_is_told_of_each_row_that_is_written_enters_or_leaves(
     admin: Peer, flights: Any, revision: str, told: Told
@@ -78,7 +77,6 @@ def test_a_set_is_told_of_each_row_that_is_written_enters_or_leaves(
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_row_beyond_the_first_page_is_told(
     admin: Peer, flights: Any, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,7 +90,6 @@ def test_a_row_beyond_the_first_page_is_told(
     assert told(watching) == sorted(sets)
 
 
-@ON_ASGI
 @pytest.mark.parametrize("query", ["carrier=B6", "carrier__carrier=B6", "status=diverted", "carrier=B6&limit=5"])
 def test_a_value_that_is_none_yet_is_watched_and_finds_nothing(
     admin: Peer, flights: Any, told: Told, query: str
@@ -106,7 +103,6 @@ def test_a_value_that_is_none_yet_is_watched_and_finds_nothing(
     assert told(watching) == [uri]
 
 
-@ON_ASGI
 def test_a_set_is_told_of_under_the_uri_that_was_written(admin: Peer, flights: Any) -> None:
     uri = "db://FLIGHTS/flight?origin=%4AFK"
     watching = watch(admin, MODERN, uri)
@@ -116,7 +112,6 @@ def test_a_set_is_told_of_under_the_uri_that_was_written(admin: Peer, flights: A
     assert watching.next() == updated(uri, "sub-1")
 
 
-@ON_ASGI
 def test_a_change_that_was_rolled_back_is_not_told(admin: Peer, flights: Any, told: Told) -> None:
     watching = watch(admin, MODERN, SET, QUIET)
 
@@ -128,7 +123,6 @@ def test_a_change_that_was_rolled_back_is_not_told(admin: Peer, flights: Any, to
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_row_that_enters_and_leaves_before_it_is_looked_at_is_not_told(admin: Peer, flights: Any, told: Told) -> None:
     watching = watch(admin, MODERN, DELAYED, QUIET)
 
@@ -139,7 +133,6 @@ def test_a_row_that_enters_and_leaves_before_it_is_looked_at_is_not_told(admin: 
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_change_of_unknown_rows_is_told(admin: Peer, flights: Any, told: Told, hub: Callable[[], Hub]) -> None:
     watching = watch(admin, MODERN, DELAYED, QUIET)
 
@@ -152,7 +145,6 @@ def test_a_change_of_unknown_rows_is_told(admin: Peer, flights: Any, told: Told,
 # Related rows.
 
 
-@ON_ASGI
 @pytest.mark.parametrize("query", [
     "carrier__name=Nobody", "fields=id,carrier__name", "order_by=carrier__name", "search=Amer",
 ])  # fmt: skip
@@ -166,7 +158,6 @@ def test_a_changed_row_that_the_query_looks_at_is_told(admin: Peer, flights: Any
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_a_related_row_that_is_written_right_after_the_subscription_is_told(
     admin: Peer, flights: Any, told: Told, settings: LazySettings
 ) -> None:
@@ -177,7 +168,6 @@ def test_a_related_row_that_is_written_right_after_the_subscription_is_told(
         assert told(watching) == [uri]
 
 
-@ON_ASGI
 def test_many_to_many_relations_are_told(admin: Peer, flights: Any, declared: Declared, told: Told) -> None:
     declared.model(Product, fields=["name", "tags"])
     tag, product = Tag.objects.create(name="old"), Product.objects.create(name="lamp")
@@ -193,7 +183,6 @@ def test_many_to_many_relations_are_told(admin: Peer, flights: Any, declared: De
 # More rows than are remembered.
 
 
-@ON_ASGI
 def test_of_a_large_set_rows_that_it_has_are_told_and_where_every_row_is_visible_others_too(
     few_keys: None, peers: Peers, users: Users, flights: Any, each_told: Callable[..., Any]
 ) -> None:
@@ -213,7 +202,6 @@ def test_of_a_large_set_rows_that_it_has_are_told_and_where_every_row_is_visible
     assert each_told(*streams) == [told, []]
 
 
-@ON_ASGI
 def test_of_a_large_set_a_delete_is_told_where_the_project_says_so(
     few_keys: None, ops: Peer, flights: Any, told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +217,6 @@ def test_of_a_large_set_a_delete_is_told_where_the_project_says_so(
 # Rights.
 
 
-@ON_ASGI
 def test_hearing_of_rows_that_are_hidden_and_meet_the_query(ops: Peer, flights: Any, told: Told) -> None:
     watching = watch(ops, MODERN, DELAYED, "db://flights/airline?flights__number=4711", QUIET)
 
@@ -240,7 +227,6 @@ def test_hearing_of_rows_that_are_hidden_and_meet_the_query(ops: Peer, flights: 
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_hearing_of_hidden_rows_of_a_large_set(few_keys: None, ops: Peer, flights: Any, told: Told) -> None:
     related = "db://flights/airline?flights__number__gte=0"
     watching = watch(ops, MODERN, "db://flights/flight?number__gte=0", related, QUIET)
@@ -251,7 +237,6 @@ def test_hearing_of_hidden_rows_of_a_large_set(few_keys: None, ops: Peer, flight
     assert told(watching) == []
 
 
-@ON_ASGI
 @pytest.mark.parametrize("query", ["fields=id,origin__name", "origin__name=changed"])
 def test_hearing_of_a_related_row_that_is_hidden(
     few_keys: None, admin: Peer, flights: Any, declared: Declared, told: Told, query: str
@@ -268,7 +253,6 @@ def test_hearing_of_a_related_row_that_is_hidden(
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_hearing_of_a_row_that_the_permission_of_its_object_hides(
     admin: Peer, flights: Any, declared: Declared, told: Told
 ) -> None:
@@ -292,7 +276,6 @@ def test_hearing_of_a_row_that_the_permission_of_its_object_hides(
     assert told(watching) == []
 
 
-@ON_ASGI
 @pytest.mark.parametrize("large", [False, True])
 def test_other_rights_of_others_are_not_told(
     admin: Peer, flights: Any, told: Told, large: bool, request: pytest.FixtureRequest
@@ -307,7 +290,6 @@ def test_other_rights_of_others_are_not_told(
     assert told(watching) == []
 
 
-@ON_ASGI
 def test_rows_that_other_rights_bring_into_view_are_told(
     peers: Peers, users: Users, flights: Any, told: Told, few_keys: None
 ) -> None:
@@ -344,7 +326,6 @@ def write(chance: random.Random) -> int:
     return key
 
 
-@ON_ASGI
 def test_each_is_told_if_and_only_if_a_row_was_written_that_its_set_had_or_has(
     peers: Peers, users: Users, flights: Any, each_told: Callable[..., list[list[str]]]
 ) -> None:
@@ -372,7 +353,6 @@ def test_each_is_told_if_and_only_if_a_row_was_written_that_its_set_had_or_has(
 # Sessions, whose streams come and go.
 
 
-@ON_ASGI
 def test_a_stream_that_is_opened_again_is_told_once(admin: Peer, flights: Any, told: Told) -> None:
     watching = watch(admin, LEGACY[-1], SET, QUIET)
     assert told(watching) == []

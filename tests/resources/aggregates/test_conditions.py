@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import override_settings
 
 from demo_project.flights.models import Flight
-from mcp_django import ModelMCP
 from mcp_django.resources.aggregates import AggregateQuery, Table, aggregate
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
@@ -143,14 +141,16 @@ def test_finding_the_key_of_a_hidden_related_row_by_a_condition(flights: ModelRi
     assert absent["message"] == "no visible flights.airline has the key 'ZZ'."
 
 
-def test_guessing_a_hidden_field_by_a_condition(products: ModelRights) -> None:
+def test_guessing_a_hidden_field_by_a_condition_a_group_or_a_measure(products: ModelRights) -> None:
     def answers(name: str) -> str:
         asked: list[JSON] = [
             {"measures": ["count@x"], "conditions": {"x": {f"{name}__startswith": "sk-"}}},
             {"measures": ["share@x"], "conditions": {"x": {"not": {name: "sk-secret"}}}},
             {"measures": [f"count@x:{name}"], "conditions": {"x": {"active": True}}},
             {"measures": [f"median:{name}"]}, {"measures": [f"avg:diff:stock-{name}"]},
-            {"group_by": [f"{name}__bucket_5"]},
+            {"group_by": [f"{name}__bucket_5"]}, {"group_by": [name]}, {"measures": [f"max:{name}"]},
+            {"filter": {name: "x"}}, {"group_by": ["active"], "having": {f"max:{name}": "x"}},
+            {"group_by": ["active"], "order_by": [f"max:{name}"]},
         ]  # fmt: skip
         return json.dumps([error(products, **question) for question in asked]).replace(name, "x")
 
@@ -237,17 +237,3 @@ def test_reading_the_value_of_one_row_as_a_percentile(flights: ModelRights, aske
     assert refused["message"] == (
         "median and percentiles show values of single rows, and groups of fewer than 3 rows are hidden here."
     )
-
-
-def test_measuring_by_conditions_where_the_permission_is_asked_of_each_row(
-    flights: ModelRights, declared: Declared
-) -> None:
-    class Checked(ModelMCP):
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.pk != 1
-
-    declared.model(Flight, Checked)
-
-    found = error(rights_on(Flight, User.objects.get()), measures=["count@x"], conditions={"x": {"id": 1}})
-
-    assert found["field"] == "model"

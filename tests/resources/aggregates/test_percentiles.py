@@ -63,14 +63,6 @@ def test_having_and_order_by_a_percentile(flights: ModelRights) -> None:
     assert found == [["LGA", 4], ["EWR", 4]]
 
 
-def test_percentiles_of_every_group_that_there_is(flights: ModelRights) -> None:
-    groups = ["departs_at__date", "carrier__name", "plane__seats", "distance__bucket_5"]
-
-    found = rows(flights, group_by=groups, measures=["median:number"])
-
-    assert len(found) == len(rows(flights, group_by=groups)) > 3
-
-
 def test_reading_hidden_related_rows_by_a_percentile(flights: ModelRights, declared: Declared) -> None:
     scoped(declared)
     rights = rights_on(Flight, User.objects.get())
@@ -134,13 +126,6 @@ def test_a_difference_of_positive_columns_may_be_negative(flights: ModelRights) 
     found = rows(flights, measures=["min:diff:number-distance", "avg:diff:number-distance"])
 
     assert found == [[-400, -400.0]]
-
-
-def test_having_and_order_by_a_difference(flights: ModelRights) -> None:
-    name = "max:diff:number-departure_delay"
-    found = rows(flights, group_by=["origin"], having={f"{name}__gt": 0}, order_by=[f"-{name}"], measures=[name])
-
-    assert [row[1] for row in found] == sorted((row[1] for row in found), reverse=True)
 
 
 @pytest.mark.parametrize(("group", "expected"), [

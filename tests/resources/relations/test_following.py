@@ -13,20 +13,17 @@ from django.test import override_settings
 from demo_project.flights.models import Airline, Airport, Disruption, Flight, Plane
 from mcp_django import ModelMCP
 from mcp_django.resources import rows
-from mcp_django.resources.policy import Rights
 from tests.resources.relations.conftest import Admin, filtered, keys, read, refusal
 from tests.shop.models import (
     Book,
     CheapProduct,
     Part,
-    Person,
     Product,
     Supplier,
     Tag,
-    Visit,
     Warranty,
 )  # fmt: skip
-from tests.support.asking import all_rows, request_of, rights_on
+from tests.support.asking import all_rows, rights_on
 from tests.support.declared import Declared
 
 pytestmark = pytest.mark.every_database
@@ -69,18 +66,6 @@ def test_fields_of_related_rows(root: User, flights: None) -> None:
     assert read(Disruption, root, "flight__origin__name", "flight__departs_at") == [
         [1, "JFK", "2013-01-01T05:00:00-05:00"], [2, "EWR", "2013-01-01T06:00:00-05:00"],
     ]  # fmt: skip
-
-
-def test_a_record_with_fields_of_related_rows(root: User, flights: None) -> None:
-    record = rows.get(
-        rights_on(Flight, root), 2, ["origin__name", "disruptions", "disruptions__note", "disruptions__count"]
-    )
-
-    assert record is not None
-    assert record.values == {
-        "id": 2, "origin__name": "EWR", "disruptions": {"columns": ["id", "note"], "rows": [[2, "hail"]]},
-        "disruptions__count": 1,
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("asked", "expected"), [
@@ -155,22 +140,6 @@ def test_filters_by_many_rows(root: User, flights: None, asked: Any, expected: l
     assert filtered(Airport, root, asked) == expected
 
 
-def test_lists_end_at_a_limit_and_say_so(root: User, flights: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.resources.related.MAX_RELATED", 2)
-    page = rows.find(
-        rights_on(Airline, root),
-        rows.RecordQuery(fields=["flights", "flights__number", "flights__count", "flights__origin__name"]),
-    )
-
-    columns = ["id", "number", "origin__name"]
-    assert page.columns == ["carrier", "flights", "flights__count"]
-    assert page.rows == [
-        ["AA", {"columns": columns, "rows": [[2, 1001, "EWR"], [4, 1003, "JFK"]]}, 3],
-        ["UA", {"columns": columns, "rows": [[1, 1000, "JFK"], [3, 1002, "LGA"]]}, 3],
-    ]  # fmt: skip
-    assert page.notes == ["flights lists at most 2 rows. Ask flights.flight itself for the others."]
-
-
 def test_long_texts_in_a_list_are_cut_one_by_one(root: User, flights: None) -> None:
     Disruption.objects.update(note="x" * 5_000)
 
@@ -210,15 +179,6 @@ def test_a_model_that_points_to_itself_by_another_key(root: User, shop: None) ->
     assert filtered(Supplier, root, {"not": {"parent": "n"}}) == [1, 2, 3]
     assert filtered(Supplier, root, {"parent__isnull": True}) == [1, 2]
     assert filtered(Supplier, root, {"branches__name": "branch"}) == [2]
-
-
-def test_a_key_that_is_not_shown_hides_the_relation(root: User, declared: Declared) -> None:
-    declared.model(Person, fields=["name"])
-    declared.model(Visit, fields="__all__")
-
-    assert list(rights_on(Visit, root).columns) == ["id"]
-    assert "visits" not in rights_on(Person, root).relations
-    assert refusal(Person, root, filter={"visits__isnull": True}) == "no field 'visits'. Allowed: id, name."
 
 
 def test_a_child_by_inheritance(root: User, declared: Declared) -> None:
@@ -346,7 +306,3 @@ def test_querysets_with_joins_and_aggregates(root: User, flights: None, declared
     assert filtered(Disruption, root, {"not": {"flight__origin__name": "JFK"}}) == [2]
     page = rows.find(rights_on(Flight, root), rows.RecordQuery(filter={"disruptions__isnull": False}, total=True))
     assert page.total == 2
-
-
-def test_rights_are_looked_up_by_label(root: User) -> None:
-    assert Rights.of(rights_on(Flight, root).rights.site, request_of(root)).of_label("flights.nope") is None

@@ -15,7 +15,7 @@ from mcp_django.resources import rows
 from mcp_django.resources.schema import describe_model
 from tests.resources.relations.conftest import keys, read, refusal
 from tests.shop.models import Making, Part, Supplier, Tag, Warranty
-from tests.support.asking import DirectPeer, rights_on
+from tests.support.asking import rights_on
 from tests.support.data import make_flights, make_staff
 from tests.support.declared import Declared
 
@@ -96,14 +96,6 @@ def test_the_total_and_the_filter_of_rows_in_the_order_of_a_count(root: User, fl
     assert (page.rows, page.total) == ([["LGA"], ["JFK"], ["EWR"]], 3)
 
 
-def test_a_uri_orders_by_a_count(root: User, flights: None) -> None:
-    Flight.objects.filter(pk=6).update(origin="JFK")
-
-    read_ = DirectPeer(root).read("db://flights/airport?order_by=-departures__count&limit=1&fields=departures__count")
-
-    assert read_["rows"] == [["JFK", 3]]
-
-
 def test_counting_hidden_rows_by_ordering(root: User, clerk: User, shop: None) -> None:
     Part.objects.filter(pk=1).update(supplier=2)
     Part.objects.filter(pk=2).update(supplier=2, open=False)
@@ -120,16 +112,6 @@ def test_ordering_by_rows_of_a_model_that_may_not_be_viewed(db: None, flights: N
     hidden, absent = (refusal(Airport, few, order_by=[f"{name}__count"]) for name in ("departures", "zzzzzzzzzz"))
 
     assert hidden.replace("departures", "?") == absent.replace("zzzzzzzzzz", "?")
-
-
-def test_ordering_by_rows_whose_permission_is_checked_one_by_one(root: User, flights: None, declared: Declared) -> None:
-    class EachFlight(ModelMCP):
-        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-            return obj is None or obj.origin_id == "JFK"
-
-    declared.model(Flight, EachFlight)
-
-    assert refusal(Airport, root, order_by=["departures__count"]).startswith("no field to order by")
 
 
 @pytest.mark.parametrize("name", ["departures", "-departures__number", "departures__count__gt"])

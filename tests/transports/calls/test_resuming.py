@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from django.db import connection, connections
-from django.utils import timezone
 
 from mcp_django.events.controls import Control, ControlKind
-from mcp_django.models import CallStream, PostedMessage, StreamEvent
+from mcp_django.models import PostedMessage, StreamEvent
 from mcp_django.protocol.errors import Overloaded
 from mcp_django.sessions import mailbox, stored_questions, streams
 from tests.end_to_end.servers import wait_for
@@ -96,15 +95,6 @@ def test_a_database_that_is_away_while_a_client_is_asked(
     assert [record.getMessage() for record in caplog.records] == ["A request could not be answered"]
     wait_for(lambda: not hub_of(peer)._members, "the end of the call")
     assert hub_of(peer).waiters._expected == {}
-
-
-@over_http
-def test_a_stream_whose_time_is_over_is_405(peer: ASGIPeer, gate: Gate) -> None:
-    gate.opened.set()
-    first, *_ = begin(peer, "slow", "2025-11-25").events()
-    CallStream.objects.update(expires_at=timezone.now())
-
-    assert resume(peer, "2025-11-25", str(first.id)).status == 405
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

@@ -91,15 +91,6 @@ def test_questions_come_by_the_polls_and_the_answer_to_the_post(polling: Polling
 
 
 @over_http
-def test_an_asynchronous_tool_asks_by_the_polls_too(polling: Polling) -> None:
-    called = call(polling, "greet_async")
-    [question] = polling.next()
-    answer(polling, question, name="Ada")
-
-    assert text_of(called.result(30).json) == "Hello, Ada."
-
-
-@over_http
 def test_a_question_that_was_not_acknowledged_is_asked_again_with_its_id(polling: Polling) -> None:
     called = call(polling, "greet_async")
     lost = polling.send()

@@ -20,18 +20,6 @@ def ticket(lab: Lab) -> Ticket:
     return Ticket.objects.create(code="A", row=1, seat=1, owner="Ann")
 
 
-def test_what_keeps_to_every_constraint_is_changed(lab: Lab, ticket: Ticket) -> None:
-    made = lab.same(Ticket, ticket, values={"code": "C", "row": 2, "since": 3, "until": 3, "owner": "Bob"})
-
-    assert made.of(Ticket)[1]["code"] == "C"
-
-
-def test_a_row_beside_others_is_made(lab: Lab, ticket: Ticket) -> None:
-    made = lab.same(Ticket, values={"code": "C", "row": 3})
-
-    assert len(made.of(Ticket)) == 3
-
-
 BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
     "unique": ({"code": "B"}, "values.code", "already exists"),
     "unique together": ({"row": 2, "seat": 2}, "values", "already exists"),

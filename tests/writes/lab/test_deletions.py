@@ -65,15 +65,6 @@ def test_a_row_is_deleted_with_what_belongs_to_it(lab: Lab, orders: list[Order])
     assert len(made.of(Order)) == len(made.of(Line)) == 2
 
 
-def test_rows_are_deleted_together(lab: Lab, orders: list[Order]) -> None:
-    declare(lab, Order)
-
-    made = lab.same_deletion(*orders[:2])
-
-    assert [order["name"] for order in made.of(Order)] == ["third"]
-    assert len(made.log) == 2
-
-
 def test_the_hooks_that_delete_a_row_are_asked(lab: Lab, orders: list[Order]) -> None:
     declare(lab, Order, KeepingAdmin)
 
@@ -134,15 +125,3 @@ def test_a_row_with_any_text_as_its_key_is_deleted(lab: Lab, key: str) -> None:
     declare(lab, Drawer)
 
     assert lab.same_deletion(Drawer.objects.create(code=key)).of(Drawer) == []
-
-
-def test_a_row_that_may_not_be_deleted_stays(lab: Lab) -> None:
-    class Keeping(Admin):
-        def has_delete_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or not obj.closed
-
-    declare(lab, Ledger, Keeping)
-
-    refused = lab.refused_deletion(Ledger.objects.create(name="May", closed=True))
-
-    assert "You may not do this." in str(refused)

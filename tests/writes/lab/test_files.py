@@ -12,8 +12,6 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from tests.writes.lab.conftest import Lab
 from tests.writes.lab.models import Attachment
 
-pytestmark = pytest.mark.every_database
-
 
 def upload(name: str, content: bytes) -> dict[str, str]:
     return {"name": name, "base64": base64.b64encode(content).decode()}
@@ -39,18 +37,6 @@ def test_a_file_is_uploaded_with_a_new_row(lab: Lab) -> None:
     )
 
     assert made.files == {"papers/letter.txt": b"Dear"}
-
-
-def test_a_file_is_replaced(lab: Lab, attachment: Attachment) -> None:
-    made = lab.same(
-        Attachment,
-        attachment,
-        values={"paper": upload("second.txt", b"Sirs")},
-        typed={"paper": SimpleUploadedFile("second.txt", b"Sirs")},
-    )
-
-    assert made.of(Attachment)[0]["paper"] == "papers/second.txt"
-    assert made.files["papers/second.txt"] == b"Sirs"
 
 
 def test_a_file_of_a_name_that_is_taken_gets_another_name(lab: Lab, attachment: Attachment, monkeypatch: Any) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from django import forms
 from django.contrib import admin
 from django.utils.text import slugify
 
 from tests.writes.lab import driving
 from tests.writes.lab.conftest import Lab
-from tests.writes.lab.models import Order, Post
+from tests.writes.lab.models import Post
 
-pytestmark = pytest.mark.every_database
 Admin: Any = admin.ModelAdmin
 
 
@@ -70,14 +68,6 @@ def test_fields_of_the_form_alone_are_filled_in(lab: Lab) -> None:
     )
 
     assert made.of(Post)[0]["text"] == "ONE Ann"
-
-
-def test_a_field_that_a_script_of_the_page_fills_in_is_given(lab: Lab) -> None:
-    lab.admin(Post, fields=["name", "slug"], prepopulated_fields={"slug": ["name"]})
-
-    made = lab.same(Post, values={"name": "First post", "slug": "first-post"})
-
-    assert made.of(Post)[0]["slug"] == "first-post"
 
 
 def test_a_slug_that_a_script_of_the_page_fills_in_is_filled_in(lab: Lab) -> None:
@@ -155,20 +145,3 @@ def test_what_a_page_begins_with_is_stored_unless_it_is_changed(lab: Lab) -> Non
     made = lab.same(Post, values={"name": "First", "words": 6})
 
     assert (made.of(Post)[0]["text"], made.of(Post)[0]["words"]) == ("by root", 6)
-
-
-def test_errors_of_a_form_are_told_by_the_names_of_its_fields(lab: Lab) -> None:
-    class Strict(forms.ModelForm):
-        def clean_name(self) -> str:
-            raise forms.ValidationError("Not today.")
-
-    class StrictAdmin(Admin):
-        form = Strict
-        fields = ["name", "total"]
-
-    lab.admin(Order, StrictAdmin)
-
-    refused = lab.refused(Order, values={"name": "first"})
-
-    assert [error["field"] for error in refused.errors] == ["values.name"]
-    assert "Not today." in str(refused.errors)

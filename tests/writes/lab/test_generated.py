@@ -29,12 +29,6 @@ def test_a_row_is_made_with_what_the_database_makes(lab: Lab) -> None:
     assert made.of(Invoice)[0]["total"] == 42
 
 
-def test_a_row_is_changed_and_so_is_what_the_database_makes_of_it(lab: Lab) -> None:
-    invoice = Invoice.objects.create(name="May", count=2, price=5)
-
-    assert lab.same(Invoice, invoice, values={"price": 21}).of(Invoice)[0]["total"] == 42
-
-
 def test_what_the_database_makes_is_told_once_it_is_made(lab: Lab) -> None:
     about: Any = {"model": "lab.invoice", "values": {"name": "May", "count": 2, "price": 21, "state": "sent"}}
 

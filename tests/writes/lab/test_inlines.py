@@ -13,7 +13,6 @@ from tests.writes.lab.comparing import Outcome
 from tests.writes.lab.conftest import Lab
 from tests.writes.lab.models import Album, Line, Note, Order, Remark
 
-pytestmark = pytest.mark.every_database
 Admin: Any = admin.ModelAdmin
 Tabular: Any = admin.TabularInline
 Stacked: Any = admin.StackedInline
@@ -83,40 +82,6 @@ def test_a_row_is_made_with_rows_of_two_inlines(lab: Lab) -> None:
     assert lines_of(made) == [("cup", 2, 0), ("plate", 1, 0)]
 
 
-def test_more_rows_than_the_page_has_empty_forms_are_added(lab: Lab) -> None:
-    lab.admin(Order, OrderAdmin)
-
-    made = lab.same(
-        Order,
-        values={"name": "first"},
-        rows={"lines": [{"what": "cup"}, {"what": "plate"}, {"what": "spoon"}]},
-        typed={"name": "first", "lines-0-what": "cup", "lines-1-what": "plate", "lines-2-what": "spoon"},
-    )
-
-    assert len(made.of(Line)) == 3
-
-
-def test_a_row_is_added_to_those_that_are_there(lab: Lab, order: Order) -> None:
-    made = lab.same(Order, order, rows={"lines": [{"what": "knife"}]}, typed={"lines-3-what": "knife"})
-
-    assert made.of(Line)[-1]["what"] == "knife"
-    assert made.log[0]["message"] == "Added line “knife”."
-
-
-def test_one_row_of_three_is_changed(lab: Lab, order: Order, lines: dict[str, int]) -> None:
-    made = lab.same(Order, order, rows={"lines": [{"pk": lines["plate"], "count": 9}]}, typed={"lines-1-count": "9"})
-
-    assert lines_of(made) == [("cup", 1, 0), ("plate", 9, 1), ("spoon", 3, 2)]
-
-
-def test_one_row_of_three_is_deleted(lab: Lab, order: Order, lines: dict[str, int]) -> None:
-    made = lab.same(
-        Order, order, rows={"lines": [{"pk": lines["cup"], "delete": True}]}, typed={"lines-0-DELETE": True}
-    )
-
-    assert lines_of(made) == [("plate", 2, 1), ("spoon", 3, 2)]
-
-
 def test_rows_are_added_changed_and_deleted_at_once(lab: Lab, order: Order, lines: dict[str, int]) -> None:
     made = lab.same(
         Order,
@@ -136,17 +101,6 @@ def test_rows_are_added_changed_and_deleted_at_once(lab: Lab, order: Order, line
     )
 
     assert lines_of(made) == [("cup", 5, 0), ("plate", 2, 1), ("knife", 1, 0)]
-
-
-def test_the_field_of_the_order_puts_rows_into_another_order(lab: Lab, order: Order, lines: dict[str, int]) -> None:
-    made = lab.same(
-        Order,
-        order,
-        rows={"lines": [{"pk": lines["cup"], "position": 2}, {"pk": lines["spoon"], "position": 0}]},
-        typed={"lines-0-position": "2", "lines-2-position": "0"},
-    )
-
-    assert lines_of(made) == [("cup", 1, 2), ("plate", 2, 1), ("spoon", 3, 0)]
 
 
 def test_rows_that_cannot_be_deleted_are_not(lab: Lab, order: Order) -> None:

@@ -96,14 +96,6 @@ def test_single_links_are_added_and_removed(lab: Lab, topics: list[Topic], story
     assert topics_of(made) == [topics[1].pk, topics[3].pk]
 
 
-def test_all_links_are_removed(lab: Lab, topics: list[Topic], story: Story) -> None:
-    lab.admin(Story, fields=FIELDS)
-
-    made = lab.same(Story, story, values={"topics": []})
-
-    assert topics_of(made) == []
-
-
 def test_links_that_nobody_names_stay_and_send_no_signal(lab: Lab, topics: list[Topic], story: Story) -> None:
     lab.admin(Story, fields=FIELDS)
 

@@ -12,7 +12,6 @@ from tests.support.data import make_staff
 from tests.writes.lab.conftest import Lab
 from tests.writes.lab.models import Article, Desk, Ledger, Team
 
-pytestmark = pytest.mark.every_database
 Admin: Any = admin.ModelAdmin
 
 

@@ -11,7 +11,6 @@ from django.http import HttpResponseRedirect
 from tests.writes.lab.conftest import Lab
 from tests.writes.lab.models import Ledger, Order
 
-pytestmark = pytest.mark.every_database
 Admin: Any = admin.ModelAdmin
 
 

@@ -13,7 +13,6 @@ from django.utils.html import format_html
 from tests.writes.lab.conftest import Lab
 from tests.writes.lab.models import Meeting
 
-pytestmark = pytest.mark.every_database
 Admin: Any = admin.ModelAdmin
 MOMENT = datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC)
 
