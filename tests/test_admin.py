@@ -86,39 +86,37 @@ def test_a_token_may_expire(superuser: User) -> None:
     assert AccessToken.objects.get().expires_at == timezone.datetime.fromisoformat("2050-01-31T12:00:00-05:00")
 
 
-@pytest.mark.parametrize(("typed", "stored"), [('{"calls": "60/min"}', {"calls": "60/min"}), ("", {}), ("null", {})])
-def test_a_token_may_be_limited(superuser: User, typed: str, stored: Any) -> None:
-    posted = new(user=superuser.pk, limits=typed)
+def test_a_token_may_be_limited_and_limits_that_are_none_are_refused_with_the_remedy(superuser: User) -> None:
+    def post(typed: str) -> Any:
+        return logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, limits=typed))
 
-    logged_in(superuser).post(f"{TOKENS}add/", posted)
-
-    assert AccessToken.objects.get().limits == stored
-
-
-@pytest.mark.parametrize(("typed", "message"), [
-    ('{"calls": "many"}', "is not a rate. Write a number and a period, such as"),
-    ('{"failures": "1/min"}', "cannot be limited here"), ('["60/min"]', "is not a dictionary"),
-    ("60/min", "Enter a valid JSON."),
-])  # fmt: skip
-def test_limits_that_are_none_are_refused_with_the_remedy(superuser: User, typed: str, message: str) -> None:
-    response = logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, limits=typed))
-
-    assert message in response.context["adminform"].form.errors["limits"][0]
+    for typed, message in {
+        '{"calls": "many"}': "is not a rate. Write a number and a period, such as",
+        '{"failures": "1/min"}': "cannot be limited here", '["60/min"]': "is not a dictionary",
+        "60/min": "Enter a valid JSON.",
+    }.items():  # fmt: skip
+        assert message in post(typed).context["adminform"].form.errors["limits"][0]
     assert not AccessToken.objects.exists()
+    for typed in ('{"calls": "60/min"}', "", "null"):
+        post(typed)
+    assert [token.limits for token in AccessToken.objects.order_by("pk")] == [{"calls": "60/min"}, {}, {}]
 
 
-@pytest.mark.parametrize("posted", [
+#: What the form sends beside the usual.
+MISTAKES: list[dict[str, Any]] = [
     {"scopes": ["writing"]}, {"scopes": []}, {"user": ""}, {"user": "999"}, {"name": ""},
     {"single_scopes": "writing"}, {"single_scopes": "model:flights.fligth:read"}, {"single_scopes": "tool:nonsense"},
     {"addresses": "10.0.0.1/8"}, {"lifetime": ""}, {"lifetime": "8"}, {"lifetime": "date"},
     {"lifetime": "date", "expires_at_0": "2001-01-31", "expires_at_1": "12:00:00"},
     {"lifetime": "date", "expires_at_0": "9999-12-31", "expires_at_1": "23:59:59"},
-])  # fmt: skip
-def test_a_form_with_a_mistake_makes_no_token(superuser: User, posted: Any) -> None:
-    response = logged_in(superuser).post(f"{TOKENS}add/", new(**{"user": superuser.pk, **posted}))
+]  # fmt: skip
 
-    assert response.status_code == 200
-    assert response.context["adminform"].form.errors
+
+def test_a_form_with_a_mistake_makes_no_token(superuser: User) -> None:
+    for posted in MISTAKES:
+        response = logged_in(superuser).post(f"{TOKENS}add/", new(**{"user": superuser.pk, **posted}))
+        assert response.status_code == 200, posted
+        assert response.context["adminform"].form.errors, posted
     assert not AccessToken.objects.exists()
 
 
@@ -182,20 +180,15 @@ def test_an_expired_token_can_still_be_renamed(superuser: User) -> None:
 
 
 @override_settings(MCP={"TOKEN_MAX_DAYS": 100})
-@pytest.mark.parametrize(
-    ("posted", "error"),
-    [
-        ({"lifetime": "never"}, "Select a valid choice"),
-        (
-            {"lifetime": "date", "expires_at_0": "2099-01-31", "expires_at_1": "12:00:00"},
-            "may live for 100 days at most",
-        ),
-    ],
-)
-def test_a_life_beyond_the_longest_is_refused(superuser: User, posted: Any, error: str) -> None:
-    response = logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, **posted))
-
-    assert error in response.content.decode()
+def test_a_life_beyond_the_longest_is_refused(superuser: User) -> None:
+    for error, posted in {
+        "may live for 100 days at most": {
+            "lifetime": "date", "expires_at_0": "2099-01-31", "expires_at_1": "12:00:00"
+        },
+        "Select a valid choice": {"lifetime": "never"},
+    }.items():  # fmt: skip
+        response = logged_in(superuser).post(f"{TOKENS}add/", new(user=superuser.pk, **posted))
+        assert error in response.content.decode()
     assert not AccessToken.objects.exists()
 
 
@@ -234,8 +227,9 @@ def test_rolling_shows_the_successor_once_and_ends_the_old_token(superuser: User
     assert f"{TOKENS}{token.pk}/roll/" not in client.get(f"{TOKENS}{token.pk}/change/").content.decode()
 
 
-def test_an_ended_token_is_not_rolled(superuser: User) -> None:
+def test_a_token_of_another_is_not_rolled_and_neither_is_one_that_has_ended(superuser: User, staff: User) -> None:
     token, _ = AccessToken.objects.create_token(user=superuser)
+    assert logged_in(staff).post(f"{TOKENS}{token.pk}/roll/", new(grace="0")).status_code == 403
     token.revoke()
 
     response = logged_in(superuser).post(f"{TOKENS}{token.pk}/roll/", new(grace="0"))
@@ -244,24 +238,15 @@ def test_an_ended_token_is_not_rolled(superuser: User) -> None:
     assert AccessToken.objects.count() == 1
 
 
-def test_rolling_a_token_of_another(superuser: User, staff: User) -> None:
-    token, _ = AccessToken.objects.create_token(user=superuser)
+def test_getting_a_token_by_rolling_without_the_permission_to_make_one() -> None:
+    for permissions in (["change_accesstoken"], ["add_accesstoken", "view_accesstoken"]):
+        user = make_staff(permissions[0], *(f"mcp_django.{name}" for name in permissions))
+        token, _ = AccessToken.objects.create_token(user=user)
+        client = logged_in(user)
 
-    response = logged_in(staff).post(f"{TOKENS}{token.pk}/roll/", new(grace="0"))
-
-    assert response.status_code == 403
-    assert AccessToken.objects.count() == 1
-
-
-@pytest.mark.parametrize("permissions", [["change_accesstoken"], ["add_accesstoken", "view_accesstoken"]])
-def test_getting_a_token_by_rolling_without_the_permission_to_make_one(permissions: list[str]) -> None:
-    user = make_staff("plain", *(f"mcp_django.{name}" for name in permissions))
-    token, _ = AccessToken.objects.create_token(user=user)
-    client = logged_in(user)
-
-    assert client.get(f"{TOKENS}{token.pk}/change/").status_code == 200
-    assert client.post(f"{TOKENS}{token.pk}/roll/", new(grace="0")).status_code == 403
-    assert AccessToken.objects.count() == 1
+        assert client.get(f"{TOKENS}{token.pk}/change/").status_code == 200
+        assert client.post(f"{TOKENS}{token.pk}/roll/", new(grace="0")).status_code == 403
+        assert AccessToken.objects.filter(user=user).count() == 1
 
 
 # Users who are not superusers.
@@ -307,9 +292,8 @@ def test_changing_deleting_and_revoking_a_token_of_another(superuser: User, staf
     assert (token.name, token.user, token.revoked_at, token.scopes) == ("theirs", superuser, None, ["read"])
 
 
-@pytest.mark.parametrize("permissions", [[], ["mcp_django.view_tool"], ["mcp_django.view_accesstoken"]])
-def test_staff_without_the_permission_makes_no_token(permissions: list[str]) -> None:
-    client = logged_in(make_staff("plain", *permissions))
+def test_staff_without_the_permission_makes_no_token() -> None:
+    client = logged_in(make_staff("plain", "mcp_django.view_accesstoken", "mcp_django.view_tool"))
 
     assert client.post(f"{TOKENS}add/", {"scopes": ["read"]}).status_code == 403
     assert not AccessToken.objects.exists()
@@ -318,27 +302,18 @@ def test_staff_without_the_permission_makes_no_token(permissions: list[str]) -> 
 # An existing token.
 
 
-@pytest.mark.parametrize("by", ["superuser", "staff"])
-def test_the_user_of_a_token_never_changes(superuser: User, staff: User, by: str) -> None:
-    user = {"superuser": superuser, "staff": staff}[by]
-    token, plain = AccessToken.objects.create_token(user=user, expires_at=NEVER)
+def test_the_user_of_a_token_never_changes(superuser: User, staff: User) -> None:
+    for user, other in ((superuser, staff), (staff, superuser)):
+        token, plain = AccessToken.objects.create_token(user=user, expires_at=NEVER)
+        posted = {"user": other.pk, "name": "new", "scopes": ["actions"], "hash": "x", **NEVER_EXPIRES}
 
-    response = logged_in(user).post(
-        f"{TOKENS}{token.pk}/change/",
-        {
-            "user": (staff if user is superuser else superuser).pk,
-            "name": "new",
-            "scopes": ["actions"],
-            "hash": "x",
-            **NEVER_EXPIRES,
-        },
-    )
-    token.refresh_from_db()
+        response = logged_in(user).post(f"{TOKENS}{token.pk}/change/", posted)
+        token.refresh_from_db()
 
-    assert response.status_code == 302
-    assert (token.user, token.name, token.scopes, token.hash) == (user, "new", ["actions"], digest(plain))
-    assert token.expires_at is None
-    assert changes(AccessToken, 1) == ["Changed Name and scopes."]
+        assert response.status_code == 302
+        assert (token.user, token.name, token.scopes, token.hash) == (user, "new", ["actions"], digest(plain))
+        assert token.expires_at is None
+        assert changes(AccessToken, 1) == ["Changed Name and scopes."]
 
 
 def test_revoking_tokens(superuser: User, staff: User) -> None:
@@ -356,10 +331,11 @@ def test_revoking_tokens(superuser: User, staff: User) -> None:
     assert changes(AccessToken, 2) == ["Revoked.", "Revoked."]
 
 
-def test_a_token_cannot_be_unrevoked(superuser: User) -> None:
+def test_a_token_cannot_be_unrevoked_and_is_not_deleted_with_others(superuser: User) -> None:
     token, _ = AccessToken.objects.create_token(user=superuser)
     token.revoke()
 
+    logged_in(superuser).post(TOKENS, {"action": "delete_selected", "_selected_action": [token.pk], "post": "yes"})
     logged_in(superuser).post(
         f"{TOKENS}{token.pk}/change/",
         {"name": "x", "scopes": ["read"], "revoked_at_0": "", "revoked_at_1": "", **NEVER_EXPIRES},
@@ -367,14 +343,6 @@ def test_a_token_cannot_be_unrevoked(superuser: User) -> None:
     token.refresh_from_db()
 
     assert token.name == "x" and token.revoked_at is not None
-
-
-def test_tokens_are_not_deleted_many_at_once(superuser: User) -> None:
-    token, _ = AccessToken.objects.create_token(user=superuser)
-
-    logged_in(superuser).post(TOKENS, {"action": "delete_selected", "_selected_action": [token.pk], "post": "yes"})
-
-    assert AccessToken.objects.filter(pk=token.pk).exists()
 
 
 # Tools.
@@ -396,40 +364,33 @@ def test_the_list_makes_the_rows_that_are_missing(superuser: User) -> None:
     assert "flights_flight_mark_cancelled" in page and "may destroy data" in page and "reads" in page
 
 
-def test_a_tool_is_switched_described_and_restricted(superuser: User, tool: Tool) -> None:
+def test_a_tool_is_switched_described_and_restricted_and_keeps_its_name_and_site(superuser: User, tool: Tool) -> None:
     group = Group.objects.create(name="g")
+    posted = {"enabled": "on", "description": "Cancel.", "groups": [group.pk], "name": "x", "site": "x"}
 
-    logged_in(superuser).post(
-        f"{TOOLS}{tool.pk}/change/", {"enabled": "on", "description": "Cancel.", "groups": [group.pk]}
-    )
+    logged_in(superuser).post(f"{TOOLS}{tool.pk}/change/", posted)
     tool.refresh_from_db()
 
     assert (tool.enabled, tool.description, list(tool.groups.all())) == (True, "Cancel.", [group])
+    assert (tool.name, tool.site) == ("flights_flight_mark_cancelled", "mcp")
     assert changes(Tool, 1) == ["Changed Enabled, Description and Groups."]
 
 
-def test_the_name_and_site_of_a_tool_never_change(superuser: User, tool: Tool) -> None:
-    logged_in(superuser).post(f"{TOOLS}{tool.pk}/change/", {"name": "x", "site": "x", "enabled": "on"})
-    tool.refresh_from_db()
-
-    assert (tool.name, tool.site) == ("flights_flight_mark_cancelled", "mcp")
-
-
-@pytest.mark.parametrize(("action", "enabled", "text"), [
-    ("enable", True, "1 tool was switched on."), ("disable", False, "1 tool was switched off."),
-])  # fmt: skip
-def test_tools_are_switched_many_at_once(superuser: User, tool: Tool, action: str, enabled: bool, text: str) -> None:
-    Tool.objects.filter(pk=tool.pk).update(enabled=not enabled)
+def test_tools_are_switched_many_at_once(superuser: User, tool: Tool) -> None:
     same = Tool.objects.exclude(pk=tool.pk).first()
     assert same is not None
-    Tool.objects.filter(pk=same.pk).update(enabled=enabled)
+    for action, enabled, text in (("enable", True, "switched on."), ("disable", False, "switched off.")):
+        Tool.objects.filter(pk=tool.pk).update(enabled=not enabled)
+        Tool.objects.filter(pk=same.pk).update(enabled=enabled)
+        LogEntry.objects.all().delete()
+        posted = {"action": action, "_selected_action": [tool.pk, same.pk]}
 
-    response = logged_in(superuser).post(TOOLS, {"action": action, "_selected_action": [tool.pk, same.pk]}, follow=True)
-    tool.refresh_from_db()
+        response = logged_in(superuser).post(TOOLS, posted, follow=True)
+        tool.refresh_from_db()
 
-    assert tool.enabled is enabled
-    assert text in response.content.decode()
-    assert changes(Tool, 2) == ["Changed enabled."]
+        assert tool.enabled is enabled
+        assert f"1 tool was {text}" in response.content.decode()
+        assert changes(Tool, 2) == ["Changed enabled."]
 
 
 def test_who_may_only_view_tools_switches_none(tool: Tool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import wraps
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -58,20 +59,20 @@ class ByObject(Admin):
         return ["number", "notes"] if obj.pk == 2 else ["number"]
 
 
-def test_a_page_shows_the_columns_of_the_list_alone(root: DirectPeer, declared: Declared) -> None:
+def test_a_page_shows_the_columns_of_the_list_alone_and_get_record_asks_the_hook_with_the_row(
+    root: DirectPeer, declared: Declared
+) -> None:
     declared.admin(Flight, ByObject)
 
     assert columns(root) == ["id", "number"]
-
-
-def test_get_record_asks_the_hook_with_the_row(root: DirectPeer, declared: Declared) -> None:
-    declared.admin(Flight, ByObject)
-
     assert record(root, "flights.flight", 1) == {"id": 1, "number": 1000}
     assert record(root, "flights.flight", 2) == {"id": 2, "number": 1001, "notes": "note 1"}
     assert record(root, "flights.flight", 2, fields=["notes"]) == {"id": 2, "notes": "note 1"}
     assert root.read("db://flights/flight/2")["notes"] == "note 1"
     assert root.read("db://flights/flight.schema")["additionalProperties"] is True
+    told = inventory.build(site)["models"]["flights.flight"]
+    assert told["by_object"] == ["ByObject.get_fields"]
+    assert told["hidden"]["notes"] == "ByObject.get_fields may decide by the object, so only get_record shows it"
 
 
 def test_a_field_that_a_hook_hides_of_other_rows_is_found_by_no_query(root: DirectPeer, declared: Declared) -> None:
@@ -98,19 +99,21 @@ def test_a_hook_that_fails_with_the_row_leaves_the_columns_of_the_list(
     assert "get_object_fields failed" in caplog.text
 
 
-@pytest.mark.parametrize("hook", [
+HOOKS: list[dict[str, Any]] = [
     {"get_form": lambda self, request, obj=None, **kwargs: Admin.get_form(self, request, obj, **kwargs)},
     {"get_exclude": lambda self, request, obj=None: []},
     {"get_fieldsets": lambda self, request, obj=None: [(None, {"fields": ["number", "notes"]})]},
     {"has_view_permission": lambda self, request, obj=None: True},
     {"formfield_for_dbfield": lambda self, field, request, **kwargs: field.formfield()},
     {"formfield_for_foreignkey": lambda self, field, request, **kwargs: field.formfield()},
-], ids=lambda hook: next(iter(hook)))  # fmt: skip
-def test_any_hook_of_the_form_may_decide_by_the_object(root: DirectPeer, declared: Declared, hook: Any) -> None:
-    declared.admin(Flight, type("Overriding", (Admin,), {"list_display": ["number"], **hook}))
+]  # fmt: skip
 
-    assert columns(root) == ["id", "number"]
-    assert record(root, "flights.flight", 1)["notes"] == "note 0"
+
+def test_any_hook_of_the_form_may_decide_by_the_object(root: DirectPeer, declared: Declared) -> None:
+    for hook in HOOKS:
+        declared.admin(Flight, type("Overriding", (Admin,), {"list_display": ["number"], **hook}))
+        assert columns(root) == ["id", "number"], hook
+        assert record(root, "flights.flight", 1)["notes"] == "note 0", hook
 
 
 def test_what_the_form_of_a_row_excludes_is_not_in_its_record(root: DirectPeer, declared: Declared) -> None:
@@ -255,22 +258,17 @@ def test_the_admin_of_users_shows_its_form_and_no_password(root: DirectPeer) -> 
     assert root.call("find_records", model="auth.user", filter={"groups__name": "x"})["isError"] is False
 
 
-def test_a_wrapper_around_a_hook_of_django_is_not_taken_for_it(root: DirectPeer, declared: Declared) -> None:
+def test_a_wrapper_around_a_hook_of_django_and_a_patch_of_it_are_not_taken_for_it(
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @wraps(UserAdmin.get_fieldsets)
     def get_fieldsets(self: Any, request: HttpRequest, obj: Any = None) -> Any:
         return UserAdmin.get_fieldsets(self, request, obj)
 
     declared.admin(User, type("Wrapped", (UserAdmin,), {"list_display": ["username"], "get_fieldsets": get_fieldsets}))
-
     assert columns(root, "auth.user") == ["id", "username"]
-
-
-def test_a_patch_of_a_hook_of_django_is_not_taken_for_it(
-    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(UserAdmin, "get_fieldsets", lambda self, request, obj=None: self.fieldsets)
     declared.admin(User, type("Patched", (UserAdmin,), {"list_display": ["username"]}))
-
     assert columns(root, "auth.user") == ["id", "username"]
 
 
@@ -307,22 +305,17 @@ class Known(admin.ModelAdmin):
 """
 
 
-@pytest.mark.parametrize(("name", "known"), [
-    ("mptt.admin", {"formfield_for_foreignkey"}),
-    ("parler.admin", {"get_form"}),
-    ("polymorphic.admin.childadmin", {"get_form"}),
-    ("unfold.mixins.base_model_admin", {"formfield_for_foreignkey"}),
-    ("unknown.admin", set()),
-])  # fmt: skip
-def test_hooks_of_a_package_are_known_one_by_one(
-    root: DirectPeer, declared: Declared, name: str, known: set[str]
-) -> None:
-    module = package(name, KNOWN)
-
-    for hook in ("formfield_for_foreignkey", "get_form"):
-        cls = type("Kept", (Admin,), {"__module__": name, hook: vars(module.Known)[hook], "list_display": ["number"]})
+def test_hooks_of_a_package_are_known_one_by_one(root: DirectPeer, declared: Declared) -> None:
+    known = {
+        "mptt.admin": "formfield_for_foreignkey", "parler.admin": "get_form",
+        "polymorphic.admin.childadmin": "get_form", "unfold.mixins.base_model_admin": "formfield_for_foreignkey",
+        "unknown.admin": "",
+    }  # fmt: skip
+    for name, hook in product(known, ("formfield_for_foreignkey", "get_form")):
+        written = vars(package(name, KNOWN).Known)[hook]
+        cls = type("Kept", (Admin,), {"__module__": name, hook: written, "list_display": ["number"]})
         declared.admin(Flight, type("Own", (cls,), {}))
-        assert (columns(root) == ["id", "number"]) is (hook not in known)
+        assert (columns(root) == ["id", "number"]) is (hook != known[name]), (name, hook)
 
 
 def test_a_parent_of_polymorphic_models_has_no_form_of_its_own(root: DirectPeer, declared: Declared) -> None:
@@ -333,17 +326,14 @@ def test_a_parent_of_polymorphic_models_has_no_form_of_its_own(root: DirectPeer,
     assert record(root, "flights.flight", 1) == {"id": 1, "number": 1000}
 
 
-def test_a_model_whose_admin_has_no_list_is_hidden(root: DirectPeer, declared: Declared) -> None:
+def test_a_model_whose_admin_has_no_list_is_hidden_and_one_with_more_pages_is_shown(
+    root: DirectPeer, declared: Declared
+) -> None:
+    declared.admin(Flight, type("More", (Admin,), {"get_urls": lambda self: [*Admin.get_urls(self)]}))
+    assert "flights.flight" in site.models
     declared.admin(Flight, type("Other", (Admin,), {"get_urls": lambda self: []}))
-
     assert "flights.flight" not in site.models
     assert inventory.build(site)["left_out"]["flights.flight"].startswith("its ModelAdmin has no list; ")
-
-
-def test_a_model_whose_admin_has_more_pages_is_shown(root: DirectPeer, declared: Declared) -> None:
-    declared.admin(Flight, type("More", (Admin,), {"get_urls": lambda self: [*Admin.get_urls(self)]}))
-
-    assert "flights.flight" in site.models
 
 
 def test_a_default_of_a_field_is_not_asked_for_what_the_form_shows(
@@ -464,11 +454,3 @@ def test_groups_show_their_permissions_only_to_whom_may_see_permissions(root: Di
     group = Group.objects.create(name="crew")
 
     assert record(root, "auth.group", group.pk) == {"id": group.pk, "name": "crew"}
-
-
-def test_the_inventory_names_the_hook_and_the_cure(declared: Declared, db: None) -> None:
-    declared.admin(Flight, ByObject)
-    model = inventory.build(site)["models"]["flights.flight"]
-
-    assert model["by_object"] == ["ByObject.get_fields"]
-    assert model["hidden"]["notes"] == ("ByObject.get_fields may decide by the object, so only get_record shows it")

@@ -62,7 +62,9 @@ def labels(user: User) -> list[str]:
     return list(DirectPeer(user).call("describe_models")["structuredContent"]["models"])
 
 
-def test_the_rows_are_those_of_the_admin_that_is_served(db: None, serve: Any) -> None:
+def test_the_rows_are_those_of_the_admin_that_is_served_for_a_registered_model_too(
+    db: None, serve: Any, declared: Declared
+) -> None:
     """The default AdminSite, which nobody serves, shows superusers."""
     own = admin.AdminSite("own")
     own.register(User, WithoutSuperusers)
@@ -73,6 +75,8 @@ def test_the_rows_are_those_of_the_admin_that_is_served(db: None, serve: Any) ->
 
     assert keys(DirectPeer(staff), "auth.user") == [staff.pk]
     assert labels(staff) == ["auth.user"]
+    declared.model(User, fields=["username"])
+    assert keys(DirectPeer(staff), "auth.user") == [staff.pk]
 
 
 def test_models_of_an_admin_that_is_not_served_do_not_exist(db: None, serve: Any) -> None:
@@ -101,14 +105,19 @@ def test_a_setting_names_the_admin(db: None, serve: Any, settings: Any) -> None:
     assert of("W016") == of("W017") == of("W018") == []
 
 
-def test_where_no_admin_is_served_no_model_of_it_exists(db: None, serve: Any) -> None:
+def test_where_no_admin_is_served_no_model_exists_but_those_that_do_without_it(
+    db: None, serve: Any, declared: Declared
+) -> None:
+    root = User.objects.create_superuser("root")
     serve()
 
-    assert "describe_models" not in DirectPeer(User.objects.create_superuser("root")).tools()
+    assert "describe_models" not in DirectPeer(root).tools()
     [message] = of("W016")
     assert message.msg == "The URLconf serves no AdminSite, so agents see no model of the admin."
     with override_settings(MCP={"EXPOSE_ADMIN": False}):
         assert of("W016") == []
+    declared.model(User, fields=["username"], use_admin=False)
+    assert labels(root) == ["auth.user"]
 
 
 class Closed(admin.AdminSite):
@@ -162,10 +171,9 @@ def test_the_default_admin_is_back_with_its_urls(db: None, serve: Any, settings:
 # A ModelMCP takes rows and permissions from its ModelAdmin. Where nobody knows from which, it must not show all rows.
 
 
-@pytest.mark.parametrize("admins", [0, 2])
-@pytest.mark.parametrize("expose", [True, False])
+@pytest.mark.parametrize("admins", [2, 0])
 def test_a_registered_model_is_not_shown_without_its_admin(
-    db: None, serve: Any, declared: Declared, admins: int, expose: bool
+    db: None, serve: Any, declared: Declared, admins: int
 ) -> None:
     own, other = own_site(name="own"), own_site(name="other")
     for one in (own, other):
@@ -176,30 +184,10 @@ def test_a_registered_model_is_not_shown_without_its_admin(
 
     assert "describe_models" not in DirectPeer(User.objects.create_superuser("root")).tools()
     assert "MCP['ADMIN_SITE']" in inventory.build(site)["left_out"]["auth.user"]
-    with override_settings(MCP={"EXPOSE_ADMIN": expose}):
-        [message] = [message for message in of("W017") if message.msg.startswith("auth.user is in ")]
-    assert message.msg.endswith(". Agents do not see it until one is named.")
-
-
-def test_a_registered_model_that_does_without_the_admin_is_shown(db: None, serve: Any, declared: Declared) -> None:
-    declared.model(User, fields=["username"], use_admin=False)
-
-    serve()
-
-    assert labels(User.objects.create_superuser("root")) == ["auth.user"]
-
-
-def test_a_registered_model_takes_its_rows_from_the_admin_that_is_served(
-    db: None, serve: Any, declared: Declared
-) -> None:
-    own = admin.AdminSite("own")
-    own.register(User, WithoutSuperusers)
-    declared.model(User, fields=["username"])
-    root = User.objects.create_superuser("root")
-
-    serve(own)
-
-    assert keys(DirectPeer(root), "auth.user") == []
+    for expose in (True, False):
+        with override_settings(MCP={"EXPOSE_ADMIN": expose}):
+            [message] = [message for message in of("W017") if message.msg.startswith("auth.user is in ")]
+        assert message.msg.endswith(". Agents do not see it until one is named.")
 
 
 def test_names_that_get_actions_makes_up_do_not_pile_up(db: None, serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:

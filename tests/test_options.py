@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,19 +31,19 @@ def root(db: None) -> DirectPeer:
 # Attributes, each with its method.
 
 
-def options(name: str, value: Any) -> list[type[ModelMCP]]:
-    """A ModelMCP that sets the attribute, and one that overrides the method."""
-    return [
-        type("ByAttribute", (ModelMCP,), {name: value}),
-        type("ByMethod", (ModelMCP,), {f"get_{name}": lambda self, request: value}),
-    ]
+def each(declared: Declared, name: str, value: Any, admin_class: Any = None) -> Iterator[None]:
+    """Flights with a ModelMCP that sets the attribute, and then with one that overrides the method."""
+    for how in ({name: value}, {f"get_{name}": lambda self, request: value}):
+        if admin_class is not None:
+            declared.admin(Flight, admin_class)
+        declared.model(Flight, type("FlightMCP", (ModelMCP,), how))
+        yield
+        declared.close()
 
 
-@pytest.mark.parametrize("model_mcp", options("fields", ["number", "origin"]))
-def test_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
-    declared.model(Flight, model_mcp)
-
-    assert columns(root) == ["id", "number", "origin"]
+def test_fields(root: DirectPeer, declared: Declared) -> None:
+    for _ in each(declared, "fields", ["number", "origin"]):
+        assert columns(root) == ["id", "number", "origin"]
 
 
 def test_all_fields(root: DirectPeer, declared: Declared) -> None:
@@ -54,14 +55,10 @@ def test_all_fields(root: DirectPeer, declared: Declared) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("model_mcp", options("extra_fields", ["carrier", "number"]))
-def test_extra_fields_are_shown_beside_those_of_the_admin(
-    root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]
-) -> None:
-    declared.admin(Flight, type("FlightAdmin", (Admin,), {"list_display": ["number", "origin"], "fields": ["number"]}))
-    declared.model(Flight, model_mcp)
-
-    assert columns(root) == ["id", "number", "origin", "carrier"]
+def test_extra_fields_are_shown_beside_those_of_the_admin(root: DirectPeer, declared: Declared) -> None:
+    flights = type("FlightAdmin", (Admin,), {"list_display": ["number", "origin"], "fields": ["number"]})
+    for _ in each(declared, "extra_fields", ["carrier", "number"], flights):
+        assert columns(root) == ["id", "number", "origin", "carrier"]
 
 
 def test_a_method_among_extra_fields_is_computed_beside_those_of_the_admin(
@@ -96,52 +93,38 @@ def test_extra_fields_show_what_is_hidden_by_default(root: DirectPeer, declared:
     assert columns(root, "shop.parcel") == ["id", "code", "seal", "price", "price_currency"]
 
 
-def test_extra_fields_are_all_that_is_shown_where_no_admin_is_asked(root: DirectPeer, declared: Declared) -> None:
+def test_extra_fields_are_all_that_is_shown_where_no_admin_is_asked_but_what_is_excluded(
+    root: DirectPeer, declared: Declared
+) -> None:
     declared.model(Flight, extra_fields=["number"], use_admin=False)
-
-    assert columns(root) == ["id", "number"]
-
-
-def test_extra_fields_do_not_show_what_is_excluded(root: DirectPeer, declared: Declared) -> None:
     declared.model(Product, extra_fields=["api_key"], exclude=["api_key"])
 
+    assert columns(root) == ["id", "number"]
     assert "api_key" not in columns(root, "shop.product")
 
 
-@pytest.mark.parametrize("model_mcp", options("exclude", ["number", "id", "nope"]))
-def test_exclude(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
-    declared.model(Flight, model_mcp)
-
-    assert "number" not in columns(root) and columns(root)[0] == "id"
-    assert errors_of(root.call("find_records", model="flights.flight", filter={"number": 1}))
+def test_exclude(root: DirectPeer, declared: Declared) -> None:
+    for _ in each(declared, "exclude", ["number", "id", "nope"]):
+        assert "number" not in columns(root) and columns(root)[0] == "id"
+        assert errors_of(root.call("find_records", model="flights.flight", filter={"number": 1}))
 
 
-@pytest.mark.parametrize("model_mcp", options("filter_fields", ["origin", "plane"]))
-def test_filter_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
-    declared.model(Flight, model_mcp)
+def test_filter_fields(root: DirectPeer, declared: Declared) -> None:
+    for _ in each(declared, "filter_fields", ["origin", "plane"]):
+        refused = root.call("find_records", model="flights.flight", filter={"number": 1000})
 
-    refused = root.call("find_records", model="flights.flight", filter={"number": 1000})
-
-    assert keys(root, filter={"origin": "JFK"}) == [1, 4]
-    assert keys(root, filter={"pk": 2}) == [2]
-    assert errors_of(refused)[0]["message"] == "no field 'number'. Allowed: origin, plane."
-    assert "lookups" not in described(root)["fields"]["number"]
-    assert "number" in columns(root)
+        assert keys(root, filter={"origin": "JFK"}) == [1, 4]
+        assert keys(root, filter={"pk": 2}) == [2]
+        assert errors_of(refused)[0]["message"] == "no field 'number'. Allowed: origin, plane."
+        assert "lookups" not in described(root)["fields"]["number"]
+        assert "number" in columns(root)
 
 
-@pytest.mark.parametrize(
-    "model_mcp", options("search_fields", ["^notes", "=status", "number__exact", "nope", "carrier__name"])
-)
-def test_search_fields(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
-    declared.model(Flight, model_mcp)
-
-    assert described(root)["search_fields"] == ["notes", "status", "number", "carrier__name"]
-    assert keys(root, search="NOTE") == [1, 2, 3, 4]
-    assert keys(root, search="ote") == []
-    assert keys(root, search="1002") == [3]
-    assert keys(root, search="ON_TIME") == [1, 2, 3, 4]
-    assert keys(root, search="United") == [1, 3]
-    assert keys(root, search="nope") == []
+def test_search_fields(root: DirectPeer, declared: Declared) -> None:
+    found = {"NOTE": [1, 2, 3, 4], "ote": [], "1002": [3], "ON_TIME": [1, 2, 3, 4], "United": [1, 3], "nope": []}
+    for _ in each(declared, "search_fields", ["^notes", "=status", "number__exact", "nope", "carrier__name"]):
+        assert described(root)["search_fields"] == ["notes", "status", "number", "carrier__name"]
+        assert {text: keys(root, search=text) for text in found} == found
 
 
 def test_search_fields_of_the_admin_are_left_out_where_it_searches_its_own_way(
@@ -159,16 +142,14 @@ def test_search_fields_of_the_admin_are_left_out_where_it_searches_its_own_way(
     assert errors_of(root.call("find_records", model="flights.flight", search="note"))
 
 
-@pytest.mark.parametrize("ordering", [
-    ["-number"], ["-pk"], [F("number").desc()], ["-carrier_id", "-id"], ["-carrier__name", "-number"], ["?", "-id"],
-    ["carrier__nope", "-id"],
-])  # fmt: skip
-def test_ordering(root: DirectPeer, declared: Declared, ordering: Any) -> None:
-    for model_mcp in options("ordering", ordering):
-        declared.model(Flight, model_mcp)
-        found = keys(root)
-        assert found == ([3, 1, 4, 2] if ordering[0] in ("-carrier_id", "-carrier__name") else [4, 3, 2, 1])
-        declared.close()
+def test_ordering(root: DirectPeer, declared: Declared) -> None:
+    orders: list[Any] = [
+        ["-carrier_id", "-id"], ["-carrier__name", "-number"], ["-number"], ["-pk"], [F("number").desc()], ["?", "-id"],
+        ["carrier__nope", "-id"],
+    ]  # fmt: skip
+    found = [[keys(root) for _ in each(declared, "ordering", ordering)] for ordering in orders]
+
+    assert found == [[[3, 1, 4, 2]] * 2] * 2 + [[[4, 3, 2, 1]] * 2] * 5
 
 
 def test_ordering_is_the_admins_and_then_the_models(root: DirectPeer, declared: Declared) -> None:
@@ -183,16 +164,14 @@ def test_ordering_is_the_admins_and_then_the_models(root: DirectPeer, declared: 
     assert keys(root, "flights.airline", order_by=["name"]) == ["AA", "UA"]
 
 
-@pytest.mark.parametrize("model_mcp", options("description", "One departure."))
-def test_description(root: DirectPeer, declared: Declared, model_mcp: type[ModelMCP]) -> None:
-    declared.model(Flight, model_mcp)
+def test_description(root: DirectPeer, declared: Declared) -> None:
+    for _ in each(declared, "description", "One departure."):
+        models_ = root.call("describe_models")["structuredContent"]["models"]
+        resources = {item["uri"]: item for item in root.result(MODERN, "resources/list")["resources"]}
 
-    models_ = root.call("describe_models")["structuredContent"]["models"]
-    resources = {item["uri"]: item for item in root.result(MODERN, "resources/list")["resources"]}
-
-    assert models_["flights.flight"] == "flights: One departure."
-    assert described(root)["description"] == "One departure."
-    assert resources["db://flights/flight"]["description"] == "One departure."
+        assert models_["flights.flight"] == "flights: One departure."
+        assert described(root)["description"] == "One departure."
+        assert resources["db://flights/flight"]["description"] == "One departure."
 
 
 def test_use_admin_false_asks_the_models_own_permissions_and_manager(root: DirectPeer, declared: Declared) -> None:
@@ -223,16 +202,6 @@ def test_a_model_without_a_model_admin(root: DirectPeer, declared: Declared) -> 
 
     assert keys(root, "shop.unwatched")
     assert "shop.unwatched" not in str(DirectPeer(make_staff("nobody", "flights.view_flight")).call("describe_models"))
-
-
-def test_get_queryset_of_a_registration_narrows_the_admins(root: DirectPeer, declared: Declared) -> None:
-    class Odd(ModelMCP):
-        def get_queryset(self, request: HttpRequest) -> Any:
-            return super().get_queryset(request).filter(number__in=[1001, 1003])
-
-    declared.model(Flight, Odd)
-
-    assert keys(root) == [2, 4]
 
 
 def test_options_given_to_register_extend_the_class(declared: Declared) -> None:

@@ -36,29 +36,20 @@ def test_register_as_a_decorator(own: MCPSite) -> None:
     assert isinstance(own.models["flights.airline"], Shown)
 
 
-def test_register_without_models(own: MCPSite) -> None:
-    with pytest.raises(ImproperlyConfigured, match="@register needs at least one model"):
-
-        @register(site=own)
-        class Shown(ModelMCP):
-            pass
-
-
-def test_registering_a_model_twice(own: MCPSite) -> None:
-    own.register(Flight)
-
-    with pytest.raises(AlreadyRegistered, match=r"flights.Flight is already registered"):
-        own.register([Airline, Flight])
-
-
-def test_registering_an_abstract_model(own: MCPSite) -> None:
+def test_registering_a_model_twice_an_abstract_one_or_none(own: MCPSite) -> None:
     class Abstract(models.Model):
         class Meta:
             abstract = True
             app_label = "shop"
 
+    own.register(Flight)
+
+    with pytest.raises(AlreadyRegistered, match=r"flights.Flight is already registered"):
+        own.register([Airline, Flight])
     with pytest.raises(ImproperlyConfigured, match="is abstract or swapped"):
         own.register(Abstract)
+    with pytest.raises(ImproperlyConfigured, match="@register needs at least one model"):
+        register(site=own)(ModelMCP)
 
 
 def test_unregistering_leaves_the_bridge_and_works_once(own: MCPSite) -> None:
@@ -138,7 +129,7 @@ def _strange_result(request: HttpRequest) -> Stranger:
     return Stranger()
 
 
-@pytest.mark.parametrize(("function", "text"), [
+REFUSED: list[tuple[Any, str]] = [
     (_undocumented, "needs a docstring"),
     (_untyped, "The parameter seats of the tool _untyped needs an annotation"),
     (_starred, "The parameter seats of the tool _starred needs an annotation"),
@@ -150,26 +141,23 @@ def _strange_result(request: HttpRequest) -> Stranger:
     (_list_of_models, "may be one model, or one model or None"),
     (_strange, "_strange"),
     (_strange_result, "_strange_result"),
-])  # fmt: skip
-def test_a_function_that_can_be_no_tool(own: MCPSite, function: Any, text: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=text):
-        tool(site=own)(function)
-
-    assert function.__name__ not in own.tools
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["my tool", "prüfen", "a.b", "x" * 65, "a/b", "tool\n"])
-def test_a_name_that_clients_refuse(own: MCPSite, name: str) -> None:
+def test_a_function_that_can_be_no_tool(own: MCPSite) -> None:
+    for function, text in REFUSED:
+        with pytest.raises(ImproperlyConfigured, match=text):
+            tool(site=own)(function)
+        assert function.__name__ not in own.tools
+
+
+def test_a_name_that_clients_refuse_or_that_another_tool_or_a_query_tool_has(own: MCPSite) -> None:
     def act(request: HttpRequest) -> None:
         """Act."""
 
-    with pytest.raises(ImproperlyConfigured, match="1 to 64 letters, digits, _ and -"):
-        tool(name=name, site=own)(act)
-
-
-def test_a_tool_with_the_name_of_another_or_of_a_query_tool(own: MCPSite) -> None:
-    def act(request: HttpRequest) -> None:
-        """Act."""
+    for name in ("tool\n", "my tool", "prüfen", "a.b", "x" * 65, "a/b"):
+        with pytest.raises(ImproperlyConfigured, match="1 to 64 letters, digits, _ and -"):
+            tool(name=name, site=own)(act)
 
     tool(site=own)(act)
 
@@ -202,16 +190,13 @@ def test_annotations_in_strings_are_read(own: MCPSite) -> None:
 # Resources.
 
 
-def test_a_resource_of_our_own_scheme(own: MCPSite) -> None:
-    with pytest.raises(ImproperlyConfigured, match="the scheme db is reserved for models"):
-        resource("db://flights/about", site=own)(lambda request: "")
-
-
-def test_two_resources_of_one_uri(own: MCPSite) -> None:
+def test_a_resource_of_our_own_scheme_and_two_of_one_uri(own: MCPSite) -> None:
     resource("x://y", site=own)(lambda request: "")
 
     with pytest.raises(ImproperlyConfigured, match="Two resources have the URI x://y"):
         resource("x://y", site=own)(lambda request: "")
+    with pytest.raises(ImproperlyConfigured, match="the scheme db is reserved for models"):
+        resource("db://flights/about", site=own)(lambda request: "")
 
 
 # Subclasses.

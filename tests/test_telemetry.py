@@ -139,25 +139,22 @@ def test_a_call_of_a_tool_is_a_span_of_the_server(seen: Telemetry, admin: Peer, 
     assert dict(point.attributes) == common
 
 
-def test_a_prompt_is_named(seen: Telemetry, root: DirectPeer, declared: Declared) -> None:
+def test_a_prompt_is_named_and_other_requests_by_their_method(
+    seen: Telemetry, root: DirectPeer, declared: Declared
+) -> None:
     def greet(request: Any) -> str:
         """Greets."""
         return "Hello."
 
     declared.prompt(greet)
     root.result(MODERN, "prompts/get", {"name": "greet"})
-
-    assert seen.span.name == "prompts/get greet"
-    assert attributes(seen.span)["gen_ai.prompt.name"] == "greet"
-    assert "gen_ai.operation.name" not in attributes(seen.span)
-    assert dict(seen.points[0].attributes)["gen_ai.prompt.name"] == "greet"
-
-
-def test_other_requests_are_named_by_their_method(seen: Telemetry, root: DirectPeer) -> None:
     root.tools()
 
-    assert seen.span.name == "tools/list"
-    assert "gen_ai.tool.name" not in attributes(seen.span)
+    prompt, tools = seen.spans
+    assert (prompt.name, tools.name) == ("prompts/get greet", "tools/list")
+    assert attributes(prompt)["gen_ai.prompt.name"] == "greet"
+    assert "gen_ai.operation.name" not in attributes(prompt) and "gen_ai.tool.name" not in attributes(tools)
+    assert "greet" in [dict(point.attributes).get("gen_ai.prompt.name") for point in seen.points]
 
 
 def test_the_opening_of_a_subscription_is_a_span_that_ends(seen: Telemetry, admin: Peer, flights: Any) -> None:
@@ -167,29 +164,30 @@ def test_the_opening_of_a_subscription_is_a_span_that_ends(seen: Telemetry, admi
     watching.close()
 
 
-@pytest.mark.parametrize(("uri", "kept"), [
-    ("db://flights/flight", "db://flights/flight"),
-    ("db://flights/flight.schema", "db://flights/flight.schema"),
-    ("db://flights/flight/1", "db://flights/flight/1"),
-    ("db://flights/flight/1/notes", "db://flights/flight/1/notes"),
-    ("db://flights/flight/-1", "db://flights/flight/-1"),
-    ("db://shop/crate/00000000-0000-0000-0000-000000000001", "db://*"),
-    (f"db://flights/flight?tailnum={CANARY}", "db://flights/flight"),
-    (f"db://flights/flight#{CANARY}", "*"),
-    (f"db://flights/airline/{CANARY}", "db://flights/airline/*"),
-    (f"db://flights/flight/1/{CANARY}", "*"),
-    (f"db://flights/flight/1{CANARY}", "db://flights/flight/*"),
-    (f"db://flights/{CANARY}", "*"),
-    ("db://flights/secret_word", "db://*"),
-    ("db://secret_app/flight", "db://*"),
-    (f"https://user:{CANARY}@example.com/", "*"),
-    ("report://today", "report://today"),
-    (f"report://of/{CANARY}", "report://of/{key}"),
-    (CANARY, "*"),
-])  # fmt: skip
-def test_a_span_keeps_no_secret_of_a_uri(
-    seen: Telemetry, root: DirectPeer, declared: Declared, uri: str, kept: str
-) -> None:
+#: What is kept of each URI.
+KEPT = {
+    "db://flights/flight": "db://flights/flight",
+    "db://flights/flight.schema": "db://flights/flight.schema",
+    "db://flights/flight/1": "db://flights/flight/1",
+    "db://flights/flight/1/notes": "db://flights/flight/1/notes",
+    "db://flights/flight/-1": "db://flights/flight/-1",
+    "db://shop/crate/00000000-0000-0000-0000-000000000001": "db://*",
+    f"db://flights/flight?tailnum={CANARY}": "db://flights/flight",
+    f"db://flights/flight#{CANARY}": "*",
+    f"db://flights/airline/{CANARY}": "db://flights/airline/*",
+    f"db://flights/flight/1/{CANARY}": "*",
+    f"db://flights/flight/1{CANARY}": "db://flights/flight/*",
+    f"db://flights/{CANARY}": "*",
+    "db://flights/secret_word": "db://*",
+    "db://secret_app/flight": "db://*",
+    f"https://user:{CANARY}@example.com/": "*",
+    "report://today": "report://today",
+    f"report://of/{CANARY}": "report://of/{key}",
+    CANARY: "*",
+}
+
+
+def test_a_span_keeps_no_secret_of_a_uri(seen: Telemetry, root: DirectPeer, declared: Declared) -> None:
     def today(request: Any) -> str:
         """Of today."""
         return "today"
@@ -201,11 +199,13 @@ def test_a_span_keeps_no_secret_of_a_uri(
     declared.resource("report://today", today)
     declared.resource("report://of/{key}", of_key)
 
-    ask(root, "resources/read", {"uri": uri})
+    for uri in KEPT:
+        ask(root, "resources/read", {"uri": uri})
 
-    assert attributes(seen.span).get("mcp.resource.uri") == kept
-    assert seen.span.name == "resources/read"
-    assert "mcp.resource.uri" not in seen.points[0].attributes
+    found = [attributes(span).get("mcp.resource.uri") for span in seen.spans]
+    assert dict(zip(KEPT, found, strict=True)) == KEPT
+    assert {span.name for span in seen.spans} == {"resources/read"}
+    assert not any("mcp.resource.uri" in point.attributes for point in seen.points)
 
 
 def test_a_request_id_is_cut_and_escaped(seen: Telemetry, root: DirectPeer) -> None:
@@ -230,28 +230,21 @@ def test_the_span_is_a_child_of_the_span_of_the_client(seen: Telemetry, root: Di
     assert span.links == ()
 
 
-def test_a_modern_request_names_its_trace_too(seen: Telemetry, admin: Peer, flights: Any) -> None:
-    params = {"name": "describe_models", "_meta": admin.meta(traceparent=f"00-{TRACE}-{PARENT}-01")}
+def test_a_forged_traceparent_begins_a_trace_of_our_own(seen: Telemetry, root: DirectPeer) -> None:
+    for forged in (f"00-{TRACE.upper()}-{PARENT}-01", "", "00-x", f"00-{'0' * 32}-{PARENT}-01", [1]):
+        ask(root, "ping", traceparent=forged, tracestate=CANARY)
 
-    admin.result(MODERN, "tools/call", params)
-
-    assert format(seen.span.context.trace_id, "032x") == TRACE
-
-
-@pytest.mark.parametrize("forged", ["", "00-x", f"00-{'0' * 32}-{PARENT}-01", f"00-{TRACE.upper()}-{PARENT}-01", [1]])
-def test_a_forged_traceparent_begins_a_trace_of_our_own(seen: Telemetry, root: DirectPeer, forged: Any) -> None:
-    ask(root, "ping", traceparent=forged, tracestate=CANARY)
-
-    assert seen.span.parent is None
+    assert [span.parent for span in seen.spans] == [None] * 5
     assert CANARY not in seen.everything
 
 
-@pytest.mark.parametrize("state", [CANARY, "a" * 600, f"=,;{CANARY}"])
-def test_a_tracestate_that_is_not_valid_is_dropped(seen: Telemetry, root: DirectPeer, state: str) -> None:
-    ask(root, "ping", traceparent=f"00-{TRACE}-{PARENT}-01", tracestate=state)
+def test_a_tracestate_that_is_not_valid_is_dropped(seen: Telemetry, root: DirectPeer) -> None:
+    for state in (CANARY, "a" * 600, f"=,;{CANARY}"):
+        ask(root, "ping", traceparent=f"00-{TRACE}-{PARENT}-01", tracestate=state)
 
-    assert format(seen.span.context.trace_id, "032x") == TRACE
-    assert seen.span.context.trace_state.to_header() == ""
+    contexts: list[Any] = [span.context for span in seen.spans]
+    assert [format(one.trace_id, "032x") for one in contexts] == [TRACE] * 3
+    assert [one.trace_state.to_header() for one in contexts] == [""] * 3
 
 
 def test_a_span_of_the_transport_is_linked_where_the_client_names_a_parent(seen: Telemetry, root: DirectPeer) -> None:
@@ -288,7 +281,9 @@ class _Broken(MCPError):
 
 
 def _outcome(found: Telemetry) -> dict[str, Any]:
-    span, [point] = found.span, found.points
+    """How the last request ended, by its span and by the series of its duration."""
+    span: Any = found.spans[-1]
+    [point] = [one for one in found.points if _of(one) == _of(span)]
     keys = ("error.type", "rpc.response.status_code")
     of_span = {key: span.attributes[key] for key in keys if key in span.attributes}
     assert of_span == {key: point.attributes[key] for key in keys if key in point.attributes}
@@ -297,68 +292,59 @@ def _outcome(found: Telemetry) -> dict[str, Any]:
     return of_span
 
 
-@pytest.mark.parametrize(("error", "outcome", "reason"), [
-    (ToolError(CANARY), {"error.type": "tool_error"}, None),
-    (RuntimeError(CANARY), {"error.type": "tool_error"}, None),
-    (_Broken(CANARY), {"error.type": "-32050", "rpc.response.status_code": "-32050"}, "BROKEN\\n"),
-])  # fmt: skip
-def test_a_failure_has_a_type_and_no_text(
-    seen: Telemetry, root: DirectPeer, declared: Declared, error: Exception, outcome: Any, reason: str | None
-) -> None:
+def _of(found: Any) -> Any:
+    keys = ("mcp.method.name", "gen_ai.tool.name", "error.type", "rpc.response.status_code")
+    return [found.attributes.get(key) for key in keys]
+
+
+def test_a_failure_has_a_type_and_no_text(seen: Telemetry, root: DirectPeer, declared: Declared) -> None:
     def fail(request: Any) -> str:
         """Fails."""
-        raise error
+        raise errors.pop(0)
 
     declared.tool(fail)
-    ask(root, "tools/call", {"name": "fail", "arguments": {}})
+    errors = [ToolError(CANARY), RuntimeError(CANARY), _Broken(CANARY)]
+    broken = {"error.type": "-32050", "rpc.response.status_code": "-32050"}
+    for outcome, reason in [({"error.type": "tool_error"}, None)] * 2 + [(broken, "BROKEN\\n")]:
+        ask(root, "tools/call", {"name": "fail", "arguments": {}})
 
-    assert _outcome(seen) == outcome
-    assert attributes(seen.span).get("mcp_django.reason") == reason
-    assert dict(seen.points[0].attributes)["gen_ai.tool.name"] == "fail"
+        assert _outcome(seen) == outcome
+        assert attributes(seen.spans[-1]).get("mcp_django.reason") == reason
+    assert {point.attributes["gen_ai.tool.name"] for point in seen.points} == {"fail"}
     assert CANARY not in seen.everything
 
 
-@pytest.mark.parametrize(("method", "params", "code", "reason"), [
-    ("tools/call", {"name": "nothing"}, "-32602", "TOOL_NOT_FOUND"),
-    ("tools/call", {"name": 7}, "-32602", "INVALID_PARAMS"),
-    ("resources/read", {"uri": "db://nothing/at_all"}, "-32002", "RESOURCE_NOT_FOUND"),
-    ("nothing/at_all", {}, "-32601", "METHOD_NOT_FOUND"),
-])  # fmt: skip
-def test_a_mistake_of_the_caller_is_no_error_of_the_server(
-    seen: Telemetry, root: DirectPeer, method: str, params: Any, code: str, reason: str
-) -> None:
-    ask(root, method, params)
+def test_a_mistake_of_the_caller_is_no_error_of_the_server(seen: Telemetry, root: DirectPeer) -> None:
+    for method, params, code, reason in (
+        ("tools/call", {"name": "nothing"}, "-32602", "TOOL_NOT_FOUND"),
+        ("tools/call", {"name": 7}, "-32602", "INVALID_PARAMS"),
+        ("resources/read", {"uri": "db://nothing/at_all"}, "-32002", "RESOURCE_NOT_FOUND"),
+        ("nothing/at_all", {}, "-32601", "METHOD_NOT_FOUND"),
+    ):
+        ask(root, method, params)
 
-    assert _outcome(seen) == {"rpc.response.status_code": code}
-    assert attributes(seen.span)["mcp_django.reason"] == reason
+        assert _outcome(seen) == {"rpc.response.status_code": code}
+        assert attributes(seen.spans[-1])["mcp_django.reason"] == reason
 
 
-def test_an_unexpected_error_is_one_of_the_server(
+def test_an_unexpected_error_is_one_of_the_server_and_so_is_a_request_that_was_stopped(
     seen: Telemetry, root: DirectPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "run_method", lambda *args: 1 / 0)
-
-    root.error(LEGACY, "tools/list")
-
-    assert _outcome(seen) == {"error.type": "-32603", "rpc.response.status_code": "-32603"}
-
-
-@pytest.mark.parametrize(("stop", "outcome"), [
-    ("cancel", {"error.type": "cancelled"}),
-    ("expire", {"error.type": "-32603", "rpc.response.status_code": "-32603"}),
-])  # fmt: skip
-def test_a_request_that_was_stopped_is_an_error(
-    seen: Telemetry, root: DirectPeer, monkeypatch: pytest.MonkeyPatch, stop: str, outcome: Any
-) -> None:
-    def stopped(exchange: Exchange, method: Any) -> Any:
-        getattr(exchange.cancellation, stop)()
+    def cancelled(exchange: Exchange, method: Any) -> Any:
+        exchange.cancellation.cancel()
         raise RequestCancelled
 
-    monkeypatch.setattr(dispatch, "run_method", stopped)
+    def expired(exchange: Exchange, method: Any) -> Any:
+        exchange.cancellation.expire()
+        raise RequestCancelled
 
-    ask(root, "tools/list")
+    internal = {"error.type": "-32603", "rpc.response.status_code": "-32603"}
+    outcomes = [(lambda *args: 1 / 0, internal), (cancelled, {"error.type": "cancelled"}), (expired, internal)]
+    for run, outcome in outcomes:
+        monkeypatch.setattr(dispatch, "run_method", run)
+        ask(root, "tools/list")
 
-    assert _outcome(seen) == outcome
+        assert _outcome(seen) == outcome
 
 
 def test_a_span_ends_with_its_process_too(seen: Telemetry, root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,18 +439,16 @@ def test_no_secret_is_exported(seen: Telemetry, admin: Peer, flights: Any, decla
 # Where nobody observes.
 
 
-@pytest.mark.parametrize("provider", [trace.ProxyTracerProvider(), NoOpTracerProvider()])
-def test_a_process_without_a_provider_makes_nothing(
-    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, provider: Any
-) -> None:
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    monkeypatch.setattr(metrics, "get_meter_provider", NoOpMeterProvider)
-    monkeypatch.setattr(telemetry, "_unobserved_until", 0.0)
-    exchange: Any = None
+def test_a_process_without_a_provider_makes_nothing(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for provider in (trace.ProxyTracerProvider(), NoOpTracerProvider()):
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda found=provider: found)
+        monkeypatch.setattr(metrics, "get_meter_provider", NoOpMeterProvider)
+        monkeypatch.setattr(telemetry, "_unobserved_until", 0.0)
+        exchange: Any = None
 
-    # It looks at nothing of the exchange, and makes no object.
-    assert telemetry.span(exchange, is_known=True) is telemetry.span(exchange, is_known=False)
-    assert "result" in ask(root, "ping")
+        # It looks at nothing of the exchange, and makes no object.
+        assert telemetry.span(exchange, is_known=True) is telemetry.span(exchange, is_known=False)
+        assert "result" in ask(root, "ping")
 
 
 def test_a_process_without_a_provider_is_not_looked_at_for_each_request(

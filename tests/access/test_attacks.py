@@ -71,31 +71,24 @@ class _Own(ModelMCP):
         return obj is None or request.user.username in obj.notes  # type: ignore[attr-defined]
 
 
-def test_finding_a_row_that_is_hidden_by_a_permission_on_the_object(root: DirectPeer, declared: Declared) -> None:
-    declared.model(Flight, _Own)
-    Flight.objects.filter(pk__in=[2, 5]).update(notes="of root")
-
-    assert rows(root, "flights.flight") == [[2, "of root"], [5, "of root"]]
-    assert rows(root, "flights.flight", filter={"notes__startswith": "note"}) == []
-    assert root.call("get_record", model="flights.flight", id=1)["isError"] is True
-
-
 @pytest.mark.every_database
-def test_paging_past_rows_that_are_hidden_by_a_permission_on_the_object(root: DirectPeer, declared: Declared) -> None:
+def test_finding_and_paging_past_rows_that_are_hidden_by_a_permission_on_the_object(
+    root: DirectPeer, declared: Declared
+) -> None:
     declared.model(Flight, _Own, ordering=["id"])
     Flight.objects.filter(pk__in=[2, 5]).update(notes="of root")
+    asked = {"model": "flights.flight", "limit": 1}
 
-    first = root.call("find_records", model="flights.flight", limit=1)["structuredContent"]
-    second = root.call("find_records", model="flights.flight", limit=1, cursor=first["next_cursor"])[
-        "structuredContent"
-    ]
+    first = root.call("find_records", **asked)["structuredContent"]
+    second = root.call("find_records", **asked, cursor=first["next_cursor"])["structuredContent"]
 
     assert first["rows"] == [[2, "of root"]]
     assert second == {
-        "columns": ["id", "notes"],
-        "rows": [[5, "of root"]],
+        "columns": ["id", "notes"], "rows": [[5, "of root"]],
         "notes": ["A rule of this project limits which rows of flights.flight you see."],
-    }
+    }  # fmt: skip
+    assert rows(root, "flights.flight", filter={"notes__startswith": "note"}) == []
+    assert root.call("get_record", model="flights.flight", id=1)["isError"] is True
 
 
 def test_watching_a_collection_for_rows_that_are_hidden_by_a_permission_on_the_object(
@@ -113,29 +106,27 @@ def test_watching_a_collection_for_rows_that_are_hidden_by_a_permission_on_the_o
 # Fields.
 
 
-def test_reading_a_field_that_get_form_takes_away(root: DirectPeer, declared: Declared) -> None:
+def test_reading_a_field_that_has_no_form_field_or_that_get_form_takes_away(
+    root: DirectPeer, declared: Declared
+) -> None:
+    class WithoutFormField(Admin):
+        list_display = ["number"]
+
+        def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
+            return None if db_field.name == "notes" else super().formfield_for_dbfield(db_field, request, **kwargs)
+
     class Discreet(Admin):
         list_display = ["number"]
 
         def get_form(self, request: Any, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
             return super().get_form(request, obj, change, **{**kwargs, "exclude": ["notes"]})
 
-    declared.admin(Flight, Discreet)
+    declared.admin(Flight, WithoutFormField)
+    assert "notes" not in rights_on(Flight, root.user).columns
 
+    declared.admin(Flight, Discreet)
     assert list(rights_on(Flight, root.user).columns) == ["id", "number"]
     assert root.call("find_records", model="flights.flight", filter={"notes": "x"})["isError"] is True
-
-
-def test_reading_a_field_that_has_no_form_field(root: DirectPeer, declared: Declared) -> None:
-    class Discreet(Admin):
-        list_display = ["number"]
-
-        def formfield_for_dbfield(self, db_field: Any, request: Any, **kwargs: Any) -> Any:
-            return None if db_field.name == "notes" else super().formfield_for_dbfield(db_field, request, **kwargs)
-
-    declared.admin(Flight, Discreet)
-
-    assert "notes" not in rights_on(Flight, root.user).columns
 
 
 # Models.
@@ -160,24 +151,18 @@ def test_showing_tokens_through_a_proxy(root: DirectPeer, declared: Declared) ->
 
 
 def test_using_a_tool_whose_group_was_deleted(root: DirectPeer) -> None:
+    """Where an administrator takes its last group away, it is for everybody again."""
     switch_on(CANCEL)
-    group = Group.objects.create(name="dispatchers")
-    Tool.objects.get(name=CANCEL).groups.add(group)
-    assert CANCEL not in root.tools()
+    tool = Tool.objects.get(name=CANCEL)
+    ends: list[tuple[Any, bool]] = [(Group.delete, False), (tool.groups.remove, True)]
+    for end, is_there in ends:
+        group = Group.objects.create(name="dispatchers")
+        tool.groups.add(group)
+        assert CANCEL not in root.tools()
 
-    group.delete()
+        end(group)
 
-    assert CANCEL not in root.tools()
-
-
-def test_a_tool_is_for_everybody_again_when_an_administrator_takes_its_last_group_away(root: DirectPeer) -> None:
-    switch_on(CANCEL)
-    tool, group = Tool.objects.get(name=CANCEL), Group.objects.create(name="dispatchers")
-    tool.groups.add(group)
-
-    tool.groups.remove(group)
-
-    assert CANCEL in root.tools()
+        assert (CANCEL in root.tools()) is is_there
 
 
 # Credentials.
@@ -223,15 +208,13 @@ def test_keeping_a_token_that_was_revoked_while_it_was_being_read(root: DirectPe
     assert cache.find_in_memory(plain.encode()) is None
 
 
-@pytest.mark.parametrize("spelling", ["bearer {}", "BEARER  {}", " Bearer {} "])
-def test_counting_as_another_caller_by_another_spelling(users: Users, spelling: str) -> None:
-    header = spelling.format(token_of(users.admin))
-    request = MCPRequest(path="/mcp", scheme="http", meta={"HTTP_AUTHORIZATION": header}, attributes={})
-    authenticate(request, fresh=True)
-
-    view = EndpointView(site, HTTPRequest("POST", Headers(request.META), b"{}", request), push=True)
-
-    assert view.principal_key == f"user:{users.admin.pk}"
+def test_counting_as_another_caller_by_another_spelling(users: Users) -> None:
+    for spelling in ("bearer {}", "BEARER  {}", " Bearer {} "):
+        meta = {"HTTP_AUTHORIZATION": spelling.format(token_of(users.admin))}
+        request = MCPRequest(path="/mcp", scheme="http", meta=meta, attributes={})
+        authenticate(request, fresh=True)
+        view = EndpointView(site, HTTPRequest("POST", Headers(request.META), b"{}", request), push=True)
+        assert view.principal_key == f"user:{users.admin.pk}", spelling
 
 
 # Size and work.
@@ -247,22 +230,13 @@ def test_making_the_server_parse_before_it_knows_who_asks(peers: Peers) -> None:
 
 
 def test_getting_an_answer_larger_than_the_question(root: DirectPeer) -> None:
-    result = root.call("find_records", model="flights.flight", filter={"any": [1] * 100_000})
+    many: list[dict[str, Any]] = [{"filter": {"any": [1] * 100_000}}, {"fields": [1] * 100_000}]
+    for asked in many:
+        result = root.call("find_records", model="flights.flight", **asked)
+        assert result["isError"] is True
+        assert len(str(result)) < 20_000
 
-    assert result["isError"] is True
-    assert len(str(result)) < 20_000
-
-
-def test_making_the_validator_list_every_wrong_item(root: DirectPeer) -> None:
-    result = root.call("find_records", model="flights.flight", fields=[1] * 100_000)
-
-    assert result["isError"] is True
-    assert len(str(result)) < 20_000
-
-
-def test_having_a_long_uri_repeated(root: DirectPeer) -> None:
     error = root.error(MODERN, "resources/read", {"uri": "db://flights/flight?number=" + "1" * 100_000})
-
     assert len(str(error)) < 10_000
 
 

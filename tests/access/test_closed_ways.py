@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from typing import Any
 
 import pytest
@@ -58,6 +59,17 @@ def left_to_a_group(name: str) -> None:
 CLOSING = [off, left_to_a_group]
 
 
+def reopen(name: str) -> None:
+    Tool.objects.get(name=name).groups.clear()
+    Tool.objects.filter(name=name).update(enabled=True, restricted=False)
+    overrides.forget()
+
+
+def closed(tool: str) -> set[str]:
+    """The ways that end with a tool."""
+    return {way for way, name in ways.TOOLS.items() if name == tool}
+
+
 def can_read(peer: DirectPeer, uri: str) -> bool:
     return "result" in peer.request(MODERN, "resources/read", {"uri": uri})
 
@@ -83,19 +95,17 @@ def test_each_way_names_a_tool_that_there_is() -> None:
     assert set(ways.TOOLS.values()) <= set(site.tools)
 
 
-@pytest.mark.parametrize("close", CLOSING)
-@pytest.mark.parametrize("tool", TOOLS)
-def test_reading_by_uri_what_a_closed_tool_gave(root: DirectPeer, tool: str, close: Any) -> None:
-    assert open_ways(root) == set(ways.TOOLS)
-    close(tool)
-
-    closed = {way for way, name in ways.TOOLS.items() if name == tool}
-    assert open_ways(root) == set(ways.TOOLS) - closed
-    refused = [root.request(MODERN, "resources/read", {"uri": URIS[way][0]})["error"] for way in closed]
+def test_reading_by_uri_what_a_closed_tool_gave(root: DirectPeer) -> None:
     absent = root.request(MODERN, "resources/read", {"uri": "db://flights/nothing"})["error"]
-    assert [(error["code"], error["message"]) for error in refused] == [(absent["code"], absent["message"])] * len(
-        refused
-    )
+    assert open_ways(root) == set(ways.TOOLS)
+
+    for tool, close in product(TOOLS, CLOSING):
+        close(tool)
+        assert open_ways(root) == set(ways.TOOLS) - closed(tool), (tool, close)
+        for way in closed(tool):
+            refused = root.request(MODERN, "resources/read", {"uri": URIS[way][0]})["error"]
+            assert (refused["code"], refused["message"]) == (absent["code"], absent["message"])
+        reopen(tool)
 
 
 def test_members_of_the_group_read_on(root: DirectPeer) -> None:
@@ -105,26 +115,24 @@ def test_members_of_the_group_read_on(root: DirectPeer) -> None:
     assert open_ways(root) == set(ways.TOOLS)
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_a_closed_way_stands_in_no_list(root: DirectPeer, tool: str) -> None:
-    off(tool)
+def test_a_closed_way_stands_in_no_list(root: DirectPeer) -> None:
+    for tool in TOOLS:
+        off(tool)
+        resources = [one["uri"] for one in root.result(MODERN, "resources/list")["resources"]]
+        templates = [one["uriTemplate"] for one in root.result(MODERN, "resources/templates/list")["resourceTemplates"]]
+        queries = [uri for uri in templates if uri.startswith("db://flights/flight{?") and "group_by" not in uri]
+        shown = {
+            "find_records": "db://flights/flight" in resources,
+            "get_record": "db://flights/flight/{id}" in templates,
+            "aggregate_records": any(uri.startswith("db://flights/flight{?group_by") for uri in templates),
+            "describe_models": "db://{app_label}/{model}.schema" in templates,
+        }
+        assert shown == {name: name != tool for name in TOOLS}
+        assert bool(queries) == (tool != "find_records")
+        reopen(tool)
 
-    resources = [one["uri"] for one in root.result(MODERN, "resources/list")["resources"]]
-    templates = [one["uriTemplate"] for one in root.result(MODERN, "resources/templates/list")["resourceTemplates"]]
-    shown = {
-        "find_records": "db://flights/flight" in resources,
-        "get_record": "db://flights/flight/{id}" in templates,
-        "aggregate_records": any(uri.startswith("db://flights/flight{?group_by") for uri in templates),
-        "describe_models": "db://{app_label}/{model}.schema" in templates,
-    }
-    assert shown == {name: name != tool for name in TOOLS}
-    assert any(uri.startswith("db://flights/flight{?") and "group_by" not in uri for uri in templates) == (
-        tool != "find_records"
-    )
 
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer, tool: str) -> None:
+def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer) -> None:
     def watched() -> set[str]:
         found = {}
         for way, of_way in URIS.items():
@@ -133,26 +141,26 @@ def test_subscribing_to_what_a_closed_tool_gave(root: DirectPeer, tool: str) -> 
         return {way for way, answers in found.items() if answers == {True}}
 
     assert watched() == set(ways.TOOLS)
-    off(tool)
-    overrides.forget()
+    for tool in TOOLS:
+        off(tool)
+        overrides.forget()
+        assert watched() == set(ways.TOOLS) - closed(tool)
+        reopen(tool)
 
-    assert watched() == {way for way, name in ways.TOOLS.items() if name != tool}
 
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_being_notified_by_a_subscription_from_before(root: DirectPeer, tool: str) -> None:
+def test_being_notified_by_a_subscription_from_before(root: DirectPeer) -> None:
     subscriptions = {way: watch(site, of_way[0]) for way, of_way in URIS.items()}
     live = {way: uris.parse(URIS[way][1]) for way in ("collection", "aggregate")}
-    off(tool)
-    overrides.forget()
 
-    sight = Sight(rights_of(root), [])
-    seen = {way for way, one in subscriptions.items() if one is not None and sight.model(one) is not None}
-    viewer = Viewer(site, request_of(root.user))
-    answered = {way for way, target in live.items() if target is not None and viewer.sees(target)}
-
-    assert seen == {way for way, name in ways.TOOLS.items() if name != tool}
-    assert answered == seen & live.keys()
+    for tool in TOOLS:
+        off(tool)
+        overrides.forget()
+        sight, viewer = Sight(rights_of(root), []), Viewer(site, request_of(root.user))
+        seen = {way for way, one in subscriptions.items() if one is not None and sight.model(one) is not None}
+        answered = {way for way, target in live.items() if target is not None and viewer.sees(target)}
+        assert seen == set(ways.TOOLS) - closed(tool)
+        assert answered == seen & live.keys()
+        reopen(tool)
 
 
 def test_a_resource_of_the_project_is_watched_whatever_is_closed(root: DirectPeer, declared: Declared) -> None:
@@ -189,19 +197,19 @@ def test_listing_keys_by_completion_with_find_records_closed(root: DirectPeer) -
     assert completed(root, query, "origin", "J") is None
 
 
-@pytest.mark.parametrize(("tool", "uri"), [
-    ("get_record", "db://flights/flight/{id}"),
-    ("describe_models", "db://{app_label}/{model}.schema"),
-    ("find_records", "db://flights/flight"),
-])  # fmt: skip
-def test_completing_a_template_that_is_closed(root: DirectPeer, tool: str, uri: str) -> None:
-    off(tool)
+def test_completing_a_template_that_is_closed(root: DirectPeer) -> None:
+    def refused(uri: str) -> str:
+        params = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": ""}}
+        return str(root.request(MODERN, "completion/complete", params)["error"]["message"])
 
-    params = {"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "id", "value": ""}}
-    closed = root.request(MODERN, "completion/complete", params)["error"]
-    params["ref"]["uri"] = "db://flights/nothing/{id}"
-    absent = root.request(MODERN, "completion/complete", params)["error"]
-    assert closed["message"] == absent["message"]
+    templates = {
+        "get_record": "db://flights/flight/{id}", "describe_models": "db://{app_label}/{model}.schema",
+        "find_records": "db://flights/flight",
+    }  # fmt: skip
+    for tool in templates:
+        off(tool)
+
+    assert {refused(uri) for uri in templates.values()} == {refused("db://flights/nothing/{id}")}
 
 
 def test_listing_rows_by_the_suggestions_for_unknown_keys(root: DirectPeer) -> None:
@@ -227,8 +235,7 @@ def test_finding_rows_by_the_filter_of_an_action(root: DirectPeer) -> None:
     assert not root.call(EXPORT, ids=["1"])["isError"]
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared, tool: str) -> None:
+def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared) -> None:
     class EachAirline(ModelMCP):
         def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
             return obj is None or obj.pk == "UA"
@@ -236,14 +243,7 @@ def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared, tool:
     declared.model(Airline, EachAirline)
     Flight.objects.update(notes="x" * 5_000)
     switch_on(EXPORT, "flights_flight_mark_cancelled")
-    off(tool)
 
-    texts = [
-        root.result(MODERN, "tools/list"),
-        root.result(MODERN, "server/discover"),
-        root.result(MODERN, "resources/list"),
-        root.result(MODERN, "resources/templates/list"),
-    ]
     calls: list[tuple[str, Any]] = [
         ("describe_models", {}),
         ("describe_models", {"model": "flights.flight"}),
@@ -253,9 +253,14 @@ def test_no_text_names_a_closed_tool(root: DirectPeer, declared: Declared, tool:
         ("aggregate_records", {"model": "flights.airline"}),
         ("get_record", {"model": "flights.flight", "id": "1"}),
     ]
-    texts += [root.call(name, **arguments) for name, arguments in calls if name != tool]
 
-    assert [text for text in map(json.dumps, texts) if tool in text] == []
+    for tool in TOOLS:
+        off(tool)
+        lists = ("tools/list", "server/discover", "resources/list", "resources/templates/list")
+        texts = [root.result(MODERN, method) for method in lists]
+        texts += [root.call(name, **arguments) for name, arguments in calls if name != tool]
+        assert [text for text in map(json.dumps, texts) if tool in text] == []
+        reopen(tool)
 
 
 def test_the_inventory_of_what_is_declared_asks_no_database() -> None:

@@ -80,17 +80,13 @@ def counted(*keys: str) -> list[int]:
 # One process.
 
 
-def test_a_charge_is_taken_as_long_as_it_fits(store: Any, clock: Clock) -> None:
+def test_a_charge_is_taken_as_long_as_it_fits_and_of_several_all_or_none(store: Any, clock: Clock) -> None:
     assert [counters().take([charge("a")]) for _ in range(4)] == [None, None, charge("a"), charge("a")]
-    assert counted("a") == [2]
+    assert counters().take([charge("b", 1, 5), charge("c", 2, 3)]) is None
+    refused = [counters().take([charge("b", 1, 5), charge("c", 2, 3)]) for _ in range(3)]
 
-
-def test_of_several_charges_all_are_taken_or_none(store: Any, clock: Clock) -> None:
-    assert counters().take([charge("a", 1, 5), charge("b", 2, 3)]) is None
-    refused = [counters().take([charge("a", 1, 5), charge("b", 2, 3)]) for _ in range(3)]
-
-    assert refused == [charge("b", 2, 3)] * 3
-    assert counted("a", "b") == [1, 2]
+    assert refused == [charge("c", 2, 3)] * 3
+    assert counted("a", "b", "c") == [2, 1, 2]
 
 
 def test_a_charge_of_nothing_is_compared_alone(store: Any, clock: Clock) -> None:
@@ -101,18 +97,14 @@ def test_a_charge_of_nothing_is_compared_alone(store: Any, clock: Clock) -> None
     assert counted("rows", "calls") == [7, 1]
 
 
-def test_what_is_added_need_not_fit(store: Any, clock: Clock) -> None:
+def test_what_is_added_need_not_fit_and_counts_go_on_where_some_of_the_rows_are_missing(
+    store: Any, clock: Clock
+) -> None:
     counters().add([charge("a", 40, 0), charge("b", 2, 0)])
     counters().add([charge("a", 41, 0), charge("c", 3, 0)])
 
-    assert counted("a", "b", "c") == [81, 2, 3]
-
-
-def test_counts_go_on_where_some_of_the_rows_are_missing(store: Any, clock: Clock) -> None:
-    counters().add([charge("a", 3)])
-
-    assert counters().take([charge("a", 1, 9), charge("b", 1, 9), charge("c", 0, 9)]) is None
-    assert counted("a", "b") == [4, 1]
+    assert counters().take([charge("c", 1, 9), charge("d", 1, 9), charge("e", 0, 9)]) is None
+    assert counted("a", "b", "c", "d") == [81, 2, 4, 1]
 
 
 def test_a_call_in_a_transaction_is_counted_all_or_nothing(store: Any, clock: Clock) -> None:
@@ -134,23 +126,20 @@ def test_a_large_number_of_bytes_is_counted(db: None, clock: Clock) -> None:
 # Which cache.
 
 
-@pytest.mark.parametrize("backend", ["locmem.LocMemCache", "db.DatabaseCache", "filebased.FileBasedCache",
-                                     "dummy.DummyCache"])  # fmt: skip
-def test_a_cache_that_is_not_atomic_for_all_processes_is_not_used(db: None, backend: str) -> None:
-    setting = {"default": {"BACKEND": f"django.core.cache.backends.{backend}", "LOCATION": "x"}}
-    with override_settings(CACHES=setting):
-        assert isinstance(counters(), DatabaseCounters)
+def test_a_cache_that_is_not_atomic_for_all_processes_is_not_used(db: None) -> None:
+    for backend in ("locmem.LocMemCache", "db.DatabaseCache", "filebased.FileBasedCache", "dummy.DummyCache"):
+        setting = {"default": {"BACKEND": f"django.core.cache.backends.{backend}", "LOCATION": "x"}}
+        with override_settings(CACHES=setting):
+            assert isinstance(counters(), DatabaseCounters), backend
 
 
-@pytest.mark.parametrize("name", ["PyMemcacheCache", "PyLibMCCache"])
-def test_memcached_is_used(name: str) -> None:
+def test_memcached_is_used() -> None:
     from django.core.cache.backends import memcached
 
     base = memcached.BaseMemcachedCache
-    made = getattr(memcached, name)
 
     assert f"{base.__module__}.{base.__qualname__}" in module.ATOMIC_CACHES
-    assert issubclass(made, base)
+    assert issubclass(memcached.PyMemcacheCache, base) and issubclass(memcached.PyLibMCCache, base)
 
 
 def test_another_alias_may_be_named_and_none_is_the_database(db: None) -> None:

@@ -38,13 +38,11 @@ def principal_of(plain: str) -> Principal | None:
 # Making tokens.
 
 
-def test_a_token_expires_by_default(users: Users) -> None:
-    token, _ = AccessToken.objects.create_token(user=users.ops)
+def test_a_token_expires_by_default_and_never_where_that_is_said(users: Users) -> None:
+    token, plain = AccessToken.objects.create_token(user=users.ops)
 
     assert token.expires_at == token.created_at + timedelta(days=get_conf().TOKEN_DAYS)
-
-
-def test_a_token_never_expires_where_that_is_said(users: Users) -> None:
+    assert token.last_chars == plain[-4:]
     assert AccessToken.objects.create_token(user=users.ops, expires_at=NEVER)[0].expires_at is None
 
 
@@ -52,12 +50,6 @@ def test_no_token_is_made_that_has_expired_already(users: Users) -> None:
     with pytest.raises(ValidationError, match="in the past"):
         AccessToken.objects.create_token(user=users.ops, expires_at=timezone.now())
     assert not AccessToken.objects.exists()
-
-
-def test_the_last_characters_of_a_token_are_kept(users: Users) -> None:
-    token, plain = AccessToken.objects.create_token(user=users.ops)
-
-    assert token.last_chars == plain[-4:]
 
 
 # Rolling.
@@ -74,38 +66,29 @@ def test_the_successor_lets_in_and_the_old_token_does_not(users: Users) -> None:
     assert made.expires_at is not None and made.expires_at > timezone.now() + timedelta(days=89)
 
 
-def test_both_tokens_let_in_during_the_grace(users: Users) -> None:
-    token, plain = AccessToken.objects.create_token(user=users.viewer)
-
-    _, successor = token.roll(grace=timedelta(hours=1))
-
-    assert principal_of(plain) is not None and principal_of(successor) is not None
-
-
-def test_a_grace_prolongs_no_token(users: Users) -> None:
+def test_both_tokens_let_in_during_the_grace_which_prolongs_none(users: Users) -> None:
     end = timezone.now() + timedelta(minutes=1)
-    token, _ = AccessToken.objects.create_token(user=users.viewer, expires_at=end)
+    token, plain = AccessToken.objects.create_token(user=users.viewer, expires_at=end)
 
-    token.roll(grace=timedelta(days=1))
+    _, successor = token.roll(grace=timedelta(days=1))
     token.refresh_from_db()
 
+    assert principal_of(plain) is not None and principal_of(successor) is not None
     assert token.expires_at == end
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("end", ["revoked", "expired", "rolled"])
-def test_reviving_an_ended_token_by_rolling_it(users: Users, end: str) -> None:
-    token, _ = AccessToken.objects.create_token(user=users.viewer)
-    if end == "rolled":
-        token.roll(grace=timedelta(hours=1))
-    else:
-        field = {"revoked": "revoked_at", "expired": "expires_at"}[end]
-        AccessToken.objects.filter(pk=token.pk).update(**{field: timezone.now() - timedelta(seconds=1)})
-    before = AccessToken.objects.count()
+def test_reviving_an_ended_token_by_rolling_it(users: Users) -> None:
+    made = {end: AccessToken.objects.create_token(user=users.viewer)[0] for end in ("revoked", "expired", "rolled")}
+    past = timezone.now() - timedelta(seconds=1)
+    AccessToken.objects.filter(pk=made["revoked"].pk).update(revoked_at=past)
+    AccessToken.objects.filter(pk=made["expired"].pk).update(expires_at=past)
+    made["rolled"].roll(grace=timedelta(hours=1))
 
-    with pytest.raises(ValidationError, match="has ended or was replaced already"):
-        token.roll()
-    assert AccessToken.objects.count() == before
+    for token in made.values():
+        with pytest.raises(ValidationError, match="has ended or was replaced already"):
+            token.roll()
+    assert AccessToken.objects.count() == len(made) + 1
 
 
 # What belongs to a line.
@@ -115,7 +98,9 @@ def ping(peer: HTTPPeer, key: str) -> int:
     return peer.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, {"Mcp-Session-Id": key}).status
 
 
-def test_hijacking_the_session_of_another_token_of_the_same_user(peers: Peers, users: Users) -> None:
+def test_hijacking_the_session_of_another_token_of_the_same_user_which_goes_on_with_the_successor_of_its_own(
+    peers: Peers, users: Users
+) -> None:
     owner, thief = peers(token_of(users.admin)), peers(token_of(users.admin))
     assert isinstance(owner, HTTPPeer) and isinstance(thief, HTTPPeer)
     key = owner.session(REVISION)
@@ -124,52 +109,36 @@ def test_hijacking_the_session_of_another_token_of_the_same_user(peers: Peers, u
     assert thief.http("DELETE", headers={"Mcp-Session-Id": key}).status == 404
     assert ping(owner, key) == 200
 
-
-def test_a_session_goes_on_with_the_successor_of_its_token(peers: Peers, users: Users) -> None:
-    owner = peers(token_of(users.admin))
-    assert isinstance(owner, HTTPPeer)
-    key = owner.session(REVISION)
     successor = peers(rolled(owner))
     assert isinstance(successor, HTTPPeer)
-
     assert (ping(owner, key), ping(successor, key)) == (401, 200)
     assert Session.objects.get().principal_key == f"user:{users.admin.pk}"
 
 
-def test_a_cursor_of_another_token_of_the_same_user_opens_nothing(peers: Peers, users: Users, flights: Any) -> None:
+def test_the_cursors_of_rows_and_lists_of_another_token_of_the_same_user(
+    peers: Peers, users: Users, flights: Any, settings: Any
+) -> None:
+    settings.MCP = {**settings.MCP, "LIST_PAGE": 1}
     asked = {"model": "flights.flight", "limit": 1, "fields": ["id"]}
-    owner = peers(token_of(users.admin))
+    owner, thief = peers(token_of(users.admin)), peers(token_of(users.admin))
     cursor = owner.call("find_records", **asked)["structuredContent"]["next_cursor"]
+    of_tools = {"cursor": owner.result(MODERN, "tools/list")["nextCursor"]}
 
-    stolen = peers(token_of(users.admin)).call("find_records", **asked, cursor=cursor)
-    kept = peers(rolled(owner)).call("find_records", **asked, cursor=cursor)
+    stolen = thief.call("find_records", **asked, cursor=cursor)
+    stolen_list = thief.error(MODERN, "tools/list", of_tools)
+    successor = peers(rolled(owner))
 
-    assert stolen["isError"] is True
-    assert kept["structuredContent"]["rows"] == [[2]]
-
-
-def test_the_cursor_of_a_list_belongs_to_the_line(peers: Peers, users: Users, settings: Any) -> None:
-    settings.MCP = {"LIST_PAGE": 1}
-    owner = peers(token_of(users.admin))
-    cursor = owner.result(MODERN, "tools/list")["nextCursor"]
-
-    stolen = peers(token_of(users.admin)).error(MODERN, "tools/list", {"cursor": cursor})
-    kept = peers(rolled(owner)).result(MODERN, "tools/list", {"cursor": cursor})
-
-    assert stolen["data"]["reason"] == "INVALID_CURSOR"
-    assert len(kept["tools"]) == 1
+    assert stolen["isError"] is True and stolen_list["data"]["reason"] == "INVALID_CURSOR"
+    assert successor.call("find_records", **asked, cursor=cursor)["structuredContent"]["rows"] == [[2]]
+    assert len(successor.result(MODERN, "tools/list", of_tools)["tools"]) == 1
 
 
-@pytest.fixture
-def asking(declared: Declared) -> None:
+def test_the_request_state_of_another_token_of_the_same_user(peers: Peers, users: Users, declared: Declared) -> None:
     def greet(request: Any) -> str:
         """Greets its user by name."""
         return f"Hello {request.mcp.elicit('Your name?', NAME, key='who').content['name']}"
 
     declared.tool(greet, read_only=True)
-
-
-def test_the_request_state_of_another_token_of_the_same_user(peers: Peers, users: Users, asking: None) -> None:
     owner = peers(token_of(users.admin))
     owner.capabilities = {"elicitation": {}}
     result = call(owner, "greet").answer["result"]
@@ -198,26 +167,18 @@ def test_the_confirmation_of_another_token_of_the_same_user(peers: Peers, users:
     assert stolen["isError"] is True and kept["isError"] is False
 
 
-def test_a_ticket_is_redeemed_by_the_successor_of_its_token(users: Users) -> None:
+def test_a_ticket_is_redeemed_by_the_successor_of_its_token_until_the_line_is_revoked(users: Users) -> None:
     token, plain = AccessToken.objects.create_token(user=users.admin)
     principal = principal_of(plain)
     assert principal is not None
-    ticket = tickets.issue(principal)
+    first, second = tickets.issue(principal), tickets.issue(principal)
     successor, _ = token.roll()
 
-    assert tickets.redeem(ticket, from_settings()).token_id == successor.pk
-
-
-def test_a_ticket_of_a_revoked_line_lets_nobody_in(users: Users) -> None:
-    token, plain = AccessToken.objects.create_token(user=users.admin)
-    principal = principal_of(plain)
-    assert principal is not None
-    ticket = tickets.issue(principal)
-    token.revoke()
+    assert tickets.redeem(first, from_settings()).token_id == successor.pk
+    successor.revoke()
     token_of(users.admin)
-
     with pytest.raises(Unauthenticated):
-        tickets.redeem(ticket, from_settings())
+        tickets.redeem(second, from_settings())
 
 
 @pytest.mark.every_database

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +10,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.test import override_settings
 from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
 
 from demo_project.flights.models import Flight
 from mcp_django.access import tickets
@@ -27,13 +28,14 @@ from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlS
 from mcp_django.exchange.audience import normal_origin, resource_of
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest
-from mcp_django.models import AccessToken, Call, Grant
-from mcp_django.protocol.errors import Unauthenticated
+from mcp_django.models import AccessToken, Call, Grant, Task, digest
+from mcp_django.protocol.errors import Forbidden, Unauthenticated
 from mcp_django.push import credentials
+from mcp_django.tasks.callers import principal_of
 from tests.conftest import HTTP, PUSHING
 from tests.push.conftest import updated, watch
 from tests.push.test_ending import assert_completed
-from tests.support.data import Users
+from tests.support.data import Users, make_staff
 from tests.support.peers import MODERN, HTTPPeer, Peers
 
 RESOURCE = "http://localhost/mcp"
@@ -69,33 +71,26 @@ def expire(token: AccessToken) -> None:
 # The resource.
 
 
-@pytest.mark.parametrize(("path", "expected"), [
-    ("/mcp", "http://localhost/mcp"),
-    ("/mcp/", "http://localhost/mcp"),
-    ("/mcp/ticket", "http://localhost/mcp"),
-    ("/sse", "http://localhost/mcp"),
-    ("/sse/messages", "http://localhost/mcp"),
-    ("/staff/mcp", "http://localhost/staff/mcp"),
-    ("/mcp/mcp", "http://localhost/mcp/mcp"),
-])  # fmt: skip
-def test_every_url_of_ours_belongs_to_the_resource_beside_it(path: str, expected: str) -> None:
-    assert resource_of(request_to(path=path)) == expected
+def test_every_url_of_ours_belongs_to_the_resource_beside_it() -> None:
+    expected = {
+        "/mcp": "http://localhost/mcp", "/mcp/": "http://localhost/mcp", "/mcp/ticket": "http://localhost/mcp",
+        "/sse": "http://localhost/mcp", "/sse/messages": "http://localhost/mcp",
+        "/staff/mcp": "http://localhost/staff/mcp", "/mcp/mcp": "http://localhost/mcp/mcp",
+    }  # fmt: skip
+
+    assert {path: resource_of(request_to(path=path)) for path in expected} == expected
+    with override_settings(MCP={"OAUTH_ORIGIN": "https://mcp.example.com"}):
+        assert resource_of(request_to(host="internal:8000")) == "https://mcp.example.com/mcp", "behind any proxy"
 
 
-@pytest.mark.parametrize(("url", "expected"), [
-    ("HTTPS://Example.COM:443", "https://example.com"),
-    ("http://example.com:80", "http://example.com"),
-    ("http://example.com:8000", "http://example.com:8000"),
-    ("https://[2001:DB8::1]:8443", "https://[2001:db8::1]:8443"),
-    ("http://[::1]", "http://[::1]"),
-])  # fmt: skip
-def test_an_origin_has_one_spelling(url: str, expected: str) -> None:
-    assert normal_origin(url) == expected
+def test_an_origin_has_one_spelling() -> None:
+    expected = {
+        "HTTPS://Example.COM:443": "https://example.com", "http://example.com:80": "http://example.com",
+        "http://example.com:8000": "http://example.com:8000", "http://[::1]": "http://[::1]",
+        "https://[2001:DB8::1]:8443": "https://[2001:db8::1]:8443",
+    }  # fmt: skip
 
-
-@override_settings(MCP={"OAUTH_ORIGIN": "https://mcp.example.com"})
-def test_the_setting_names_the_origin_behind_any_proxy() -> None:
-    assert resource_of(request_to(host="internal:8000")) == "https://mcp.example.com/mcp"
+    assert {url: normal_origin(url) for url in expected} == expected
 
 
 WRONG: list[dict[str, str]] = [
@@ -105,30 +100,26 @@ WRONG: list[dict[str, str]] = [
 
 
 @override_settings(MCP=CACHED)
-@pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_using_a_token_at_another_endpoint(users: Users, wrong: dict[str, str]) -> None:
+def test_using_a_token_at_another_endpoint(users: Users) -> None:
     token, plain = token_by(make_grant(users.admin))
     opened = authenticate(request_to(plain), fresh=True)
 
-    with pytest.raises(Unauthenticated, match="unknown, expired or revoked"):
-        authenticate(request_to(plain, **wrong), fresh=True)
-    with pytest.raises(Unauthenticated):
-        authenticate(request_to(plain, **wrong), fresh=False)
-    with pytest.raises(Unauthenticated):
-        authenticate_again(opened, request_to(plain, **wrong))
-    with pytest.raises(Unauthenticated):
-        tickets.redeem(tickets.issue(opened), request_to(**wrong))
+    for wrong in WRONG:
+        with pytest.raises(Unauthenticated, match="unknown, expired or revoked"):
+            authenticate(request_to(plain, **wrong), fresh=True)
+        with pytest.raises(Unauthenticated):
+            authenticate(request_to(plain, **wrong), fresh=False)
+        with pytest.raises(Unauthenticated):
+            authenticate_again(opened, request_to(plain, **wrong))
+        with pytest.raises(Unauthenticated):
+            tickets.redeem(tickets.issue(opened), request_to(**wrong))
+        assert authenticate_from_memory(request_to(plain, **wrong)) is None
+        assert authenticate_again_from_memory(opened, request_to(plain, **wrong)) is None
+        assert principals.find_line(token.line, token.grant_id, request_to(**wrong)) is None
 
-    assert authenticate_from_memory(request_to(plain, **wrong)) is None
-    assert authenticate_again_from_memory(opened, request_to(plain, **wrong)) is None
-    assert principals.find_line(token.line, token.grant_id, request_to(**wrong)) is None
     assert authenticate(request_to(plain), fresh=False).user == users.admin
     assert tickets.redeem(tickets.issue(opened), request_to()).user == users.admin
-
-
-def test_without_a_request_a_token_for_a_resource_is_refused(users: Users) -> None:
-    assert not admits([], RESOURCE, None)
-    assert admits([], "", None)
+    assert admits([], "", None) and not admits([], RESOURCE, None), "without a request"
 
 
 @pytest.mark.parametrize("transport", HTTP)
@@ -149,7 +140,7 @@ def test_a_token_opens_its_own_endpoint_alone(users: Users, peers: Peers, flight
 
 @pytest.mark.every_database
 @override_settings(MCP=CACHED)
-def test_what_a_token_has_opened_goes_on_when_its_hour_is_over(users: Users) -> None:
+def test_what_a_token_has_opened_goes_on_when_its_hour_is_over_and_its_row_is_gone(users: Users) -> None:
     token, plain = token_by(make_grant(users.viewer))
     opened = authenticate(request_to(plain), fresh=True)
     request = request_to(plain)
@@ -167,14 +158,7 @@ def test_what_a_token_has_opened_goes_on_when_its_hour_is_over(users: Users) -> 
     assert remembered is not None and remembered.user == users.viewer
     assert remembered.user is not again.user
 
-
-def test_it_goes_on_when_the_row_of_the_token_is_gone(users: Users) -> None:
-    token, plain = token_by(make_grant(users.viewer))
-    opened = authenticate(request_to(plain), fresh=True)
-    expire(token)
-
     AccessToken.objects.get(pk=token.pk).delete()
-
     assert authenticate_again(opened, request_to(plain), fresh=True).user == users.viewer
     [found] = read_together([opened]).values()
     assert found.user == users.viewer
@@ -212,21 +196,22 @@ ENDINGS = [end, revoke_a_token, let_the_grant_expire, deactivate, set_a_new_pass
 
 @pytest.mark.every_database
 @override_settings(MCP=CACHED)
-@pytest.mark.parametrize("ending", ENDINGS)
-def test_it_ends_with_the_grant(users: Users, ending: Callable[[Grant], None]) -> None:
-    grant = make_grant(users.viewer)
-    token, plain = token_by(grant)
-    token_by(make_grant(users.viewer, line=grant.line))  # Another grant of the same client prolongs nothing.
-    opened = authenticate(request_to(plain), fresh=True)
-    authenticate_again(opened, request_to(plain))
-
-    ending(grant)
-
-    with pytest.raises(Unauthenticated, match="The grant has ended"):
+def test_it_ends_with_the_grant(users: Users) -> None:
+    for ending in ENDINGS:
+        user = make_staff(ending.__name__, "flights.view_flight")
+        grant = make_grant(user)
+        token, plain = token_by(grant)
+        token_by(make_grant(user, line=grant.line))  # Another grant of the same client prolongs nothing.
+        opened = authenticate(request_to(plain), fresh=True)
         authenticate_again(opened, request_to(plain))
-    assert authenticate_again_from_memory(opened, request_to(plain)) is None
-    assert read_together([opened]) == {}
-    assert principals.find_line(token.line, grant.pk, request_to()) is None
+
+        ending(grant)
+
+        with pytest.raises(Unauthenticated, match="The grant has ended"):
+            authenticate_again(opened, request_to(plain))
+        assert authenticate_again_from_memory(opened, request_to(plain)) is None, ending
+        assert read_together([opened]) == {}, ending
+        assert principals.find_line(token.line, grant.pk, request_to()) is None, ending
 
 
 def test_a_token_of_an_ended_grant_is_refused_at_once(users: Users) -> None:
@@ -320,12 +305,15 @@ def test_a_token_of_a_grant_is_not_rolled_by_hand(users: Users) -> None:
 
 
 @override_settings(MCP=CACHED)
-def test_a_change_forgets_that_user_alone(users: Users) -> None:
-    _, mine = token_by(make_grant(users.viewer))
+def test_a_change_forgets_that_user_alone_and_a_new_token_nobody(users: Users) -> None:
+    grant = make_grant(users.viewer)
+    _, mine = token_by(grant)
     _, other = token_by(make_grant(users.admin))
     for plain in (mine, other):
         authenticate(request_to(plain), fresh=False)
 
+    token_by(grant)
+    assert authenticate_from_memory(request_to(mine)) is not None
     users.viewer.save()
 
     assert authenticate_from_memory(request_to(mine)) is None
@@ -333,33 +321,18 @@ def test_a_change_forgets_that_user_alone(users: Users) -> None:
 
 
 @override_settings(MCP=CACHED)
-@pytest.mark.parametrize(("control", "left"), [
-    ("user", False), ("other", True), ("everybody", False), ("tools", False),
-])  # fmt: skip
-def test_another_process_reports_whom_a_change_concerns(users: Users, control: str, left: bool) -> None:
+def test_another_process_reports_whom_a_change_concerns(users: Users) -> None:
     _, plain = token_by(make_grant(users.viewer))
-    authenticate(request_to(plain), fresh=False)
-    reported = {
-        "user": Control(ControlKind.ACCESS, str(users.viewer.pk)),
-        "other": Control(ControlKind.ACCESS, str(users.admin.pk)),
-        "everybody": EVERYBODY,
-        "tools": Control(ControlKind.TOOLS),
-    }
+    for reported, is_left in (
+        (Control(ControlKind.ACCESS, str(users.viewer.pk)), False),
+        (Control(ControlKind.ACCESS, str(users.admin.pk)), True),
+        (EVERYBODY, False), (Control(ControlKind.TOOLS), False),
+    ):  # fmt: skip
+        authenticate(request_to(plain), fresh=False)
 
-    credentials.forget(ControlSet([reported[control]]))
+        credentials.forget(ControlSet([reported]))
 
-    assert (authenticate_from_memory(request_to(plain)) is not None) is left
-
-
-@override_settings(MCP=CACHED)
-def test_a_new_token_forgets_nothing(users: Users) -> None:
-    grant = make_grant(users.viewer)
-    _, plain = token_by(grant)
-    authenticate(request_to(plain), fresh=False)
-
-    token_by(grant)
-
-    assert authenticate_from_memory(request_to(plain)) is not None
+        assert (authenticate_from_memory(request_to(plain)) is not None) is is_left, reported
 
 
 def test_clearing_expired_tokens_away_is_no_event(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,3 +357,61 @@ def test_tokens_of_a_grant_that_holds_are_kept(users: Users) -> None:
     ended = AccessToken.objects.ended(timezone.now() + timedelta(days=1))
 
     assert [token.grant for token in ended] == [gone]
+
+
+# Classes of a project that find one of our tokens themselves, and may let it act as somebody else.
+
+
+class HeaderOfTheProject(BaseAuthentication):
+    """``X-Token: <token>``, and maybe ``X-As: <user>``, for staff who look at the site as another user sees it."""
+
+    def authenticate(self, request: Request) -> tuple[Any, Any] | None:
+        hashed = digest(request.META.get("HTTP_X_TOKEN", ""))
+        token = AccessToken.objects.current().select_related("user").filter(hash=hashed).first()
+        if token is None:
+            return None
+        return User.objects.filter(username=request.META.get("HTTP_X_AS")).first() or token.user, token
+
+
+OURS = {"AUTHENTICATION_CLASSES": [f"{__name__}.HeaderOfTheProject"], "TOKEN_CACHE_SECONDS": 300.0}
+
+
+@override_settings(MCP=OURS)
+def test_using_a_token_at_another_endpoint_or_address_where_the_project_looks_it_up(users: Users) -> None:
+    _, plain = token_by(make_grant(users.admin))
+    _, bound = token_by(make_grant(users.admin), addresses=["10.0.0.0/8"])
+
+    for token, elsewhere in [(plain, wrong) for wrong in WRONG] + [(bound, {})]:
+        with pytest.raises(Unauthenticated, match="unknown, expired or revoked"):
+            authenticate(request_to(HTTP_X_TOKEN=token, **elsewhere), fresh=True)
+
+    assert authenticate(request_to(HTTP_X_TOKEN=plain), fresh=True).user == users.admin
+    assert authenticate(request_to(HTTP_X_TOKEN=bound, REMOTE_ADDR="10.1.2.3"), fresh=True).user == users.admin
+
+
+@override_settings(MCP=OURS)
+def test_what_a_token_has_opened_for_another_user_goes_on_as_that_user(users: Users) -> None:
+    _, plain = token_by(make_grant(users.admin))
+    request = request_to(HTTP_X_TOKEN=plain, HTTP_X_AS="viewer")
+    opened = authenticate(request, fresh=True)
+    task = Task(
+        user=users.viewer, principal_key=opened.key, line=opened.line, scopes=sorted(opened.scopes),
+        grant_id=opened.grant_id,
+    )  # fmt: skip
+
+    again = [authenticate_again(opened, request, fresh=fresh) for fresh in (True, False)]
+
+    assert [one.user for one in (opened, *again)] == [users.viewer] * 3
+    assert principal_of(task, request_to()).user == users.viewer
+    assert read_together([opened]) == {}, "nobody but the class knows as whom a token acts"
+
+
+@override_settings(MCP=OURS)
+def test_a_ticket_cannot_stand_for_a_token_that_acts_as_somebody_else(users: Users) -> None:
+    _, plain = token_by(make_grant(users.admin))
+
+    with pytest.raises(Forbidden):
+        tickets.issue(authenticate(request_to(HTTP_X_TOKEN=plain, HTTP_X_AS="viewer"), fresh=True))
+
+    own = tickets.issue(authenticate(request_to(HTTP_X_TOKEN=plain), fresh=True))
+    assert tickets.redeem(own, request_to()).user == users.admin

@@ -13,11 +13,13 @@ from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.db import OperationalError
 
 import mcp_django
-from mcp_django.access.overrides import Override
+from mcp_django import site
+from mcp_django.access.overrides import Override, Overrides
 from mcp_django.access.permissions import Decision, decide, has_permission
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.requests import MCPRequest, from_settings
 from mcp_django.exchange.scopes import ACTIONS, READ
+from mcp_django.models import Tool
 
 pytestmark = pytest.mark.django_db
 
@@ -69,22 +71,7 @@ def expected(has_scope: bool, override: str, hook: Callable[[MCPRequest], bool] 
     return ALLOWED if hook in (None, says_yes) else NO_PERMISSION
 
 
-OVERRIDES = (
-    "none", "on", "off", "on for mine", "on for others", "on for both", "on for groups that are gone", "off for mine"
-)  # fmt: skip
-HOOKS = (None, says_yes, says_no, fails)
-
-
-def test_the_table_is_whole() -> None:
-    cases = {expected(*case) for case in product([True, False], OVERRIDES, HOOKS)}
-
-    assert cases == set(Decision)
-
-
-@pytest.mark.parametrize(("has_scope", "override", "hook"), list(product([True, False], OVERRIDES, HOOKS)))
-def test_scope_override_and_permission_must_all_hold(
-    user: User, group: Group, has_scope: bool, override: str, hook: Callable[[MCPRequest], bool] | None
-) -> None:
+def test_scope_override_and_permission_must_all_hold(user: User, group: Group) -> None:
     overrides = {
         "none": None,
         "on": Override(enabled=True),
@@ -95,37 +82,39 @@ def test_scope_override_and_permission_must_all_hold(
         "on for groups that are gone": Override(enabled=True, restricted=True),
         "off for mine": Override(enabled=False, restricted=True, groups=frozenset({group.pk})),
     }
-    request = request_of(user, *([READ, ACTIONS] if has_scope else [READ]))
+    cases = list(product([True, False], overrides, (None, says_yes, says_no, fails)))
 
-    decision = decide(request, ACTIONS, overrides[override], hook, "the hook")
+    decided = {
+        (has_scope, override, hook): decide(
+            request_of(user, *([READ, ACTIONS] if has_scope else [READ])),
+            ACTIONS,
+            overrides[override],
+            hook,
+            "the hook",
+        )
+        for has_scope, override, hook in cases
+    }
 
-    assert decision is expected(has_scope, override, hook)
-
-
-def test_no_hook_runs_for_a_credential_without_the_scope(user: User) -> None:
-    assert decide(request_of(user), READ, None, must_not_be_asked, "a hook") is NO_SCOPE
-
-
-@pytest.mark.parametrize("override", [Override(enabled=False), Override(enabled=True, restricted=True)])
-def test_no_hook_runs_for_what_an_administrator_refused(user: User, override: Override) -> None:
-    request = request_of(user, READ)
-
-    assert decide(request, READ, override, must_not_be_asked, "a hook") in (SWITCHED_OFF, NO_GROUP)
-
-
-def test_an_anonymous_user_is_a_member_of_no_group(group: Group) -> None:
-    override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
-
-    assert decide(request_of(AnonymousUser(), READ), READ, override, says_yes, "a hook") is NO_GROUP
+    assert decided == {case: expected(*case) for case in cases}
+    assert set(decided.values()) == set(Decision)
 
 
-def test_a_user_model_without_groups_is_a_member_of_no_group(user: User, group: Group) -> None:
+def test_no_hook_runs_without_the_scope_or_for_what_an_administrator_refused(user: User) -> None:
+    for scopes, override, decision in (
+        ([], None, NO_SCOPE), ([READ], Override(enabled=False), SWITCHED_OFF),
+        ([READ], Override(enabled=True, restricted=True), NO_GROUP),
+    ):  # fmt: skip
+        assert decide(request_of(user, *scopes), READ, override, must_not_be_asked, "a hook") is decision
+
+
+def test_an_anonymous_user_and_a_user_model_without_groups_are_members_of_no_group(group: Group) -> None:
     class Robot:
         pk = 1
 
     override = Override(enabled=True, restricted=True, groups=frozenset({group.pk}))
 
-    assert decide(request_of(Robot(), READ), READ, override, says_yes, "a hook") is NO_GROUP
+    for user in (AnonymousUser(), Robot()):
+        assert decide(request_of(user, READ), READ, override, says_yes, "a hook") is NO_GROUP
 
 
 def test_a_hook_that_fails_is_logged_by_its_name(user: User, caplog: pytest.LogCaptureFixture) -> None:
@@ -176,3 +165,25 @@ def _tests_scopes(node: ast.AST) -> bool:
 def _reads_restriction(node: ast.AST) -> bool:
     """Whether the node is ``override.restricted``."""
     return isinstance(node, ast.Attribute) and node.attr == "restricted"
+
+
+# What administrators decided about tools, as a process reads it.
+
+
+@pytest.mark.every_database
+def test_overrides_and_their_groups_are_read_with_one_query(django_assert_num_queries: Any) -> None:
+    first, second = Group.objects.create(name="a"), Group.objects.create(name="b")
+    Tool.objects.filter(site=site.name).delete()
+    Tool.objects.create(site=site.name, name="plain", enabled=True, description="Other words.")
+    Tool.objects.create(site=site.name, name="both", enabled=True).groups.set([first, second])
+    Tool.objects.create(site=site.name, name="left", enabled=True, restricted=True)
+    Tool.objects.create(site="other", name="elsewhere", enabled=True)
+
+    with django_assert_num_queries(1):
+        found = Overrides("Tool")._load(site)
+
+    assert found == {
+        "plain": Override(enabled=True, description="Other words."),
+        "both": Override(enabled=True, restricted=True, groups=frozenset({first.pk, second.pk})),
+        "left": Override(enabled=True, restricted=True),
+    }

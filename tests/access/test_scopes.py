@@ -6,11 +6,17 @@ import re
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from demo_project.flights.models import Airline, Flight
+from mcp_django.access.authentication import authenticate
+from mcp_django.checks import check_settings
 from mcp_django.exchange import scopes
 from mcp_django.models import AccessToken, Tool
-from tests.support.data import make_flights, make_users, switch_on, token_of
+from tests.access.test_grants import request_to
+from tests.oauth.flow import Person, Program, boxes_in, code_in
+from tests.support.asking import DirectPeer
+from tests.support.data import Users, make_flights, make_users, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer, Peers
 
@@ -28,33 +34,26 @@ def test_scopes_are_written_by_one_grammar() -> None:
     assert scopes.parse(named) == ["read", "actions", FLIGHTS, "tool:a-B_1", "tool:find_records"]
 
 
-@pytest.mark.parametrize("name", [
-    "writing", "model:flights.flight", "model:flights.flight:delete", "model:flight:read", "model:*:read",
-    "model:a.*:read", "model:a.b.c:read", "model::read", "tool:", "tool:a b", "tool:*", "tool:" + "x" * 65, "READ",
-    "read,actions",
-])  # fmt: skip
-def test_what_is_no_scope_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"the scopes are {re.escape(scopes.GRAMMAR)}"):
-        scopes.parse([name])
+def test_what_is_no_scope_is_refused() -> None:
+    for name in (
+        "writing", "model:flights.flight", "model:flights.flight:delete", "model:flight:read", "model:*:read",
+        "model:a.*:read", "model:a.b.c:read", "model::read", "tool:", "tool:a b", "tool:*", "tool:" + "x" * 65, "READ",
+        "read,actions",
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=f"the scopes are {re.escape(scopes.GRAMMAR)}"):
+            scopes.parse([name])
 
 
-@pytest.mark.parametrize(("held", "scope", "granted"), [
-    ({"read"}, FLIGHTS, True),
-    ({"read"}, scopes.ANY_MODEL, True),
-    ({FLIGHTS}, FLIGHTS, True),
-    ({FLIGHTS}, scopes.ANY_MODEL, True),
-    ({FLIGHTS}, "read", False),
-    ({FLIGHTS}, "model:flights.plane:read", False),
-    ({"actions"}, FLIGHTS, False),
-    ({"tool:find_records"}, FLIGHTS, False),
-    ({"tool:find_records"}, scopes.ANY_MODEL, False),
-    ({"tool:x"}, "actions", False),
-    (set(), scopes.ANY_MODEL, False),
-])  # fmt: skip
-def test_read_holds_the_scopes_of_models_and_no_other_scope_holds_another(
-    held: set[str], scope: str, granted: bool
-) -> None:
-    assert scopes.grant(held, scope) is granted
+def test_read_holds_the_scopes_of_models_and_no_other_scope_holds_another() -> None:
+    expected: list[tuple[set[str], str, bool]] = [
+        ({"read"}, FLIGHTS, True), ({"read"}, scopes.ANY_MODEL, True), ({FLIGHTS}, FLIGHTS, True),
+        ({FLIGHTS}, scopes.ANY_MODEL, True), ({FLIGHTS}, "read", False), ({FLIGHTS}, "model:flights.plane:read", False),
+        ({"actions"}, "read", False), ({"actions"}, FLIGHTS, False), ({"tool:find_records"}, FLIGHTS, False),
+        ({"tool:find_records"}, scopes.ANY_MODEL, False), ({"tool:x"}, "actions", False),
+        (set(), scopes.ANY_MODEL, False),
+    ]  # fmt: skip
+
+    assert [(held, scope, scopes.grant(held, scope)) for held, scope, _ in expected] == expected
 
 
 def test_scopes_that_two_sides_grant() -> None:
@@ -102,53 +101,44 @@ def test_querying_other_models_with_a_token_for_one(of_flights: Peer) -> None:
     own = of_flights.call("find_records", model="flights.flight", limit=2)
     other = of_flights.call("find_records", model="flights.airline")
     absent = of_flights.call("find_records", model="flights.axrline")
+    counted = of_flights.call("aggregate_records", model="flights.flight", group_by=["status"], measures=["count"])
+    by_other = of_flights.call("aggregate_records", model="flights.flight", group_by=["carrier__name"])
 
-    assert len(own["structuredContent"]["rows"]) == 2
-    assert other["isError"] is True
+    assert len(own["structuredContent"]["rows"]) == 2 and counted["structuredContent"]["rows"]
+    assert other["isError"] is by_other["isError"] is True
     assert str(other).replace("flights.airline", "x") == str(absent).replace("flights.axrline", "x")
     assert list(of_flights.call("describe_models")["structuredContent"]["models"]) == ["flights.flight"]
 
 
-@pytest.mark.parametrize("asked", [
-    {"fields": ["carrier__name"]}, {"filter": {"carrier__name": "United"}}, {"order_by": ["origin__name"]},
-    {"filter": {"carrier__name__startswith": "U"}}, {"fields": ["disruptions__note"]},
-])  # fmt: skip
-def test_reading_other_models_through_relations_with_a_token_for_one(of_flights: Peer, asked: Any) -> None:
-    assert of_flights.call("find_records", model="flights.flight", **asked)["isError"] is True
-
-
-def test_relations_are_no_fields_with_a_token_for_one_model(of_flights: Peer) -> None:
+def test_reading_other_models_through_relations_with_a_token_for_one(of_flights: Peer) -> None:
+    asked: list[Any] = [
+        {"fields": ["carrier__name"]}, {"filter": {"carrier__name": "United"}}, {"order_by": ["origin__name"]},
+        {"filter": {"carrier__name__startswith": "U"}}, {"fields": ["disruptions__note"]},
+    ]  # fmt: skip
     fields = of_flights.call("describe_models", model="flights.flight")["structuredContent"]["fields"]
 
-    assert "number" in fields
-    assert {"carrier", "origin", "destination", "plane"}.isdisjoint(fields)
+    answered = [one for one in asked if not of_flights.call("find_records", model="flights.flight", **one)["isError"]]
+
+    assert answered == []
+    assert "number" in fields and {"carrier", "origin", "destination", "plane"}.isdisjoint(fields)
     assert {"carrier", "plane"}.isdisjoint(of_flights.read("db://flights/flight/2"))
 
 
-def test_aggregating_by_other_models_with_a_token_for_one(of_flights: Peer) -> None:
-    own = of_flights.call("aggregate_records", model="flights.flight", group_by=["status"], measures=["count"])
-    other = of_flights.call("aggregate_records", model="flights.flight", group_by=["carrier__name"])
-
-    assert own["structuredContent"]["rows"] and other["isError"] is True
-
-
-@pytest.mark.parametrize("uri", [
-    "db://flights/airline", "db://flights/airline/UA", "db://flights/airline.schema", "db://flights/airline?limit=1",
-    "db://flights/flight?carrier__name=United", "flights://about", "flights://board/JFK/2013-01-01",
-])  # fmt: skip
-def test_reading_other_resources_with_a_token_for_one_model(of_flights: Peer, uri: str) -> None:
-    assert reason(of_flights, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND"
+def test_reading_other_resources_with_a_token_for_one_model(of_flights: Peer) -> None:
+    for uri in (
+        "db://flights/airline", "db://flights/airline/UA", "db://flights/airline.schema",
+        "db://flights/airline?limit=1", "db://flights/flight?carrier__name=United", "flights://about",
+        "flights://board/JFK/2013-01-01",
+    ):  # fmt: skip
+        assert reason(of_flights, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND", uri
     assert of_flights.read("db://flights/flight/1")["id"] == 1
 
 
 @pytest.mark.http_and_duplex
-@pytest.mark.parametrize("tool", ["delay_statistics", "flights_flight_export_as_csv", CANCEL])
-def test_calling_tools_with_a_token_for_one_model(of_flights: Peer, tool: str) -> None:
-    switch_on(tool)
-
-    answer = of_flights.request(MODERN, "tools/call", {"name": tool, "arguments": {"ids": ["1"]}})
-
-    assert answer["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
+def test_calling_tools_with_a_token_for_one_model(of_flights: Peer) -> None:
+    for tool in (CANCEL, "delay_statistics", "flights_flight_export_as_csv"):
+        switch_on(tool)
+        assert reason(of_flights, "tools/call", name=tool, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
     assert Flight.objects.get(pk=1).status == "on_time"
 
 
@@ -199,14 +189,14 @@ def test_an_action_needs_the_scope_actions_and_that_of_its_model(users: Any, pee
 # A token for one tool.
 
 
-@pytest.mark.parametrize("tool", [CANCEL, "delay_statistics", "find_records", "describe_models"])
-def test_lists_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any, tool: str) -> None:
-    peer = peers(token_of(users.admin, f"tool:{tool}"))
+def test_lists_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
+    for tool in (CANCEL, "delay_statistics", "find_records", "describe_models"):
+        peer = peers(token_of(users.admin, f"tool:{tool}"))
 
-    assert peer.tools() == [tool]
-    assert peer.result(MODERN, "resources/list")["resources"] == []
-    assert peer.result(MODERN, "resources/templates/list")["resourceTemplates"] == []
-    assert peer.result(MODERN, "prompts/list")["prompts"] == []
+        assert peer.tools() == [tool]
+        assert peer.result(MODERN, "resources/list")["resources"] == []
+        assert peer.result(MODERN, "resources/templates/list")["resourceTemplates"] == []
+        assert peer.result(MODERN, "prompts/list")["prompts"] == []
 
 
 def test_a_tool_may_do_what_it_needs_with_a_token_for_it_alone(users: Any, peers: Peers, flights: Any) -> None:
@@ -226,61 +216,39 @@ def test_a_tool_may_do_what_it_needs_with_a_token_for_it_alone(users: Any, peers
 def test_calling_other_tools_with_a_token_for_one(users: Any, peers: Peers, flights: Any) -> None:
     peer = peers(token_of(users.admin, "tool:describe_models"))
 
-    others = ("find_records", CANCEL, "delay_statistics", "nonsense")
-    refused = [peer.error(MODERN, "tools/call", {"name": name, "arguments": {}}) for name in others]
+    said = str(peer.call("describe_models")["structuredContent"])
 
-    assert [error["data"]["reason"] for error in refused] == ["TOOL_NOT_FOUND"] * 4
-
-
-def test_a_tool_that_lists_others_lends_them_no_rights(users: Any, peers: Peers, flights: Any) -> None:
-    said = str(peers(token_of(users.admin, "tool:describe_models")).call("describe_models")["structuredContent"])
-
-    assert "change data" not in said and "find_records gives rows" not in said
+    for name in ("find_records", CANCEL, "delay_statistics", "nonsense"):
+        assert reason(peer, "tools/call", name=name, arguments={}) == "TOOL_NOT_FOUND", name
+    assert "change data" not in said and "find_records gives rows" not in said, "it lends them no rights"
 
 
-@pytest.mark.parametrize(
-    "uri", ["db://flights/flight", "db://flights/flight/1", "flights://about", "db://flights/flight.schema"]
-)
-def test_reading_resources_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any, uri: str) -> None:
+def test_reading_completing_and_watching_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
     peer = peers(token_of(users.admin, "tool:find_records"))
     peer.call("find_records", model="flights.flight", limit=1)
+    reference = {"type": "ref/resource", "uri": "db://flights/flight/{id}"}
 
-    assert reason(peer, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND"
-
-
-def test_completing_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
-    peer = peers(token_of(users.admin, "tool:find_records"))
-    params = {
-        "ref": {"type": "ref/resource", "uri": "db://flights/flight/{id}"}, "argument": {"name": "id", "value": "1"},
-    }  # fmt: skip
-
-    answer = peer.request(MODERN, "completion/complete", params)
-
-    assert "error" in answer or answer["result"]["completion"]["values"] == []
-
-
-def test_watching_with_a_token_for_one_tool(users: Any, peers: Peers, flights: Any) -> None:
-    peer = peers(token_of(users.admin, "tool:find_records"))
-
+    params = {"ref": reference, "argument": {"name": "id", "value": "1"}}
+    completed = peer.request(MODERN, "completion/complete", params)
     watching = peer.watch(MODERN, ["db://flights/flight/1", "flights://about"], tools=True)
 
+    for uri in ("db://flights/flight", "db://flights/flight/1", "flights://about", "db://flights/flight.schema"):
+        assert reason(peer, "resources/read", uri=uri) == "RESOURCE_NOT_FOUND", uri
+    assert "error" in completed or completed["result"]["completion"]["values"] == []
     assert not (watching.honoured or {}).get("resourceSubscriptions")
     watching.close()
 
 
-def test_a_tool_that_a_token_is_for_may_still_be_switched_off(users: Any, peers: Peers, flights: Any) -> None:
+def test_a_tool_that_a_token_is_for_needs_its_users_permission_and_may_be_switched_off(
+    users: Any, peers: Peers, flights: Any
+) -> None:
+    def assert_absent(peer: Peer) -> None:
+        assert peer.tools() == []
+        assert reason(peer, "tools/call", name=CANCEL, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
+
+    assert_absent(peers(token_of(users.viewer, f"tool:{CANCEL}")))
     Tool.objects.filter(name=CANCEL).update(enabled=False)
-    peer = peers(token_of(users.admin, f"tool:{CANCEL}"))
-
-    assert peer.tools() == []
-    assert reason(peer, "tools/call", name=CANCEL, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
-
-
-def test_a_tool_that_a_token_is_for_needs_its_users_permission(users: Any, peers: Peers, flights: Any) -> None:
-    peer = peers(token_of(users.viewer, f"tool:{CANCEL}"))
-
-    assert peer.tools() == []
-    assert reason(peer, "tools/call", name=CANCEL, arguments={"ids": ["1"]}) == "TOOL_NOT_FOUND"
+    assert_absent(peers(token_of(users.admin, f"tool:{CANCEL}")))
 
 
 # Live push.
@@ -306,3 +274,74 @@ def test_a_watched_row_is_silent_once_its_model_is_taken_from_the_token(peers: P
 
     assert gone == ["db://flights/airline/UA"]
     watching.close()
+
+
+# Groups of scopes: names of the project that stand for several scopes, wherever a scope may stand.
+
+
+SALES = ["model:Flights.Flight:read", "tool:flights_flight_mark_cancelled"]
+EXPANDED = {"model:flights.flight:read", "tool:flights_flight_mark_cancelled"}
+GROUPS = {"MCP": {"SCOPE_GROUPS": {"sales": SALES}}}
+
+
+@override_settings(**GROUPS)
+def test_a_token_of_a_group_may_what_its_scopes_allow(users: Users) -> None:
+    plain = token_of(users.ops, "sales")
+
+    found = authenticate(request_to(plain), fresh=True)
+
+    assert AccessToken.objects.get().scopes == ["sales"]
+    assert found.scopes == EXPANDED
+    peer = DirectPeer(users.ops, *found.scopes)
+    assert "flights_flight_mark_cancelled" in peer.tools(MODERN)
+
+
+def test_a_group_that_is_gone_grants_nothing(users: Users) -> None:
+    with override_settings(**GROUPS):
+        plain = token_of(users.ops, "sales", "model:flights.airport:read")
+
+    found = authenticate(request_to(plain), fresh=True)
+
+    assert scopes.known(found.scopes) == {"model:flights.airport:read"}
+    assert not scopes.grant(found.scopes, "model:flights.flight:read")
+    with pytest.raises(ValueError, match="unknown scope 'sales'"):
+        token_of(users.ops, "sales")
+
+
+def test_a_group_that_cannot_be_used_is_found_and_grants_nothing() -> None:
+    for wrong in (
+        {"read": ["actions"]}, {"Sales": ["read"]}, {"tool:x": ["read"]}, {"a b": ["read"]}, {"sales": []},
+        {"sales": "read"}, {"sales": ["write-all"]}, {"sales": ["read"], "more": ["sales"]},
+    ):  # fmt: skip
+        with override_settings(MCP={"SCOPE_GROUPS": wrong}):
+            found = [message.id for message in check_settings(None) if message.id == "mcp_django.E016"]
+            assert (found, set(scopes.groups())) == (["mcp_django.E016"], {"sales"} if len(wrong) == 2 else set()), (
+                wrong
+            )
+
+
+def test_a_client_may_ask_for_a_group_where_it_may_ask_for_all_of_it(users: Users) -> None:
+    def page(*offered: str) -> Any:
+        with override_settings(MCP={"SCOPE_GROUPS": {"sales": SALES}, "OAUTH_SCOPES": offered}):
+            return Person(users.ops).open(Program().url(scope="sales"))
+
+    for offered in ((), ("read", "actions"), ("sales",)):
+        shown = page(*offered)
+        assert "sales" in boxes_in(shown), offered
+        for text in ("Sales: Read 1 model, Run 1 action", "This can change data."):
+            assert text in shown.content.decode()
+    for offered in (("read",), ("actions",)):
+        assert "sales" not in boxes_in(page(*offered)), offered
+
+
+def test_a_grant_of_a_group_is_refreshed_while_the_group_is_there(users: Users) -> None:
+    program = Program()
+    with override_settings(**GROUPS):
+        answer = Person(users.ops).allow(program.url(scope="sales"), "sales")
+        tokens = program.exchange(code_in(answer)).json()
+        again = program.refresh(tokens["refresh_token"]).json()
+
+    gone = program.refresh(again["refresh_token"])
+
+    assert (tokens["scope"], again["scope"]) == ("sales", "sales")
+    assert (gone.status_code, gone.json()["error"]) == (400, "invalid_grant")

@@ -6,12 +6,14 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.asgi import get_asgi_application as get_django_application
 from django.db import connection
+from django.test import Client
 from django.utils import timezone
 
 from mcp_django.access import tickets
@@ -98,66 +100,58 @@ def test_a_token_gets_a_ticket_that_opens_a_socket(users: Users, peers: Peers, o
     assert_serves(open_socket(f"ticket={answer.json['ticket']}"))
 
 
-@pytest.mark.parametrize("path", ["/mcp/ticket", "/mcp/ticket/"])
-@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH"])
-def test_another_method_is_answered_in_json(users: Users, peers: Peers, path: str, method: str) -> None:
+def test_another_method_is_answered_in_json(users: Users, peers: Peers) -> None:
     peer = desk(peers, token_of(users.admin))
-    peer.path = path
 
-    answer = peer.http(method)
-
-    assert (answer.status, answer.headers["allow"]) == (405, "POST")
-    assert answer.json == error(-32600, "METHOD_NOT_ALLOWED", "Use POST.")
+    for path, method in product(["/mcp/ticket", "/mcp/ticket/"], ["GET", "PUT", "DELETE", "PATCH"]):
+        peer.path = path
+        answer = peer.http(method)
+        assert (answer.status, answer.headers["allow"]) == (405, "POST")
+        assert answer.json == error(-32600, "METHOD_NOT_ALLOWED", "Use POST.")
     assert not Ticket.objects.exists()
 
 
 @over_http
-@pytest.mark.parametrize("token", [None, "mcp_unknown"])
-def test_nobody_gets_no_ticket(users: Users, peers: Peers, token: str | None) -> None:
-    answer = ask(desk(peers, token))
+def test_nobody_gets_no_ticket(users: Users, peers: Peers) -> None:
+    browser = Client()
+    browser.force_login(users.admin)
+    cookie = {"Cookie": f"sessionid={browser.cookies['sessionid'].value}"}
 
-    assert answer.status == 401
-    assert answer.headers["www-authenticate"].startswith('Bearer realm="mcp"')
-    assert answer.json["error"]["data"]["reason"] == "UNAUTHENTICATED"
+    for answer in (ask(desk(peers, "mcp_unknown")), ask(desk(peers, None)), ask(desk(peers, None), **cookie)):
+        assert answer.status == 401
+        assert answer.headers["www-authenticate"].startswith('Bearer realm="mcp"')
+        assert answer.json["error"]["data"]["reason"] == "UNAUTHENTICATED"
     assert not Ticket.objects.exists()
 
 
-def test_a_caller_without_a_token_gets_no_ticket_where_anonymous_callers_may_read(
+def test_who_has_no_token_gets_no_ticket_where_the_project_lets_others_in(
     users: Users, peers: Peers, settings: Any
 ) -> None:
-    settings.MCP = {**settings.MCP, "ANONYMOUS_SCOPES": ["read"]}
+    own = ["tests.access.test_authentication.ProjectAuthentication"]
+    before, needed = settings.MCP, "A ticket needs a token: send Authorization: Bearer <token>."
+    other = "Only an access token of this site can get a ticket, and these credentials are another kind."
 
-    answer = ask(desk(peers, None))
+    settings.MCP = {**before, "ANONYMOUS_SCOPES": ["read"]}
+    nobody = ask(desk(peers, None))
+    settings.MCP = {**before, "AUTHENTICATION_CLASSES": own}
+    by_project = ask(desk(peers, None), Authorization="Project admin")
 
-    message = "A ticket needs a token: send Authorization: Bearer <token>."
-    assert (answer.status, answer.json) == (401, error(-32600, "UNAUTHENTICATED", message))
-
-
-def test_credentials_of_the_project_get_no_ticket(users: Users, peers: Peers, settings: Any) -> None:
-    settings.MCP = {
-        **settings.MCP, "AUTHENTICATION_CLASSES": ["tests.access.test_authentication.ProjectAuthentication"]
-    }  # fmt: skip
-
-    answer = ask(desk(peers, None), Authorization="Project admin")
-
-    message = "Only an access token of this site can get a ticket, and these credentials are another kind."
-    assert (answer.status, answer.json) == (403, error(-32600, "FORBIDDEN", message))
+    assert (nobody.status, nobody.json) == (401, error(-32600, "UNAUTHENTICATED", needed))
+    assert (by_project.status, by_project.json) == (403, error(-32600, "FORBIDDEN", other))
 
 
-def test_a_page_of_another_origin_gets_no_ticket(users: Users, peers: Peers) -> None:
-    answer = ask(desk(peers, token_of(users.admin)), Origin="https://evil.example")
-
-    assert (answer.status, answer.json["error"]["data"]["reason"]) == (403, "FORBIDDEN")
-    assert not Ticket.objects.exists()
-
-
-def test_a_page_of_an_allowed_origin_may_read_its_ticket(users: Users, peers: Peers, settings: Any) -> None:
+def test_a_page_of_an_allowed_origin_may_read_its_ticket_and_one_of_another_gets_none(
+    users: Users, peers: Peers, settings: Any
+) -> None:
     settings.MCP = {**settings.MCP, "ALLOWED_ORIGINS": ["https://app.example.com"]}
     peer = desk(peers, token_of(users.admin))
 
     preflight = peer.http("OPTIONS", headers={"Origin": "https://app.example.com"})
+    refused = ask(peer, Origin="https://evil.example")
+    before = Ticket.objects.count()
     answer = ask(peer, Origin="https://app.example.com")
 
+    assert (refused.status, refused.json["error"]["data"]["reason"], before) == (403, "FORBIDDEN", 0)
     assert preflight.status == 204
     assert preflight.headers["access-control-allow-methods"] == "POST"
     assert answer.status == 200
@@ -165,60 +159,37 @@ def test_a_page_of_an_allowed_origin_may_read_its_ticket(users: Users, peers: Pe
     assert "access-control-allow-credentials" not in answer.headers
 
 
-def test_a_login_cookie_gets_no_ticket(users: Users, peers: Peers) -> None:
-    from django.test import Client
-
-    browser = Client()
-    browser.force_login(users.admin)
-
-    answer = ask(desk(peers, None), Cookie=f"sessionid={browser.cookies['sessionid'].value}")
-
-    assert answer.status == 401
-
-
 # The socket.
 
 
-def test_a_used_ticket_opens_no_second_socket(users: Users, open_socket: Any) -> None:
-    ticket = ticket_of(users.admin)
-    assert_serves(open_socket(f"ticket={ticket}"))
-
-    assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
-
-
-def test_an_expired_ticket_opens_no_socket(users: Users, open_socket: Any) -> None:
-    ticket = ticket_of(users.admin)
+def test_a_used_an_expired_or_a_guessed_ticket_opens_no_socket(users: Users, open_socket: Any) -> None:
+    used, expired = ticket_of(users.admin), ticket_of(users.admin)
+    assert_serves(open_socket(f"ticket={used}"))
     Ticket.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    ticket_of(users.viewer)
 
-    assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
-
-
-@pytest.mark.parametrize("query", ["ticket=", "ticket=guessed", "ticket", "a=b&ticket=guessed", "%74icket=guessed"])
-def test_a_guessed_ticket_opens_no_socket(users: Users, open_socket: Any, query: str) -> None:
-    ticket_of(users.admin)
-
-    assert refusal(open_socket(query)) == (401, CHALLENGE, REFUSED)
+    for query in (
+        f"ticket={used}", f"ticket={expired}", "ticket=", "ticket=guessed", "ticket", "a=b&ticket=guessed",
+        "%74icket=guessed",
+    ):  # fmt: skip
+        assert refusal(open_socket(query)) == (401, CHALLENGE, REFUSED), query
 
 
-def test_of_two_tickets_in_one_url_neither_opens_a_socket(users: Users, open_socket: Any) -> None:
-    first, second = ticket_of(users.admin), ticket_of(users.admin)
+def test_neither_two_tickets_nor_an_access_token_in_a_url_open_a_socket(users: Users, open_socket: Any) -> None:
+    first, second, token = ticket_of(users.admin), ticket_of(users.admin), token_of(users.admin)
+    named = [f"{parameter}={token}" for parameter in ("ticket", "token", "access_token", "authorization")]
 
-    assert refusal(open_socket(f"ticket={first}&ticket={second}"))[0] == 401
-
-
-@pytest.mark.parametrize("parameter", ["ticket", "token", "access_token", "authorization"])
-def test_an_access_token_in_a_url_opens_no_socket(users: Users, open_socket: Any, parameter: str) -> None:
-    assert refusal(open_socket(f"{parameter}={token_of(users.admin)}"))[0] == 401
+    for query in (f"ticket={first}&ticket={second}", *named):
+        assert refusal(open_socket(query))[0] == 401, query
 
 
-@pytest.mark.parametrize("parameter", ["ticket", "token", "access_token"])
-def test_neither_a_ticket_nor_a_token_in_a_url_opens_the_endpoint(users: Users, peers: Peers, parameter: str) -> None:
-    secret = ticket_of(users.admin) if parameter == "ticket" else token_of(users.admin)
-    peer = peers(None)
+def test_neither_a_ticket_nor_a_token_in_a_url_opens_the_endpoint(users: Users, peers: Peers) -> None:
+    peer, token = peers(None), token_of(users.admin)
     assert isinstance(peer, HTTPPeer)
-    peer.query = f"{parameter}={secret}"
 
-    assert peer.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 401
+    for query in (f"ticket={ticket_of(users.admin)}", f"token={token}", f"access_token={token}"):
+        peer.query = query
+        assert peer.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status == 401, query
 
 
 def test_a_ticket_beside_a_token_is_refused(users: Users, open_socket: Any) -> None:
@@ -228,33 +199,27 @@ def test_a_ticket_beside_a_token_is_refused(users: Users, open_socket: Any) -> N
     assert refusal(socket) == (400, None, error(-32600, "INVALID_REQUEST", message))
 
 
-@pytest.mark.parametrize("end", ["revoked", "expired", "inactive"])
-def test_a_ticket_of_a_token_that_no_longer_holds_opens_no_socket(users: Users, open_socket: Any, end: str) -> None:
-    ticket = ticket_of(users.viewer)
-    if end == "revoked":
-        AccessToken.objects.update(revoked_at=timezone.now())
-    elif end == "expired":
-        AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    else:
-        User.objects.filter(pk=users.viewer.pk).update(is_active=False)
-
-    assert refusal(open_socket(f"ticket={ticket}"))[0] == 401
-    assert not Ticket.objects.exists()
+def test_a_ticket_of_a_token_that_no_longer_holds_opens_no_socket(users: Users, open_socket: Any) -> None:
+    for end in (
+        lambda: AccessToken.objects.update(revoked_at=timezone.now()),
+        lambda: AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1)),
+        lambda: User.objects.filter(pk=users.viewer.pk).update(is_active=False),
+    ):
+        ticket = ticket_of(users.viewer)
+        end()
+        assert refusal(open_socket(f"ticket={ticket}"))[0] == 401
+        assert not Ticket.objects.exists()
 
 
-def test_a_page_of_another_origin_cannot_use_a_ticket(users: Users, open_socket: Any) -> None:
-    socket = open_socket(f"ticket={ticket_of(users.admin)}", Origin="https://evil.example")
+def test_a_ticket_of_a_request_that_is_refused_for_its_origin_or_its_token_is_burnt(
+    users: Users, open_socket: Any
+) -> None:
+    for headers, status in (({"Origin": "https://evil.example"}, 403), ({"Authorization": "Bearer mcp_unknown"}, 400)):
+        ticket = ticket_of(users.admin)
+        assert refusal(open_socket(f"ticket={ticket}", **headers))[0] == status
 
-    assert refusal(socket)[0] == 403
-
-
-@pytest.mark.parametrize("headers", [{"Origin": "https://evil.example"}, {"Authorization": "Bearer mcp_unknown"}])
-def test_a_ticket_of_a_refused_request_is_burnt(users: Users, open_socket: Any, headers: dict[str, str]) -> None:
-    ticket = ticket_of(users.admin)
-    assert not open_socket(f"ticket={ticket}", **headers).accepted
-
-    assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
-    assert not Ticket.objects.exists()
+        assert refusal(open_socket(f"ticket={ticket}")) == (401, CHALLENGE, REFUSED)
+        assert not Ticket.objects.exists()
 
 
 def test_a_ticket_queues_as_its_user(users: Users, open_socket: Any) -> None:
@@ -277,21 +242,16 @@ def test_a_page_of_an_allowed_origin_may_use_a_ticket_whoever_is_logged_in(
     assert_serves(socket)
 
 
-def test_a_ticket_gives_what_its_token_gives_and_no_more(users: Users, open_socket: Any) -> None:
+def test_a_ticket_gives_what_its_token_gives_and_no_more(users: Users, flights: Any, open_socket: Any) -> None:
+    cancel = "flights_flight_mark_cancelled"
     reading = open_socket(f"ticket={ticket_of(users.admin, 'read')}")
     acting = open_socket(f"ticket={ticket_of(users.admin, 'read', 'actions')}")
+    params = {"name": cancel, "arguments": {"ids": [flights[0].pk]}, "_meta": meta()}
 
     tools = [{tool["name"] for tool in assert_serves(socket)["result"]["tools"]} for socket in (reading, acting)]
+    answer = acting.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
 
-    assert "flights_flight_mark_cancelled" in tools[1] - tools[0]
-
-
-def test_a_writing_call_works_on_a_socket_that_a_ticket_opened(users: Users, flights: Any, open_socket: Any) -> None:
-    socket = open_socket(f"ticket={ticket_of(users.admin)}")
-    arguments = {"name": "flights_flight_mark_cancelled", "arguments": {"ids": [flights[0].pk]}}
-
-    answer = socket.ask({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**arguments, "_meta": meta()}})
-
+    assert cancel in tools[1] - tools[0]
     assert answer["result"]["isError"] is False
     flights[0].refresh_from_db()
     assert flights[0].status == "cancelled"
@@ -336,14 +296,10 @@ def test_no_hook_and_no_log_learns_the_ticket(
 # What is kept of them.
 
 
-def test_only_the_hash_of_a_ticket_is_stored(users: Users) -> None:
-    ticket = ticket_of(users.admin)
-
-    assert [stored.hash for stored in Ticket.objects.all()] == [digest(ticket)]
-
-
 @pytest.mark.every_database
-def test_expired_tickets_are_cleared_when_the_next_one_is_given(users: Users) -> None:
+def test_only_the_hash_of_a_ticket_is_stored_and_expired_ones_are_cleared_when_the_next_one_is_given(
+    users: Users,
+) -> None:
     ticket_of(users.admin)
     Ticket.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 

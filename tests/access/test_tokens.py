@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
+import zlib
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from django.utils import timezone
 from mcp_django import memory
 from mcp_django.access.authentication import principals
 from mcp_django.exchange import scopes
+from mcp_django.exchange.token_format import is_well_formed, new_token
 from mcp_django.models import AccessToken, digest
 from tests.support.challenges import own_part
 from tests.support.data import token_of
@@ -37,87 +41,70 @@ def status(peer: Any) -> int:
 
 
 def test_only_the_hash_of_a_token_is_stored(users: Any) -> None:
-    token, plain = AccessToken.objects.create_token(user=users.ops, name="x", scopes=["read"])
+    token, plain = AccessToken.objects.create_token(user=users.ops, name="laptop")
 
     stored = AccessToken.objects.filter(pk=token.pk).values().get()
 
     assert stored["hash"] == digest(plain) and len(plain) > 40 and plain.startswith("mcpdj_")
     assert plain not in str(stored) and plain.removeprefix("mcpdj_") not in str(stored)
+    assert (str(token), str(AccessToken(pk=7))) == ("laptop", "token 7")
+    assert token.scopes == AccessToken(user=users.ops).scopes == ["read"]
 
 
-def test_a_token_reads_by_default(users: Any) -> None:
-    token, _ = AccessToken.objects.create_token(user=users.ops)
-
-    assert token.scopes == ["read"]
-    assert AccessToken(user=users.ops).scopes == ["read"]
-
-
-def test_a_token_is_named_by_its_name_or_number(users: Any) -> None:
-    named, _ = AccessToken.objects.create_token(user=users.ops, name="laptop")
-    unnamed, _ = AccessToken.objects.create_token(user=users.ops)
-
-    assert (str(named), str(unnamed)) == ("laptop", f"token {unnamed.pk}")
+def test_scopes_that_are_none_are_no_valid_token(users: Any) -> None:
+    for value in (["writing"], "read", 5, None, [1], {"read": 1}):
+        with pytest.raises(ValidationError):
+            AccessToken(user=users.ops, hash="x", scopes=value).full_clean()
 
 
-@pytest.mark.parametrize("value", [["writing"], "read", 5, None, [1], {"read": 1}])
-def test_scopes_that_are_none_are_no_valid_token(users: Any, value: Any) -> None:
-    token = AccessToken(user=users.ops, hash="x", scopes=value)
-
-    with pytest.raises(ValidationError):
-        token.full_clean()
-
-
-@pytest.mark.parametrize(("credential", "granted"), [
-    (None, {"actions"}),
-    (object(), {"actions"}),
-    (type("Scoped", (), {"scopes": ["read"]})(), {"read"}),
-    (type("OAuth", (), {"scope": "read actions"})(), {"read", "actions"}),
-    (type("Empty", (), {"scopes": []})(), set()),
-    (type("EmptyOAuth", (), {"scope": ""})(), set()),
-], ids=["none", "silent", "scopes", "scope", "no scopes", "no scope"])  # fmt: skip
-def test_scopes_that_a_credential_carries(credential: Any, granted: set[str]) -> None:
-    assert scopes.granted_by(credential, ["actions"]) == granted
+def test_scopes_that_a_credential_carries() -> None:
+    for credential, granted in (
+        (None, {"actions"}), (object(), {"actions"}), (SimpleNamespace(scopes=["read"]), {"read"}),
+        (SimpleNamespace(scope="read actions"), {"read", "actions"}), (SimpleNamespace(scopes=[]), set()),
+        (SimpleNamespace(scope=""), set()),
+    ):  # fmt: skip
+        assert scopes.granted_by(credential, ["actions"]) == granted, credential
 
 
 # What a token lets in.
 
 
 @http_only
-@pytest.mark.parametrize("spoil", [
-    lambda token: token.revoke(),
-    lambda token: AccessToken.objects.filter(pk=token.pk).update(expires_at=timezone.now() - timedelta(seconds=1)),
-    lambda token: token.delete(),
-    lambda token: User.objects.filter(pk=token.user_id).update(is_active=False),
-    lambda token: token.user.delete(),
-], ids=["revoked", "expired", "deleted", "user inactive", "user deleted"])  # fmt: skip
-def test_a_token_that_no_longer_holds(peers: Peers, users: Any, spoil: Any) -> None:
-    token, plain = AccessToken.objects.create_token(user=users.viewer)
-    spoil(token)
-    peer = peers(plain)
+def test_a_token_that_no_longer_holds(peers: Peers, users: Any) -> None:
+    past = timezone.now() - timedelta(seconds=1)
+    spoils: dict[str, Any] = {
+        "revoked": lambda token: token.revoke(),
+        "expired": lambda token: AccessToken.objects.filter(pk=token.pk).update(expires_at=past),
+        "deleted": lambda token: token.delete(),
+        "user inactive": lambda token: User.objects.filter(pk=token.user_id).update(is_active=False),
+        "user deleted": lambda token: token.user.delete(),
+    }
+    answers = {}
+    for (name, spoil), user in zip(spoils.items(), [users.viewer] * 4 + [users.ops], strict=True):
+        token, plain = AccessToken.objects.create_token(user=user)
+        spoil(token)
+        answers[name] = peers(plain).send(MODERN, "tools/list")  # type: ignore[attr-defined]
 
-    answer = peer.send(MODERN, "tools/list")  # type: ignore[attr-defined]
+    for name, answer in answers.items():
+        assert answer.status == 401, name
+        assert own_part(answer.headers["www-authenticate"]) == 'Bearer realm="mcp", error="invalid_token"'
+        assert answer.json["error"]["data"] == {"reason": "UNAUTHENTICATED"}
+        assert answer.json["error"]["message"] == "The token is unknown, expired or revoked."
 
-    assert answer.status == 401
-    assert own_part(answer.headers["www-authenticate"]) == 'Bearer realm="mcp", error="invalid_token"'
-    assert answer.json["error"]["data"] == {"reason": "UNAUTHENTICATED"}
-    assert answer.json["error"]["message"] == "The token is unknown, expired or revoked."
 
-
-@pytest.mark.parametrize("header", [
-    "Bearer", "Bearer ", "Bearer x y", "Bearer nonsense", "bearer mcp_x", "Bearer mcp_" + "x" * 5_000, "Bearer \xe9",
-    "Basic eDp5", "Token x", "x",
-])  # fmt: skip
-def test_credentials_that_are_none(peers: Peers, users: Any, header: str) -> None:
+def test_credentials_that_are_none(peers: Peers, users: Any) -> None:
     peer = peers(None)
     assert isinstance(peer, HTTPPeer)
 
-    answer = peer.http("POST", b"{}", {"Authorization": header})
+    for header in (
+        "Bearer", "Bearer ", "Bearer x y", "Bearer nonsense", "bearer mcp_x", "Bearer mcp_" + "x" * 5_000,
+        "Bearer \xe9", "Basic eDp5", "Token x", "x",
+    ):  # fmt: skip
+        answer = peer.http("POST", b"{}", {"Authorization": header})
+        assert (answer.status, answer.headers["www-authenticate"][:6]) == (401, "Bearer"), header
 
-    assert answer.status == 401
-    assert answer.headers["www-authenticate"].startswith("Bearer")
 
-
-def test_a_token_in_the_url_is_none(peers: Peers, users: Any) -> None:
+def test_a_token_in_the_url_is_none(users: Any) -> None:
     plain = token_of(users.admin)
 
     response = Client().post(f"/mcp?access_token={plain}&token={plain}", b"{}", content_type="application/json")
@@ -140,42 +127,35 @@ def test_a_token_expires_while_it_is_remembered(peers: Peers, users: Any, monkey
 # What is remembered of a token, and forgotten at once.
 
 
-@pytest.mark.parametrize("change", [
-    lambda users, token: token.revoke(),
-    lambda users, token: token.delete(),
-    lambda users, token: (setattr(users.viewer, "is_active", False), users.viewer.save()),
-    lambda users, token: (users.viewer.set_password("new"), users.viewer.save()),
-], ids=["revoke", "delete", "deactivate", "password"])  # fmt: skip
-def test_a_token_that_is_ended_is_forgotten_at_once(peers: Peers, users: Any, change: Any) -> None:
+def test_a_token_that_is_ended_is_forgotten_at_once(peers: Peers, users: Any) -> None:
+    changes: list[Any] = [
+        lambda user, token: token.revoke(),
+        lambda user, token: token.delete(),
+        lambda user, token: (user.set_password("new"), user.save()),
+        lambda user, token: (setattr(user, "is_active", False), user.save()),
+    ]
     with override_settings(MCP=CACHED):
-        token, plain = AccessToken.objects.create_token(user=users.viewer)
-        peer = peers(plain)
-        before = status(peer)
-        change(users, token)
+        for number, change in enumerate(changes):
+            token, plain = AccessToken.objects.create_token(user=users.viewer)
+            peer = peers(plain)
+            before = status(peer)
+            change(users.viewer, token)
 
-        assert (before, status(peer)) == (200, 401)
-
-
-def test_rights_that_are_lost_are_lost_at_once(peers: Peers, users: Any, flights: Any) -> None:
-    with override_settings(MCP=CACHED):
-        peer = peers(token_of(users.viewer))
-        before = peer.tools()
-        users.viewer.groups.clear()
-
-        assert "find_records" in before
-        assert "find_records" not in peer.tools()
+            assert (before, status(peer)) == (200, 401), number
 
 
-def test_scopes_that_are_taken_from_a_token_are_lost_at_once(peers: Peers, users: Any, flights: Any) -> None:
+def test_rights_and_scopes_that_are_lost_are_lost_at_once(peers: Peers, users: Any, flights: Any) -> None:
     with override_settings(MCP=CACHED):
         token, plain = AccessToken.objects.create_token(user=users.admin, scopes=["read", "actions"])
-        peer = peers(plain)
-        before = peer.tools()
+        viewing, acting = peers(token_of(users.viewer)), peers(plain)
+        before = viewing.tools(), acting.tools()
+        users.viewer.groups.clear()
         token.scopes = ["read"]
         token.save()
 
-        assert "flights_flight_mark_cancelled" in before
-        assert "flights_flight_mark_cancelled" not in peer.tools()
+        assert "find_records" in before[0] and "find_records" not in viewing.tools()
+        assert "flights_flight_mark_cancelled" in before[1]
+        assert "flights_flight_mark_cancelled" not in acting.tools()
 
 
 def test_a_token_is_read_once_in_a_while(peers: Peers, users: Any) -> None:
@@ -219,46 +199,33 @@ def test_a_socket_ends_with_its_token(peers: Peers, users: Any) -> None:
 # Passwords.
 
 
-def test_a_new_password_revokes_the_tokens_of_its_user(users: Any) -> None:
+def test_a_new_password_revokes_the_tokens_of_its_user_unless_the_project_says_otherwise(users: Any) -> None:
     own, others = token_of(users.viewer), token_of(users.ops)
-    users.viewer.set_password("new")
+
+    with override_settings(MCP={"PASSWORD_CHANGE_REVOKES": False}):
+        users.viewer.set_password("new")
+        users.viewer.save()
+    assert AccessToken.objects.get(hash=digest(own)).revoked_at is None
+    users.viewer.set_password("newer")
     users.viewer.save()
 
     assert AccessToken.objects.get(hash=digest(own)).revoked_at is not None
     assert AccessToken.objects.get(hash=digest(others)).revoked_at is None
 
 
-@override_settings(MCP={"PASSWORD_CHANGE_REVOKES": False})
-def test_a_new_password_revokes_nothing_where_the_project_says_so(users: Any) -> None:
-    own = token_of(users.viewer)
-    users.viewer.set_password("new")
-    users.viewer.save()
-
-    assert AccessToken.objects.get(hash=digest(own)).revoked_at is None
-
-
 @override_settings(PASSWORD_HASHERS=[
     "django.contrib.auth.hashers.PBKDF2PasswordHasher", "django.contrib.auth.hashers.MD5PasswordHasher",
 ])  # fmt: skip
-def test_a_login_that_strengthens_the_hash_revokes_nothing(users: Any) -> None:
+def test_another_field_and_a_login_that_strengthens_the_hash_revoke_nothing(users: Any) -> None:
     own = token_of(users.viewer)
     User.objects.filter(pk=users.viewer.pk).update(password=make_password("viewer", hasher="md5"))
+    user = User.objects.get(pk=users.viewer.pk)
+    user.email = "a@b.c"
+    user.save()
 
     assert Client().login(username="viewer", password="viewer")
 
     assert User.objects.get(pk=users.viewer.pk).password.startswith("pbkdf2")
-    assert AccessToken.objects.get(hash=digest(own)).revoked_at is None
-
-
-@pytest.mark.parametrize("change", [
-    lambda user: (setattr(user, "email", "a@b.c"), user.save()),
-    lambda user: Client().login(username="viewer", password="viewer"),
-], ids=["other field", "login"])  # fmt: skip
-def test_what_is_no_new_password_revokes_nothing(users: Any, change: Any) -> None:
-    own = token_of(users.viewer)
-
-    change(users.viewer)
-
     assert AccessToken.objects.get(hash=digest(own)).is_current()
 
 
@@ -288,3 +255,46 @@ def test_last_use_is_written_once_a_minute_at_most(peers: Peers, users: Any) -> 
 
     assert (first, soon, later) == (1, 0, 1)
     assert token.last_used_at is not None and timezone.now() - token.last_used_at < timedelta(seconds=30)
+
+
+# The plain text of a token: its form, and the checksum that secret scanners verify.
+
+
+#: As the documentation gives it to secret scanners.
+DOCUMENTED = r"\bmcpdj_([0-9A-Za-z]{43})([0-9A-Za-z]{6})\b"
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_scanner_can_verify_a_token_by_what_is_documented() -> None:
+    found = re.search(DOCUMENTED, f"Authorization: Bearer {new_token()}\n")
+
+    assert found is not None
+    value = 0
+    for digit in found[2]:
+        value = value * 62 + DIGITS.index(digit)
+    assert value == zlib.crc32(found[1].encode())
+
+
+def test_tokens_are_different() -> None:
+    assert len({new_token() for _ in range(100)}) == 100
+
+
+def test_a_token_of_ours_is_well_formed_as_text_and_as_bytes() -> None:
+    token = new_token()
+    before_the_checksum = "mcp_" + "aZ0_-" * 8 + "abc"
+
+    found = [token, token.encode(), "mcpdj_" + "0" * 43 + "2CZclj", before_the_checksum]
+
+    assert [text for text in found if not is_well_formed(text)] == []
+
+
+def test_a_token_with_one_wrong_character_and_a_text_of_another_form_are_refused() -> None:
+    token = new_token()
+    one_wrong = [token[:at] + ("b" if token[at] == "a" else "a") + token[at + 1 :] for at in (6, 20, 48, 49, 54)]
+    others = [
+        token[1:], token[1:].encode(), "", "mcp_", "mcpdj_", "mcp_" + "a" * 42, "mcp_" + "a" * 44, "mcp_" + "ä" * 43,
+        "MCP_" + "a" * 43, "mcp_" + "a" * 43 + "\n", " mcp_" + "a" * 43, "ghp_" + "a" * 43,
+        "mcp_" + "a" * 42 + "\ud800", "mcp_" + "a" * 42 + "\0",
+    ]  # fmt: skip
+
+    assert [text for text in (*one_wrong, *others) if is_well_formed(text)] == []

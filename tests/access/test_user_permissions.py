@@ -79,19 +79,13 @@ def test_one_statement_finds_what_model_backend_finds(user: User, django_assert_
 
 
 @pytest.mark.every_database
-def test_an_inactive_user_and_one_that_is_nobody_have_none(user: User) -> None:
+def test_an_inactive_user_and_one_that_is_nobody_have_none_and_a_superuser_is_not_asked_about(user: User) -> None:
     user.is_active = False
-
-    assert asked(request_of(user)) == 0
-    assert not user.has_perm(VIEW)
-    assert asked(from_settings().for_principal(Principal(from_settings().user, frozenset()))) == 0
-
-
-def test_a_superuser_is_not_asked_about(db: None) -> None:
     boss = User.objects.create_superuser("boss")
 
-    assert asked(request_of(boss)) == 0
-    assert boss.has_perm(VIEW)
+    assert asked(request_of(user)) == asked(request_of(boss)) == 0
+    assert (user.has_perm(VIEW), boss.has_perm(VIEW)) == (False, True)
+    assert asked(from_settings().for_principal(Principal(from_settings().user, frozenset()))) == 0
 
 
 class OwnGroups(ModelBackend):
@@ -106,19 +100,17 @@ class Always(BaseBackend):
         return obj == "hers"
 
 
-def test_a_backend_that_finds_otherwise_is_asked_itself(user: User) -> None:
+def test_a_backend_that_finds_otherwise_or_stands_beside_it_is_asked_itself(user: User) -> None:
+    other = User.objects.get(pk=user.pk)
     with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}.OwnGroups"]):
         user_permissions.put_onto_user(request_of(user))
-
         assert (user.has_perm(VIEW), user.has_perm(ADD)) == (True, False)
 
-
-def test_a_backend_beside_it_is_asked_as_always(user: User) -> None:
     backends = ["django.contrib.auth.backends.ModelBackend", f"{__name__}.Always"]
     with override_settings(AUTHENTICATION_BACKENDS=backends):
-        user_permissions.put_onto_user(request_of(user))
-
-        assert user.has_perm("flights.delete_flight", "hers") and not user.has_perm("flights.delete_flight", "his")
+        user_permissions.put_onto_user(request_of(other))
+        delete = "flights.delete_flight"
+        assert (other.has_perm(delete, "hers"), other.has_perm(delete, "his")) == (True, False)
 
 
 # Remembered.
@@ -126,17 +118,6 @@ def test_a_backend_beside_it_is_asked_as_always(user: User) -> None:
 
 def fresh(user: User) -> User:
     return User.objects.get(pk=user.pk)
-
-
-@pytest.mark.every_database
-def test_they_are_remembered_with_the_principal(user: User) -> None:
-    known: dict[Any, Any] = {}
-
-    assert [asked(request_of(fresh(user), known=known)) for _ in range(3)] == [1, 0, 0]
-
-
-def test_without_a_principal_that_is_remembered_each_request_asks(user: User) -> None:
-    assert [asked(request_of(fresh(user))) for _ in range(3)] == [1, 1, 1]
 
 
 class Tenants(MCPSite):
@@ -150,18 +131,16 @@ class Named(Tenants):
         return str(request.META.get("HTTP_HOST"))
 
 
-def test_where_a_context_may_choose_a_tenant_nothing_is_remembered(user: User) -> None:
-    tenants, known = Tenants("tenants"), {}  # type: ignore[var-annotated]
+def test_they_are_remembered_with_the_principal_unless_something_may_choose_a_tenant(user: User, settings: Any) -> None:
+    def statements(site: MCPSite = site, known: Any = None) -> list[int]:
+        return [asked(request_of(fresh(user), site=site, known=known)) for _ in range(3)]
 
-    assert [asked(request_of(fresh(user), site=tenants, known=known)) for _ in range(2)] == [1, 1]
-    assert known == {}
-
-
-def test_where_middleware_may_choose_a_tenant_nothing_is_remembered(user: User, settings: Any) -> None:
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "project.Tenants"]
     known: dict[Any, Any] = {}
-
-    assert [asked(request_of(fresh(user), known=known)) for _ in range(2)] == [1, 1]
+    assert statements(known={}) == [1, 0, 0]
+    assert statements(known=None) == [1, 1, 1], "no principal is remembered"
+    assert (statements(Tenants("tenants"), known), known) == ([1, 1, 1], {}), "the context may choose one"
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "project.Tenants"]
+    assert statements(known={}) == [1, 1, 1]
 
 
 def test_each_tenant_that_a_site_names_is_remembered_by_itself(user: User) -> None:

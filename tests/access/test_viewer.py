@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from demo_project.flights.models import Disruption
 from tests.support.asking import errors_of
 from tests.support.peers import MODERN, Peer
 
@@ -28,6 +29,7 @@ def test_the_tools_name_only_visible_models(viewer: Peer, flights: Any) -> None:
     ]  # fmt: skip
     for name in ("describe_models", "find_records", "get_record", "aggregate_records"):
         assert tools[name]["inputSchema"]["properties"]["model"]["enum"] == MODELS
+    assert sorted(viewer.call("describe_models")["structuredContent"]["models"]) == MODELS
 
 
 def test_resources_and_templates_are_those_of_visible_models(viewer: Peer, flights: Any) -> None:
@@ -69,54 +71,38 @@ def test_a_relation_to_a_hidden_model_is_no_field(viewer: Peer, flights: Any) ->
 
 
 @pytest.mark.http_and_duplex
-@pytest.mark.parametrize("tool", ["describe_models", "find_records", "get_record", "aggregate_records"])
-def test_probing_for_a_hidden_model_by_name(viewer: Peer, flights: Any, tool: str) -> None:
-    key = {"id": "N14228"} if tool == "get_record" else {}
+def test_probing_for_a_hidden_model_by_name(viewer: Peer, flights: Any) -> None:
+    message = f"no model 'shop.product'. Allowed: {', '.join(MODELS)}."
 
-    hidden = viewer.request(MODERN, "tools/call", {"name": tool, "arguments": {"model": "shop.product", **key}})
-    absent = viewer.request(MODERN, "tools/call", {"name": tool, "arguments": {"model": "shop.prxduct", **key}})
-
-    assert errors_of(hidden["result"]) == [
-        {
-            "field": "model",
-            "message": f"no model 'shop.product'. Allowed: {', '.join(MODELS)}.",
-            "received": "shop.product",
-        }
-    ]
-    same_but_for("shop.product", "shop.prxduct", hidden, absent)
+    for tool in ("find_records", "describe_models", "get_record", "aggregate_records"):
+        key = {"id": "N14228"} if tool == "get_record" else {}
+        hidden, absent = (
+            viewer.request(MODERN, "tools/call", {"name": tool, "arguments": {"model": model, **key}})
+            for model in ("shop.product", "shop.prxduct")
+        )
+        assert errors_of(hidden["result"]) == [{"field": "model", "message": message, "received": "shop.product"}]
+        same_but_for("shop.product", "shop.prxduct", hidden, absent)
 
 
-@pytest.mark.parametrize(
-    ("hidden", "absent"),
-    [
+def test_probing_for_a_hidden_resource_by_uri(viewer: Peer, flights: Any) -> None:
+    for hidden, absent in (
         ("db://flights/plane", "db://flights/plxne"),
         ("db://flights/plane/N14228", "db://flights/plane/N00000"),
         ("db://flights/plane.schema", "db://flights/plxne.schema"),
         ("db://flights/plane?limit=1", "db://flights/plxne?limit=1"),
         ("db://mcp_django/accesstoken", "db://mcp_django/axxesstoken"),
         ("db://auth/user/1", "db://auth/usxr/1"),
-    ],
-)
-def test_probing_for_a_hidden_resource_by_uri(viewer: Peer, flights: Any, hidden: str, absent: str) -> None:
-    answer = viewer.request(MODERN, "resources/read", {"uri": hidden})
-    other = viewer.request(MODERN, "resources/read", {"uri": absent})
+    ):
+        answer = viewer.request(MODERN, "resources/read", {"uri": hidden})
+        other = viewer.request(MODERN, "resources/read", {"uri": absent})
 
-    assert answer["error"] == {
-        "code": -32602,
-        "message": "Resource not found.",
-        "data": {
-            "reason": "RESOURCE_NOT_FOUND",
-            "uri": hidden,
-            "errors": [
-                {
-                    "field": "uri",
-                    "message": "not a resource; resources/list names the resources",
-                    "received": hidden,
-                }
-            ],
-        },
-    }
-    same_but_for(hidden, absent, answer, other)
+        message = "not a resource; resources/list names the resources"
+        errors = [{"field": "uri", "message": message, "received": hidden}]
+        assert answer["error"] == {
+            "code": -32602, "message": "Resource not found.",
+            "data": {"reason": "RESOURCE_NOT_FOUND", "uri": hidden, "errors": errors},
+        }  # fmt: skip
+        same_but_for(hidden, absent, answer, other)
 
 
 def test_a_hidden_resource_is_watched_by_nobody(viewer: Peer, flights: Any) -> None:
@@ -137,3 +123,37 @@ def test_an_action_without_its_permission_does_not_exist(viewer: Peer, flights: 
     assert hidden["error"]["data"]["reason"] == "TOOL_NOT_FOUND"
     same_but_for("mark_cancelled", "mark_cancxlled", hidden, absent)
     assert flights[0].status == "on_time"
+
+
+# Ops, who work with the flights that leave from JFK.
+
+
+def test_a_function_tool_counts_own_rows_alone(ops: Peer, admin: Peer, flights: Any) -> None:
+    counted = ops.call("delay_statistics", origin="EWR")["structuredContent"]
+    by_admin = admin.call("delay_statistics", origin="EWR")["structuredContent"]
+
+    assert counted["flights"] == 0
+    assert by_admin["flights"] == 4
+
+
+def test_watching_a_hidden_row_is_not_honoured(ops: Peer, flights: Any) -> None:
+    watching = ops.watch(MODERN, ["db://flights/flight/1", "db://flights/flight/2"])
+    refused = ops.error("2025-06-18", "resources/subscribe", {"uri": "db://flights/flight/2"})
+    flights[1].save()
+    flights[0].save()
+
+    assert watching.honoured == {"resourceSubscriptions": ["db://flights/flight/1"]}
+    assert refused["data"]["reason"] == "RESOURCE_NOT_FOUND"
+    assert watching.uris(1) == ["db://flights/flight/1"]
+
+
+def test_naming_the_key_of_a_hidden_row_is_naming_no_key(ops: Peer, flights: Any) -> None:
+    """Word by word, also within ``not``: the flight 2 is hidden, and there is no flight 99."""
+    Disruption.objects.create(flight=flights[1], kind="crew")
+    for asked in ({"flight": "?"}, {"not": {"flight": "?"}}):
+        hidden, absent = (
+            ops.call("find_records", model="flights.disruption", filter=json.loads(json.dumps(asked).replace("?", key)))
+            for key in ("2", "99")
+        )
+        assert hidden["isError"] is True
+        assert str(hidden).replace("2", "?") == str(absent).replace("99", "?")

@@ -65,6 +65,7 @@ def row_of(client: Client) -> dict[str, str]:
 def test_a_superuser_changing_what_is_recorded(client: Client) -> None:
     call = make_call()
     page = f"{CALLS}{call.pk}/"
+    pages = [client.get(CALLS).content.decode(), page_of(client, call)]
 
     answers = [
         client.get(f"{CALLS}add/"), client.post(f"{CALLS}add/", {"name": "x"}),
@@ -75,15 +76,9 @@ def test_a_superuser_changing_what_is_recorded(client: Client) -> None:
 
     assert [answer.status_code for answer in answers] == [403] * 4
     assert Call.objects.filter(name="find_records", outcome="done").count() == Call.objects.count() == 1
-
-
-def test_there_is_nothing_to_change_on_its_pages(client: Client) -> None:
-    call = make_call()
-
-    pages = [client.get(CALLS).content.decode(), page_of(client, call)]
-
-    for page in pages:
-        content = page.partition('<div id="content"')[2]
+    assert Call._meta.default_permissions == ("view",)
+    for shown in pages:
+        content = shown.partition('<div id="content"')[2]
         assert not re.search(r'name="(_save|action|_selected_action)"|class="(deletelink|addlink|historylink)', content)
 
 
@@ -97,26 +92,15 @@ def test_the_permission_to_view_calls_shows_those_of_all_users() -> None:
     assert [client.get(f"{CALLS}{call.pk}/change/").status_code for call in calls] == [200, 200]
 
 
-def test_reading_the_activity_without_the_permission() -> None:
+def test_reading_the_activity_without_the_permission_or_without_logging_in() -> None:
     client = logged_in(make_staff("staff", "mcp_django.view_accesstoken", "mcp_django.view_tool"))
-    call = make_call()
+    urls = [CALLS, f"{CALLS}{make_call().pk}/change/", f"{CALLS}csv/"]
 
-    answers = [client.get(CALLS), client.get(f"{CALLS}{call.pk}/change/"), client.get(f"{CALLS}csv/")]
+    answers = [Client().get(url) for url in urls]
 
-    assert [answer.status_code for answer in answers] == [403] * 3
-
-
-def test_reading_the_activity_without_logging_in() -> None:
-    call = make_call()
-
-    answers = [Client().get(url) for url in (CALLS, f"{CALLS}{call.pk}/change/", f"{CALLS}csv/")]
-
+    assert [client.get(url).status_code for url in urls] == [403] * 3
     assert [answer.status_code for answer in answers] == [302] * 3
     assert all("/login/" in answer["Location"] for answer in answers)
-
-
-def test_there_is_no_permission_to_change_a_call() -> None:
-    assert Call._meta.default_permissions == ("view",)
 
 
 # The list.
@@ -125,33 +109,31 @@ def test_there_is_no_permission_to_change_a_call() -> None:
 def test_a_line_says_who_did_what_when_and_what_came_of_it(client: Client) -> None:
     make_call(outcome="refused", reason="TOOL_NOT_FOUND")
 
-    row = row_of(client)
-
-    assert row == {
+    assert row_of(client) == {
         "time": "2026-11-22 12:00:00", "user_label": "ada", "token_label": "laptop", "client": "claude-code",
         "subject": "find_records", "model": "flights.flight", "result": "refused: TOOL_NOT_FOUND", "rows": "20",
         "duration": "12.5",
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("recorded", "expected"), [
-    ({"kind": "lost", "count": 17, "name": "", "method": ""}, {"subject": "17 lines not written"}),
-    ({"kind": "lost", "count": 1}, {"subject": "1 line not written"}),
-    ({"outcome": "unknown"}, {"result": "unknown"}),
-    ({"kind": "read", "name": "", "uri": "db://flights/flight/17"}, {"subject": "db://flights/flight/17"}),
-    ({"name": "", "method": "resources/list"}, {"subject": "resources/list"}),
-    ({"user_id": "", "user_name": "", "token_id": None, "token_name": "", "kind": "request", "method": "", "name": "",
-      "model": "", "outcome": "refused", "reason": "UNAUTHENTICATED", "count": 400},
-     {"user_label": "192.0.2.1", "token_label": "-", "subject": "other request, 400 times"}),
-    ({"token_name": ""}, {"token_label": "token 5"}),
-    ({"user_name": ""}, {"user_label": "3"}),
-])  # fmt: skip
-def test_what_is_missing_or_counted_is_said_in_words(client: Client, recorded: Any, expected: dict[str, str]) -> None:
-    make_call(**recorded)
-
-    row = row_of(client)
-
-    assert {name: row[name] for name in expected} == expected
+def test_what_is_missing_or_counted_is_said_in_words(client: Client) -> None:
+    cases: list[tuple[dict[str, Any], dict[str, str]]] = [
+        ({"kind": "lost", "count": 17, "name": "", "method": ""}, {"subject": "17 lines not written"}),
+        ({"kind": "lost", "count": 1}, {"subject": "1 line not written"}),
+        ({"outcome": "unknown"}, {"result": "unknown"}),
+        ({"kind": "read", "name": "", "uri": "db://flights/flight/17"}, {"subject": "db://flights/flight/17"}),
+        ({"name": "", "method": "resources/list"}, {"subject": "resources/list"}),
+        ({"user_id": "", "user_name": "", "token_id": None, "token_name": "", "kind": "request",
+         "method": "", "name": "",
+          "model": "", "outcome": "refused", "reason": "UNAUTHENTICATED", "count": 400},
+         {"user_label": "192.0.2.1", "token_label": "-", "subject": "other request, 400 times"}),
+        ({"token_name": ""}, {"token_label": "token 5"}),
+        ({"user_name": ""}, {"user_label": "3"}),
+    ]  # fmt: skip
+    for recorded, expected in cases:
+        make_call(**recorded)
+        row = row_of(client)
+        assert {name: row[name] for name in expected} == expected
 
 
 def test_the_newest_call_comes_first(client: Client) -> None:
@@ -189,36 +171,27 @@ def test_the_page_of_a_call_has_every_column(client: Client) -> None:
     assert (fields["user"], fields["user_id"]) == ("ada · all activity", "3")
 
 
-def test_a_call_links_to_what_still_exists(client: Client, superuser: User) -> None:
+def test_a_call_links_to_what_still_exists_and_what_is_gone_is_named_without_a_link(
+    client: Client, superuser: User
+) -> None:
     token, _ = AccessToken.objects.create_token(user=superuser, name="laptop")
     make_tool_rows("default")
-    tool = Tool.objects.get(name="find_records")
+    make_prompt_rows("default")
+    tool, prompt = Tool.objects.get(name="find_records"), Prompt.objects.get(name="punctuality_report")
 
     page = page_of(client, make_call(user_id=str(superuser.pk), token_id=token.pk))
+    of_prompt = page_of(client, make_call(kind="prompt", name=prompt.name))
+    Tool.objects.all().delete()
+    gone = page_of(client, make_call(user_id="no key", token_id=999))
 
     assert f'<a href="/admin/auth/user/{superuser.pk}/change/">ada</a>' in page
     assert f'<a href="/admin/mcp_django/accesstoken/{token.pk}/change/">laptop</a>' in page
     assert f'<a href="/admin/mcp_django/tool/{tool.pk}/change/">find_records</a>' in page
     for filters in (f"user={superuser.pk}", f"token={token.pk}", "tool=find_records"):
         assert f'<a href="{CALLS}?{filters}">all activity</a>' in page
-
-
-def test_a_prompt_of_a_call_is_linked(client: Client) -> None:
-    make_prompt_rows("default")
-    prompt = Prompt.objects.get(name="punctuality_report")
-
-    page = page_of(client, make_call(kind="prompt", name=prompt.name))
-
-    assert f"/admin/mcp_django/prompt/{prompt.pk}/change/" in page
-
-
-def test_what_is_gone_is_named_without_a_link(client: Client) -> None:
-    Tool.objects.all().delete()
-
-    page = page_of(client, make_call(user_id="no key", token_id=999))
-
-    assert "ada · " in re.sub(r"<[^>]+>", "", page)
-    assert not re.search(r"/admin/(auth/user|mcp_django/accesstoken|mcp_django/tool)/\w+/change/", page)
+    assert f"/admin/mcp_django/prompt/{prompt.pk}/change/" in of_prompt
+    assert "ada · " in re.sub(r"<[^>]+>", "", gone)
+    assert not re.search(r"/admin/(auth/user|mcp_django/accesstoken|mcp_django/tool)/\w+/change/", gone)
 
 
 def test_following_a_call_to_what_the_viewer_may_not_see(superuser: User) -> None:
@@ -253,19 +226,15 @@ def test_each_token_tool_and_prompt_links_to_its_activity(client: Client, superu
     assert f'href="{CALLS}?tool=punctuality_report"' in pages[prompt]
 
 
-def test_who_may_not_view_calls_gets_no_link_to_them() -> None:
+def test_who_may_not_view_calls_gets_no_link_to_them_and_an_unsaved_token_has_none(client: Client) -> None:
     staff = make_staff("staff", "mcp_django.view_accesstoken", "mcp_django.view_tool")
     token, _ = AccessToken.objects.create_token(user=staff)
     make_tool_rows("default")
-    client = logged_in(staff)
 
     for row in (token, Tool.objects.all()[0]):
-        page = client.get(f"/admin/mcp_django/{row._meta.model_name}/{row.pk}/change/")
+        page = logged_in(staff).get(f"/admin/mcp_django/{row._meta.model_name}/{row.pk}/change/")
         assert page.status_code == 200
         assert b"mcp_django/call/" not in page.content
-
-
-def test_an_unsaved_token_has_no_activity(client: Client) -> None:
     assert b"mcp_django/call/?" not in client.get("/admin/mcp_django/accesstoken/add/").content
 
 

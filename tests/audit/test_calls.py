@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
 
+from demo_project.flights.models import Flight
+from mcp_django import ModelMCP, tool
 from mcp_django.models import AccessToken, Call, Tool
+from mcp_django.writes.tools import WRITE_TOOLS
 from tests.audit.conftest import Rows
+from tests.conftest import DUPLEX
+from tests.end_to_end.servers import wait_for
 from tests.support.base import LEGACY, MODERN, wanted_of
-from tests.support.data import switch_on, token_of
-from tests.support.peers import Peer, Peers
+from tests.support.data import Users, make_flights, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import DuplexPeer, Peer, Peers, meta
+from tests.uploads.conftest import Uploader, read_file
+from tests.writes.conftest import Writer
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -53,8 +65,7 @@ def test_a_call_is_written_down_with_who_what_and_what_came_of_it(
     assert {name: row[name] for name in expected} == expected
 
 
-@pytest.mark.every_transport
-@pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+@pytest.mark.parametrize("revision", [MODERN, LEGACY[-1]])
 def test_reads_prompts_and_subscriptions_are_written_down(
     peers: Peers, users: Any, flights: Any, rows: Rows, revision: str
 ) -> None:
@@ -62,43 +73,28 @@ def test_reads_prompts_and_subscriptions_are_written_down(
 
     peer.result(revision, "resources/read", {"uri": "db://flights/flight?origin=JFK&limit=2"})
     peer.result(revision, "resources/read", {"uri": "db://flights/flight/3"})
-    if peer.push:
-        peer.watch(revision, ["db://flights/flight/4"])
+    peer.watch(revision, ["db://flights/flight/4"])
 
     found = rows("kind", "method", "uri", "model", "rows", "outcome", "arguments")
     read = {"kind": "read", "method": "resources/read", "model": "flights.flight", "outcome": "done", "arguments": ""}
     assert found[0] == {**read, "uri": "db://flights/flight", "rows": 2}
     assert found[1] == {**read, "uri": "db://flights/flight/3", "rows": 1}
-    if peer.push:
-        assert (found[2]["kind"], found[2]["outcome"]) == ("subscription", "done")
-        assert "db://flights/flight/4" in (found[2]["uri"], *json.loads(found[2]["arguments"] or "[]"))
+    assert (found[2]["kind"], found[2]["outcome"]) == ("subscription", "done")
+    assert "db://flights/flight/4" in (found[2]["uri"], *json.loads(found[2]["arguments"] or "[]"))
 
 
-def test_lists_are_not_written_down(ops: Peer, rows: Rows) -> None:
+def test_lists_are_not_written_down_and_completion_where_the_project_wants_it(
+    ops: Peer, audited: Callable[..., None], rows: Rows, flights: Any
+) -> None:
+    reference = {"type": "ref/resource", "uri": "db://flights/flight/{id}"}
     ops.result(MODERN, "tools/list")
     ops.result(MODERN, "resources/list")
     ops.result(MODERN, "server/discover")
 
-    assert rows() == []
-
-
-@pytest.mark.parametrize(("on", "written"), [(False, []), (True, [{"kind": "completion"}])])
-def test_completion_is_written_down_where_the_project_wants_it(
-    peers: Peers, users: Any, audited: Callable[..., None], rows: Rows, flights: Any, on: bool, written: Any
-) -> None:
-    audited(AUDIT_COMPLETION=on)
-    peer = peers(token_of(users.ops))
-
-    peer.result(
-        MODERN,
-        "completion/complete",
-        {
-            "ref": {"type": "ref/resource", "uri": "db://flights/flight/{id}"},
-            "argument": {"name": "id", "value": "1"},
-        },
-    )
-
-    assert rows("kind") == written
+    for is_on, written in ((False, []), (True, [{"kind": "completion"}])):
+        audited(AUDIT_COMPLETION=is_on)
+        ops.result(MODERN, "completion/complete", {"ref": reference, "argument": {"name": "id", "value": "1"}})
+        assert rows("kind") == written
 
 
 def test_off_writes_nothing(peers: Peers, users: Any, audited: Callable[..., None], rows: Rows, flights: Any) -> None:
@@ -191,3 +187,159 @@ def test_a_caller_without_a_user_is_counted_and_not_listed(
         peer.request(MODERN, "tools/call", {"name": "find_records", "arguments": {"model": "flights.flight"}})
 
     assert rows("kind", "user_id", "name", "count") == [{"kind": "call", "user_id": "", "name": "", "count": 3}]
+
+
+# Values: those that the project allows by name, and no other.
+
+
+class Audited(ModelMCP):
+    fields = ["number", "distance", "status"]
+    audit_fields = ["number", "status", "notes"]
+
+
+def test_the_values_of_allowed_fields_in_filters_and_of_none_that_the_policy_hides(
+    peers: Peers, users: Any, flights: Any, rows: Rows, declared: Any
+) -> None:
+    declared.model(Flight, Audited)
+    peer = peers(token_of(users.admin))
+
+    either = [{"status": "on_time"}, {"not": {"number__gte": 9}}]
+    filters = {"number__in": [1001, 1002], "distance__gt": 5, "any": either}
+    peer.call("find_records", model="flights.flight", filter=filters)
+    peer.read("db://flights/flight?number=1003&distance=1")
+    hidden = {"model": "flights.flight", "filter": {"notes": "x"}}
+    peer.request(MODERN, "tools/call", {"name": "find_records", "arguments": hidden})
+
+    *found, last = (row["values"] for row in rows("values"))
+    assert [json.loads(values) for values in found] == [
+        {"number__in": [1001, 1002], "status": "on_time", "number__gte": 9}, {"number": "1003"},
+    ]  # fmt: skip
+    assert last == ""
+
+
+def test_the_values_of_allowed_arguments(peers: Peers, users: Any, rows: Rows, declared: Any) -> None:
+    def move(request: Any, reason: str, note: str, seats: list[int]) -> str:
+        """Moves."""
+        return "Done"
+
+    declared.tool(move, audit=["reason", "seats"])
+
+    peers(token_of(users.ops)).call("move", reason="r" * 500, note="private", seats=[1, 2])
+
+    [row] = rows("values", "arguments")
+    assert json.loads(row["values"]) == {"reason": "r" * 100 + "…", "seats": [1, 2]}
+    assert json.loads(row["arguments"]) == ["reason", "note", "seats"]
+
+
+def test_an_argument_that_is_unknown_or_a_secret_cannot_be_named() -> None:
+    def enter(request: Any, password: str) -> str:
+        """Enters."""
+        return ""
+
+    for name, said in (("other", "other"), ("password", "secret")):
+        with pytest.raises(ImproperlyConfigured, match=said):
+            tool(audit=[name])(enter)
+
+
+# Writing through the forms of the admin, and uploads.
+
+
+@pytest.mark.usefixtures("transactional_db")
+def test_a_change_names_its_model_its_rows_and_no_values(users: Users, rows: Rows) -> None:
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    flight = make_flights(3)[0]
+    agent = Writer(users.admin)
+
+    agent.confirmed("update_record", model="flights.flight", id=str(flight.pk), values={"notes": "a secret"})
+    agent.refused("update_record", model="flights.flight", id=str(flight.pk), values={"distance": -1})
+    agent.confirmed("create_record", model="flights.airline", values={"carrier": "ZZ", "name": "Zed"})
+
+    update = {"name": "update_record", "model": "flights.flight", "keys": "", "outcome": "done", "values": ""}
+    # A key that is a text may say whose the row is.
+    create = {"name": "create_record", "model": "flights.airline", "keys": "", "outcome": "done", "values": ""}
+    assert rows(*update) == [
+        update, {**update, "keys": f" {flight.pk} "}, {**update, "outcome": "failed"}, create, create,
+    ]  # fmt: skip
+    assert rows("arguments")[1] == {"arguments": '["model","id","values","confirm"]'}
+
+
+def test_each_body_of_an_upload_has_a_line(
+    users: Any, peers: Peers, declared: Declared, rows: Rows, settings: Any, tmp_path: Any
+) -> None:
+    settings.MEDIA_ROOT = tmp_path
+    declared.tool(read_file, read_only=True)
+    client = Uploader(peers(token_of(users.admin, "read", name="agent")))
+
+    uri = client.part(b"abc", 0, 5).json["uri"]
+    client.part(b"zz", 0, 5, uri)
+    client.part(b"de", 3, 5, uri)
+
+    line = {"kind": "request", "method": "upload", "outcome": "done", "user_name": "admin", "token_name": "agent"}
+    assert rows(*line, "bytes", "uri", "name") == [
+        {**line, "bytes": 3, "uri": "", "name": ""},
+        {**line, "bytes": 2, "uri": "", "name": ""},
+    ]
+
+
+# Calls whose bodies ran on the event loop.
+
+
+@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
+@pytest.mark.parametrize("mode", ["strict", "on"])
+def test_each_call_has_one_line_with_its_outcome_and_its_queries(
+    admin: Peer, declared: Declared, rows: Rows, audited: Any, flights: Any, mode: str
+) -> None:
+    async def count(request: HttpRequest, fail: bool = False) -> str:
+        """Count the flights, or fail."""
+        await Flight.objects.acount()
+        await Flight.objects.acount()
+        if fail:
+            raise ValueError
+        return "counted"
+
+    async def greet(request: HttpRequest) -> str:
+        """Greet."""
+        await asyncio.sleep(0)
+        return "hello"
+
+    declared.tool(count)
+    declared.tool(greet)
+    audited(AUDIT=mode)
+
+    before = admin.call("greet")
+    admin.call("count")
+    admin.call("count", fail=True)
+
+    assert before["content"][0]["text"] == "hello"
+    found = rows("name", "outcome", "queries", "bytes")
+    assert [(line["name"], line["outcome"]) for line in found] == [
+        ("greet", "done"),
+        ("count", "done"),
+        ("count", "failed"),
+    ]
+    # Those of the body are counted too.
+    assert all(line["queries"] - found[0]["queries"] == 2 for line in found[1:])
+    assert all(line["bytes"] > 0 for line in found)
+
+
+@pytest.mark.parametrize("transport", DUPLEX)
+def test_a_cancelled_call_has_a_line(peers: Peers, users: Any, declared: Declared, rows: Rows) -> None:
+    begun = threading.Event()
+
+    async def wait(request: HttpRequest) -> str:
+        """Wait."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    declared.tool(wait, read_only=True)
+    peer = peers(token_of(users.admin))
+    assert isinstance(peer, DuplexPeer)
+    opened = peer.connection(MODERN)
+    params = {"name": "wait", "arguments": {}, "_meta": meta()}
+    opened.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params})
+    assert begun.wait(30)
+
+    opened.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
+
+    wait_for(lambda: rows("name", "outcome") == [{"name": "wait", "outcome": "cancelled"}], "the line")

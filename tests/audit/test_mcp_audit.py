@@ -32,10 +32,13 @@ def run(*arguments: str) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
-def keys(*arguments: str) -> list[int]:
-    """The ids of the lines, as JSON has them."""
-    out, _ = run("--json", *SINCE, *arguments)
+def ids(out: str) -> list[int]:
+    """The ids of the lines of JSON."""
     return [json.loads(line)["id"] for line in out.splitlines()]
+
+
+def keys(*arguments: str) -> list[int]:
+    return ids(run("--json", *SINCE, *arguments)[0])
 
 
 # What is printed.
@@ -62,15 +65,17 @@ def _narrow(out: str) -> list[str]:
     return ["  ".join(cell.strip() for cell in line.split("  ") if cell.strip()) for line in out.splitlines()]
 
 
-def test_json_has_every_column() -> None:
+def test_json_has_every_column_and_arguments_that_are_none_are_a_text() -> None:
     call = make_call(keys=" 17 18 ", values='{"status": "open"}')
+    make_call(arguments='["cut', values="")
 
-    line = json.loads(run("--json", *SINCE)[0])
+    line, cut = (json.loads(text) for text in run("--json", *SINCE)[0].splitlines())
 
     assert set(line) == {field.attname for field in Call._meta.concrete_fields}
     assert line["at"] == "2026-11-22T12:00:00-05:00"
     assert (line["id"], line["keys"], line["arguments"]) == (call.pk, ["17", "18"], ["model"])
     assert line["values"] == {"status": "open"}
+    assert (cut["arguments"], cut["values"]) == ('["cut', None)
 
 
 def test_an_escape_sequence_of_a_client_reaches_no_terminal() -> None:
@@ -81,14 +86,6 @@ def test_an_escape_sequence_of_a_client_reaches_no_terminal() -> None:
     assert not {"\x1b", "\x9b", "\u202e"} & set(people + program)
     assert len(people.splitlines()) == 2 and len(program.splitlines()) == 1
     assert json.loads(program)["client_name"] == "\x1b[2J\x9b1m"
-
-
-def test_arguments_that_are_no_json_are_a_text() -> None:
-    make_call(arguments='["cut', values="")
-
-    line = json.loads(run("--json", *SINCE)[0])
-
-    assert (line["arguments"], line["values"]) == ('["cut', None)
 
 
 @pytest.mark.every_database
@@ -117,70 +114,71 @@ def test_a_list_without_lines_says_so() -> None:
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize(("arguments", "other"), [
-    (["--user", "3"], {"user_id": "4", "user_name": "bob"}),
-    (["--user", "ada"], {"user_id": "4", "user_name": "bob"}),
-    (["--token", "5"], {"token_id": 6}),
-    (["--token", "laptop"], {"token_name": "other"}),
-    (["--tool", "find_records"], {"name": "get_record"}),
-    (["--model", "flights.Flight"], {"model": "flights.airport"}),
-    (["--kind", "call"], {"kind": "read"}),
-    (["--outcome", "done"], {"outcome": "refused"}),
-    (["--user", "ada", "--outcome", "done"], {"outcome": "refused"}),
-])  # fmt: skip
-def test_an_option_finds_what_it_names_alone(arguments: list[str], other: Any) -> None:
+def test_an_option_finds_what_it_names_alone() -> None:
     call = make_call()
-    make_call(**other)
-
-    assert keys(*arguments) == [call.pk]
+    others: list[tuple[list[str], dict[str, Any]]] = [
+        (["--user", "3"], {"user_id": "4", "user_name": "bob"}),
+        (["--user", "ada"], {"user_id": "4", "user_name": "bob"}),
+        (["--token", "5"], {"token_id": 6}),
+        (["--token", "laptop"], {"token_name": "other"}),
+        (["--tool", "find_records"], {"name": "get_record"}),
+        (["--model", "flights.Flight"], {"model": "flights.airport"}),
+        (["--kind", "call"], {"kind": "read"}),
+        (["--outcome", "done"], {"outcome": "refused"}),
+        (["--user", "ada", "--outcome", "done"], {"outcome": "refused"}),
+    ]  # fmt: skip
+    for arguments, other in others:
+        left_out = make_call(**other)
+        assert keys(*arguments) == [call.pk], arguments
+        left_out.delete()
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize(("arguments", "expected"), [
-    (["--since", "2026-11-22"], [0, 1]),
-    (["--since", "2026-11-22", "--until", "2026-11-22"], [0, 1]),
-    (["--since", "2026-11-21", "--until", "2026-11-21"], [2]),
-    (["--since", "2026-11-22T12:00"], [0, 1]),
-    (["--since", "2026-11-22T12:00:01"], [1]),
-    (["--since", "2026-11-22T17:00:01+00:00"], [1]),
-    (["--since", "2026-11-22", "--until", "2026-11-22T12:00:01"], [0]),
-    (["--since", "30m"], [1]),
-    (["--since", "1h"], [0, 1]),
-    (["--since", "2d"], [0, 1, 2]),
-    (["--since", "1w", "--until", "1h"], [2]),
-    (["--since", "3600s"], [0, 1]),
-    ([], [0, 1]),
-])  # fmt: skip
-def test_moments(monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: list[int]) -> None:
+def test_moments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three calls: at noon, at half past, and on the day before. It is one o'clock."""
     calls = [make_call(at=NOON), make_call(at=NOON + timedelta(minutes=30)), make_call(at=NOON - timedelta(days=1))]
     monkeypatch.setattr(timezone, "now", lambda: NOON + timedelta(hours=1))
+    expected: list[tuple[list[str], list[int]]] = [
+        (["--since", "2026-11-22"], [0, 1]),
+        (["--since", "2026-11-22", "--until", "2026-11-22"], [0, 1]),
+        (["--since", "2026-11-21", "--until", "2026-11-21"], [2]),
+        (["--since", "2026-11-22T12:00"], [0, 1]),
+        (["--since", "2026-11-22T12:00:01"], [1]),
+        (["--since", "2026-11-22T17:00:01+00:00"], [1]),
+        (["--since", "2026-11-22", "--until", "2026-11-22T12:00:01"], [0]),
+        (["--since", "30m"], [1]),
+        (["--since", "1h"], [0, 1]),
+        (["--since", "2d"], [0, 1, 2]),
+        (["--since", "1w", "--until", "1h"], [2]),
+        (["--since", "3600s"], [0, 1]),
+        ([], [0, 1]),
+    ]  # fmt: skip
+    numbers = {call.pk: number for number, call in enumerate(calls)}
 
-    out, _ = run("--json", *arguments)
-
-    assert sorted(json.loads(line)["id"] for line in out.splitlines()) == [calls[index].pk for index in expected]
+    assert [(given, sorted(numbers[pk] for pk in ids(run("--json", *given)[0]))) for given, _ in expected] == expected
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    (["--since", "yesterday"], "--since: 'yesterday' is no moment. Name a day (2026-11-01), a time (2026-11-01T14:30) "
-     "or an age (30s, 5m, 1h, 2d, 1w)."),
-    (["--until", "2026-02-30"], "--until: '2026-02-30' is no moment. Name a day"),
-    (["--since", "999999999w"], "--since: '999999999w' is no moment."),
-    (["--since", "0001-01-01"], "--since: '0001-01-01' is no moment."),
-    (["--since", "1y"], "--since: '1y' is no moment."),
-    (["--follow", "--until", "1h"], "--follow goes on until Ctrl-C: leave out --until."),
-    (["--clear", "--user", "ada"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --user."),
-    (["--clear", "--since", "1h"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --since."),
-    (["--clear", "--json"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --json."),
-    (["--clear", "--follow"], "not allowed with argument"),
-    (["--kind", "x"], "invalid choice: 'x'"),
-    (["--outcome", "x"], "invalid choice: 'x'"),
-])  # fmt: skip
-def test_a_mistake_is_told_with_its_remedy(arguments: list[str], text: str) -> None:
-    with pytest.raises(CommandError) as raised:
-        run(*arguments)
-
-    assert text in str(raised.value)
+def test_a_mistake_is_told_with_its_remedy() -> None:
+    mistakes = [
+        (["--since", "yesterday"], "--since: 'yesterday' is no moment. Name a day (2026-11-01), "
+         "a time (2026-11-01T14:30) "
+         "or an age (30s, 5m, 1h, 2d, 1w)."),
+        (["--until", "2026-02-30"], "--until: '2026-02-30' is no moment. Name a day"),
+        (["--since", "999999999w"], "--since: '999999999w' is no moment."),
+        (["--since", "0001-01-01"], "--since: '0001-01-01' is no moment."),
+        (["--since", "1y"], "--since: '1y' is no moment."),
+        (["--follow", "--until", "1h"], "--follow goes on until Ctrl-C: leave out --until."),
+        (["--clear", "--user", "ada"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --user."),
+        (["--clear", "--since", "1h"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --since."),
+        (["--clear", "--json"], "--clear deletes all lines that are older than AUDIT_DAYS: leave out --json."),
+        (["--clear", "--follow"], "not allowed with argument"),
+        (["--kind", "x"], "invalid choice: 'x'"),
+        (["--outcome", "x"], "invalid choice: 'x'"),
+    ]  # fmt: skip
+    for arguments, text in mistakes:
+        with pytest.raises(CommandError) as raised:
+            run(*arguments)
+        assert text in str(raised.value)
 
 
 # Following.
@@ -206,18 +204,20 @@ def new(follower: Follower) -> list[int]:
 
 
 @pytest.mark.every_database
-def test_following_gives_each_line_once(clock: Clock) -> None:
+def test_following_gives_each_line_once_and_no_others_than_a_list(clock: Clock) -> None:
     before = [make_call().pk for _ in range(2)]
-    follower = Follower(Call.objects.all(), clock)
+    follower, narrow = Follower(Call.objects.all(), clock), Follower(Call.objects.filter(outcome="refused"), clock)
+    between = make_call().pk
 
     present = [call.pk for call in follower.present(Call.objects.all())]
     nothing = new(follower)
-    written = [make_call().pk for _ in range(3)]
+    written = [make_call().pk, make_call(outcome="refused").pk]
     then, again = new(follower), new(follower)
 
-    assert present == before
+    assert present == [*before, between], "also one that came between its two first looks"
     assert then == written
     assert nothing == again == []
+    assert new(narrow) == written[1:]
 
 
 def test_following_gives_a_line_that_commits_after_a_later_one(clock: Clock) -> None:
@@ -247,18 +247,11 @@ def test_following_gives_a_line_that_was_being_written_when_it_began(clock: Cloc
     assert new(follower) == [last - 2], "whatever its time: a long call is written long after it began"
 
 
-def test_following_repeats_no_line_that_came_between_its_two_first_looks(clock: Clock) -> None:
+def test_following_remembers_only_what_can_still_be_overtaken(clock: Clock) -> None:
+    old = make_call().pk
+    make_call(pk=old + IDS_BACK + 1)
     follower = Follower(Call.objects.all(), clock)
-    between = make_call().pk
-
-    present = [call.pk for call in follower.present(Call.objects.all())]
-
-    assert present == [between]
-    assert new(follower) == []
-
-
-def test_following_forgets_what_can_no_longer_be_overtaken(clock: Clock) -> None:
-    follower = Follower(Call.objects.all(), clock)
+    assert old not in follower._given, "it looks no further back than it must"
     for _ in range(5):
         make_call()
         new(follower)
@@ -268,13 +261,6 @@ def test_following_forgets_what_can_no_longer_be_overtaken(clock: Clock) -> None
 
     assert follower._floor == Call.objects.latest("pk").pk
     assert follower._given == follower._awaited == {}
-
-
-def test_following_looks_no_further_back_than_it_must(clock: Clock) -> None:
-    old = make_call().pk
-    make_call(pk=old + IDS_BACK + 1)
-
-    assert old not in Follower(Call.objects.all(), clock)._given
 
 
 def test_following_waits_for_the_outcome_of_a_call_that_is_running(clock: Clock) -> None:
@@ -305,16 +291,6 @@ def test_following_gives_a_call_without_an_outcome_in_the_end(clock: Clock) -> N
 
     assert new(follower) == [lost]
     assert new(follower) == []
-
-
-def test_following_is_narrowed_as_a_list_is(clock: Clock) -> None:
-    calls = Call.objects.filter(outcome="refused")
-    follower = Follower(calls, clock)
-
-    make_call()
-    refused = make_call(outcome="refused").pk
-
-    assert new(follower) == [refused]
 
 
 def test_a_burst_of_lines_is_read_in_pages(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,9 +349,9 @@ def test_follow_prints_what_is_there_and_what_comes_until_ctrl_c(monkeypatch: py
 
     out, err = run("--follow", "--json", "--tool", "find_records", *SINCE)
 
-    ids = [json.loads(line)["id"] for line in out.splitlines()]
-    assert ids == list(Call.objects.filter(name="find_records").order_by("pk").values_list("pk", flat=True))
-    assert ids[0] == before and len(ids) == 3
+    found = ids(out)
+    assert found == list(Call.objects.filter(name="find_records").order_by("pk").values_list("pk", flat=True))
+    assert found[0] == before and len(found) == 3
     assert err == ""
 
 
@@ -386,7 +362,7 @@ def test_follow_begins_a_minute_ago(monkeypatch: pytest.MonkeyPatch) -> None:
 
     out, _ = run("--follow", "--json")
 
-    assert [json.loads(line)["id"] for line in out.splitlines()] == [recent]
+    assert ids(out) == [recent]
 
 
 # Deleting.
@@ -400,43 +376,36 @@ def old_and_new(count: int, days: float = 91) -> tuple[list[int], list[int]]:
 
 
 @pytest.mark.every_database
-def test_clear_deletes_what_is_older_than_audit_days_alone() -> None:
-    _, kept = old_and_new(3)
+def test_clear_deletes_what_is_older_than_audit_days_alone(settings: Any) -> None:
+    _, (today, of_89_days) = old_and_new(3)
 
-    out, _ = run("--clear")
+    assert run("--clear") == ("3 lines older than 90 days were deleted.\n", "")
+    assert set(Call.objects.values_list("pk", flat=True)) == {today, of_89_days}
+    settings.MCP = {**settings.MCP, "AUDIT_DAYS": 7}
+    assert run("--clear")[0] == "1 lines older than 7 days were deleted.\n"
+    for days in (0, None, -1):
+        settings.MCP = {**settings.MCP, "AUDIT_DAYS": days}
+        make_call(at=timezone.now() - timedelta(days=9_999))
+        assert run("--clear")[0] == "AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.\n"
+    assert Call.objects.count() == 4
 
-    assert out == "3 lines older than 90 days were deleted.\n"
-    assert set(Call.objects.values_list("pk", flat=True)) == set(kept)
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 @pytest.mark.every_database
-def test_clear_deletes_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clear_deletes_in_batches_and_a_terminal_shows_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clearing, "_AT_ONCE", 2)
     old_and_new(5)
+    out, err = StringIO(), Terminal()
 
-    counts = list(clearing.clear_in_batches(Call.objects.filter(at__lt=timezone.now() - timedelta(days=90))))
+    call_command("mcp_audit", "--clear", stdout=out, stderr=err, no_color=True)
 
-    assert counts == [2, 2, 1]
-
-
-def test_audit_days_says_how_long_lines_are_kept(settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "AUDIT_DAYS": 7}
-    old_and_new(2, days=8)
-
-    out, _ = run("--clear")
-
-    assert out == "3 lines older than 7 days were deleted.\n"
-
-
-@pytest.mark.parametrize("days", [0, None, -1])
-def test_lines_may_be_kept_for_ever(settings: Any, days: int | None) -> None:
-    settings.MCP = {**settings.MCP, "AUDIT_DAYS": days}
-    old_and_new(2, days=9_999)
-
-    out, _ = run("--clear")
-
-    assert out == "AUDIT_DAYS says that lines are kept for ever. Nothing was deleted.\n"
-    assert Call.objects.count() == 4
+    shown = err.getvalue().replace("\x1b[K", "").split("\r")[1:]
+    assert shown == [f"{count} of 5 lines are deleted." for count in (2, 4, 5)] + [""]
+    assert out.getvalue() == "5 lines older than 90 days were deleted.\n"
 
 
 def test_lines_that_are_written_meanwhile_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -471,33 +440,12 @@ def failing(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     monkeypatch.setattr(clearing, "_delete_batch", delete_or_fail)
 
 
-def test_a_batch_that_another_process_prevents_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_another_process_prevents_is_tried_again_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    old_and_new(3)
+    with monkeypatch.context() as context:
+        failing(context, clearing._ATTEMPTS)
+        with pytest.raises(OperationalError, match="deadlock"):
+            run("--clear")
+
     failing(monkeypatch, clearing._ATTEMPTS - 1)
-    old_and_new(3)
-
     assert run("--clear")[0].startswith("3 lines")
-
-
-def test_a_database_that_always_refuses_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, clearing._ATTEMPTS)
-    old_and_new(3)
-
-    with pytest.raises(OperationalError, match="deadlock"):
-        run("--clear")
-
-
-class Terminal(StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_a_terminal_shows_the_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clearing, "_AT_ONCE", 2)
-    old_and_new(5)
-    out, err = StringIO(), Terminal()
-
-    call_command("mcp_audit", "--clear", stdout=out, stderr=err, no_color=True)
-
-    shown = err.getvalue().replace("\x1b[K", "").split("\r")[1:]
-    assert shown == [f"{count} of 5 lines are deleted." for count in (2, 4, 5)] + [""]
-    assert out.getvalue() == "5 lines older than 90 days were deleted.\n"

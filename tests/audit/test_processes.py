@@ -15,11 +15,16 @@ from tests.audit.processes import call
 from tests.push.processes import ServedPeer, environment, run_python, served
 from tests.support.data import token_of
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("users", "transactional_db")]
+
+
+@pytest.fixture(autouse=True)
+def _audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_AUDIT", "on")
 
 
 @pytest.mark.every_database
-def test_eight_processes_leave_as_many_rows_as_calls(users: Any, transactional_db: None) -> None:
+def test_eight_processes_leave_as_many_rows_as_calls(users: Any) -> None:
     call(8, 200, token_of(users.ops), environment(""))
 
     assert Call.objects.filter(kind="call", user_name="ops", outcome="done").count() == 200
@@ -27,10 +32,7 @@ def test_eight_processes_leave_as_many_rows_as_calls(users: Any, transactional_d
 
 
 @pytest.mark.parametrize("server", ["daphne", "uvicorn", "gunicorn", "uvicorn with workers", "granian with workers"])
-def test_a_server_that_is_told_to_end_writes_its_last_lines(
-    server: str, users: Any, transactional_db: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEST_AUDIT", "on")
+def test_a_server_that_is_told_to_end_writes_its_last_lines(server: str, users: Any, tmp_path: Path) -> None:
     token = token_of(users.ops)
 
     with served(server, "", tmp_path / "log") as origin:
@@ -43,12 +45,8 @@ def test_a_server_that_is_told_to_end_writes_its_last_lines(
     assert Call.objects.filter(kind="call", outcome="done").count() == 5
 
 
-def test_a_process_that_is_killed_has_written_what_came_before(
-    users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_is_killed_has_written_what_came_before() -> None:
     """What is lost is what came within the window: nothing but time makes the thread write."""
-    monkeypatch.setenv("TEST_AUDIT", "on")
-
     run_python(
         """
 import os, signal, time
@@ -72,9 +70,7 @@ else:
     assert recorder._WINDOW_SECONDS <= 1
 
 
-def test_a_command_writes_what_it_did(users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEST_AUDIT", "on")
-
+def test_a_command_writes_what_it_did() -> None:
     run_python(
         "from django.contrib.auth.models import User\n"
         "from mcp_django.models import AccessToken\n"
@@ -84,11 +80,7 @@ def test_a_command_writes_what_it_did(users: Any, transactional_db: None, monkey
     assert Call.objects.filter(kind="token", token_name="made by a command", transport="server").count() == 1
 
 
-def test_children_of_a_fork_write_their_own_lines(
-    users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TEST_AUDIT", "on")
-
+def test_children_of_a_fork_write_their_own_lines() -> None:
     run_python(
         """
 import multiprocessing
@@ -116,9 +108,7 @@ for child in children:
     assert list(names) == ["child_0", "child_1", "child_2", "parent"]
 
 
-def test_under_gevent_a_greenlet_writes(users: Any, transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEST_AUDIT", "on")
-
+def test_under_gevent_a_greenlet_writes() -> None:
     run_python(
         """
 import gevent

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -38,6 +39,26 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
 def stuck(deployed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread of the recorder ever runs."""
     monkeypatch.setattr(Recorder, "_start", lambda self: None)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Its first number is the time of the recorder."""
+    moment = [100.0]
+    monkeypatch.setattr(recorders.time, "monotonic", lambda: moment[0])
+    return moment
+
+
+@contextmanager
+def away(error: Exception) -> Iterator[None]:
+    """Each INSERT raises the error."""
+
+    def fail(lines: Any) -> Any:
+        raise error
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(table, "_insert", fail)
+        yield
 
 
 def names() -> list[str]:
@@ -125,40 +146,29 @@ def test_a_line_that_cannot_be_made_costs_no_other(recorder: Recorder, stuck: No
     assert Call.objects.get(kind="lost").count == 1
 
 
-def test_lines_wait_while_the_database_is_away_and_are_written_afterwards(
-    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
+def test_lines_wait_while_the_database_or_its_table_is_away_and_are_written_afterwards(
+    recorder: Recorder, stuck: None
 ) -> None:
-    insert = table._insert
+    errors = [OperationalError("the server has gone away"), ProgrammingError("relation does not exist")]
+    for number, error in enumerate(errors):
+        with away(error):
+            recorder.put((one, 2 * number))
+            assert not recorder.flush()
+            recorder.put((one, 2 * number + 1))
+            assert not recorder.flush()
+        assert recorder.flush()
 
-    def away(lines: Any) -> Any:
-        raise OperationalError("the server has gone away")
-
-    monkeypatch.setattr(table, "_insert", away)
-    recorder.put((one, 1))
-    assert not recorder.flush()
-    recorder.put((one, 2))
-    assert not recorder.flush()
-    monkeypatch.setattr(table, "_insert", insert)
-
-    assert recorder.flush()
-
-    assert names() == ["tool_1", "tool_2"]
+    assert names() == ["tool_0", "tool_1", "tool_2", "tool_3"]
 
 
 def test_lines_beyond_those_that_may_wait_are_counted(
     recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorders, "MAX_WAITING", 3)
-    insert = table._insert
-
-    def away(lines: Any) -> Any:
-        raise OperationalError("the server has gone away")
-
-    monkeypatch.setattr(table, "_insert", away)
-    for number in range(5):
-        recorder.put((one, number))
-        recorder.flush()
-    monkeypatch.setattr(table, "_insert", insert)
+    with away(OperationalError("the server has gone away")):
+        for number in range(5):
+            recorder.put((one, number))
+            recorder.flush()
     recorder.flush()
     recorder.flush()
 
@@ -167,15 +177,12 @@ def test_lines_beyond_those_that_may_wait_are_counted(
     assert lost.count == 2
 
 
-def test_a_call_writes_what_waits_too_long(recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    moment = [100.0]
-    monkeypatch.setattr(recorders.time, "monotonic", lambda: moment[0])
-
+def test_a_call_writes_what_waits_too_long(recorder: Recorder, stuck: None, clock: list[float]) -> None:
     recorder.put((one, 1))
-    moment[0] += 4
+    clock[0] += 4
     recorder.put((one, 2))
     assert names() == []
-    moment[0] += 2
+    clock[0] += 2
     recorder.put((one, 3))
 
     assert names() == ["tool_1", "tool_2", "tool_3"]
@@ -183,12 +190,10 @@ def test_a_call_writes_what_waits_too_long(recorder: Recorder, stuck: None, monk
 
 @pytest.mark.every_database
 def test_a_call_in_a_transaction_does_not_write_what_a_rollback_would_undo(
-    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder, stuck: None, clock: list[float]
 ) -> None:
-    moment = [100.0]
-    monkeypatch.setattr(recorders.time, "monotonic", lambda: moment[0])
     recorder.put((one, 1))
-    moment[0] += 10
+    clock[0] += 10
 
     with transaction.atomic():
         recorder.put((one, 2))
@@ -198,13 +203,9 @@ def test_a_call_in_a_transaction_does_not_write_what_a_rollback_would_undo(
     assert recorder.flush() and names() == ["tool_1", "tool_2"]
 
 
-def test_a_call_on_an_event_loop_does_not_write(
-    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    moment = [100.0]
-    monkeypatch.setattr(recorders.time, "monotonic", lambda: moment[0])
+def test_a_call_on_an_event_loop_does_not_write(recorder: Recorder, stuck: None, clock: list[float]) -> None:
     recorder.put((one, 1))
-    moment[0] += 10
+    clock[0] += 10
 
     async def put() -> None:
         recorder.put((one, 2))
@@ -271,23 +272,6 @@ def test_lines_that_a_halved_batch_wrote_before_an_outage_are_not_written_twice(
     assert recorder.flush()
 
     assert names() == ["tool_0", "tool_1", "tool_2", "tool_3"]
-
-
-def test_a_table_that_is_not_there_loses_no_line(
-    recorder: Recorder, stuck: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    insert = table._insert
-
-    def missing(lines: Any) -> Any:
-        raise ProgrammingError("relation does not exist")
-
-    monkeypatch.setattr(table, "_insert", missing)
-    recorder.put((one, 1))
-    recorder.flush()
-    monkeypatch.setattr(table, "_insert", insert)
-    recorder.flush()
-
-    assert names() == ["tool_1"]
 
 
 @pytest.mark.every_database

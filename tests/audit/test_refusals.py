@@ -19,60 +19,34 @@ from tests.support.peers import Peers, SocketPeer
 ACTION = "flights_flight_mark_cancelled"
 
 
-@pytest.mark.parametrize(
-    ("scopes", "switched", "name", "reason"),
-    [
-        (["read", "actions"], False, ACTION, "SWITCHED_OFF"),
-        (["read"], True, ACTION, "NO_SCOPE"),
-        (["read", "actions"], True, "no_such_tool", "TOOL_NOT_FOUND"),
-    ],
-)
-def test_a_tool_that_may_not_be_called_is_refused_with_the_true_reason(
-    peers: Peers, users: Any, rows: Rows, scopes: list[str], switched: bool, name: str, reason: str
-) -> None:
-    Tool.objects.filter(name=ACTION).update(enabled=switched)
-    peer = peers(token_of(users.admin, *scopes))
-
-    error = peer.error(MODERN, "tools/call", {"name": name, "arguments": {"ids": ["1"]}})
-
-    assert error["data"]["reason"] == "TOOL_NOT_FOUND" and error["message"].startswith(f"Unknown tool: {name}.")
-    assert rows("name", "outcome", "reason") == [{"name": name, "outcome": "refused", "reason": reason}]
-
-
-def test_a_uri_whose_query_tool_is_switched_off_is_refused_with_the_true_reason(
-    peers: Peers, users: Any, flights: Any, rows: Rows
-) -> None:
-    Tool.objects.filter(name="get_record").update(enabled=False)
-
-    error = peers(token_of(users.admin)).error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
-
-    assert error["data"]["reason"] == "RESOURCE_NOT_FOUND"
-    assert rows("uri", "reason") == [{"uri": "db://flights/flight/1", "reason": "SWITCHED_OFF"}]
-
-
-def test_a_tool_without_permission_is_refused_with_the_true_reason(peers: Peers, users: Any, rows: Rows) -> None:
-    switch_on(ACTION)
-    peer = peers(token_of(make_staff("looker", "flights.view_flight")))
-
-    peer.error(MODERN, "tools/call", {"name": ACTION, "arguments": {"ids": ["1"]}})
-
-    assert rows("user_name", "reason") == [{"user_name": "looker", "reason": "NO_PERMISSION"}]
-
-
-def test_a_tool_that_nobody_could_run_is_refused_with_the_true_reason(
-    peers: Peers, users: Any, rows: Rows, declared: Declared, settings: Any
+def test_what_may_not_be_called_or_read_is_refused_with_the_true_reason(
+    peers: Peers, users: Any, flights: Any, rows: Rows, declared: Declared, settings: Any
 ) -> None:
     def work(request: Any) -> str:
-        """Work."""
+        """Work, as a task alone."""
         return "done"
 
     settings.TASKS = {}
     declared.tool(work, task="required")
-    switch_on("work")
+    switch_on("work", ACTION)
+    looker = make_staff("looker", "flights.view_flight")
+    cases = [
+        (token_of(users.admin, "read"), ACTION, "NO_SCOPE"), (token_of(looker), ACTION, "NO_PERMISSION"),
+        (token_of(users.admin), "no_such_tool", "TOOL_NOT_FOUND"), (token_of(users.admin), "work", "NO_TASKS"),
+        (token_of(users.admin), ACTION, "SWITCHED_OFF"),
+    ]  # fmt: skip
+    for token, name, reason in cases:
+        Tool.objects.filter(name=ACTION).update(enabled=reason != "SWITCHED_OFF")
+        error = peers(token).error(MODERN, "tools/call", {"name": name, "arguments": {"ids": ["1"]}})
+        assert error["data"]["reason"] == "TOOL_NOT_FOUND" and error["message"].startswith(f"Unknown tool: {name}.")
+    Tool.objects.filter(name="get_record").update(enabled=False)
+    read = peers(token_of(users.admin)).error(MODERN, "resources/read", {"uri": "db://flights/flight/1"})
 
-    peers(token_of(users.admin)).error(MODERN, "tools/call", {"name": "work", "arguments": {}})
-
-    assert rows("name", "reason") == [{"name": "work", "reason": "NO_TASKS"}]
+    assert read["data"]["reason"] == "RESOURCE_NOT_FOUND"
+    assert rows("name", "uri", "outcome", "reason") == [
+        *({"name": name, "uri": "", "outcome": "refused", "reason": reason} for _, name, reason in cases),
+        {"name": "", "uri": "db://flights/flight/1", "outcome": "refused", "reason": "SWITCHED_OFF"},
+    ]
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi", "http-view-asgi", "http-asgi", "websocket"])

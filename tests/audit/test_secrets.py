@@ -114,40 +114,20 @@ def test_sending_a_secret_in_headers(peers: Peers, users: Any, rows: Rows, seen:
     assert CANARY not in seen()
 
 
-def test_what_a_client_chose_is_cut_and_shown_as_text(peers: Peers, users: Any, rows: Rows) -> None:
-    peer = peers(token_of(users.ops))
+def test_what_a_client_chose_is_shown_as_text() -> None:
+    expected: list[tuple[object, str]] = [
+        ("plain", "plain"), ("\ud800", r"\ud800"), ("\x1b[31m", r"\x1b[31m"), ("é ü", "é ü"), (17, "17"),
+        ("x" * 99, "x" * 64), ("a\nb\x00\u202ec", r"a\nb\x00\u202ec"),
+    ]  # fmt: skip
 
-    peer.request(MODERN, "tools/call", {"name": "a\nb\x00\u202ec" + "d" * 100, "arguments": {}})
-
-    [row] = rows("name")
-    assert row["name"].startswith(r"a\nb\x00\u202ecddd") and len(row["name"]) == 64
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("plain", "plain"),
-        ("\ud800", r"\ud800"),
-        ("\x1b[31m", r"\x1b[31m"),
-        ("é ü", "é ü"),
-        (17, "17"),
-        ("x" * 99, "x" * 64),
-    ],
-)
-def test_chosen(text: object, expected: str) -> None:
-    assert chosen(text) == expected
+    assert [(text, chosen(text)) for text, _ in expected] == expected
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        ([17, "18", -3], " 17 18 -3 "),
-        (["ana@example.com", 5], " 5 "),
-        (["6f0c2b1e-7f4e-4f7e-9f5c-0c7f4e5b6a7d"], " 6f0c2b1e-7f4e-4f7e-9f5c-0c7f4e5b6a7d "),
-        (["٣", "1e5", " 4", "9" * 40], ""),
-        ([], ""),
-        (range(50), f" {' '.join(map(str, range(20)))} "),
-    ],
-)
-def test_keys_are_integers_and_uuids(values: Any, expected: str) -> None:
-    assert keys_of(values) == expected
+def test_keys_are_integers_and_uuids() -> None:
+    uuid = "6f0c2b1e-7f4e-4f7e-9f5c-0c7f4e5b6a7d"
+    expected: list[tuple[Any, str]] = [
+        ([17, "18", -3], " 17 18 -3 "), (["ana@example.com", 5], " 5 "), ([uuid], f" {uuid} "),
+        (["٣", "1e5", " 4", "9" * 40], ""), ([], ""), (range(50), f" {' '.join(map(str, range(20)))} "),
+    ]  # fmt: skip
+
+    assert [(values, keys_of(values)) for values, _ in expected] == expected

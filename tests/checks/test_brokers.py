@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from django.core import mail
 from django.core.checks import Warning
@@ -37,17 +35,15 @@ def deployed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEB_CONCURRENCY", raising=False)
 
 
-@pytest.mark.parametrize("layers", [{}, IN_MEMORY, {"default": {"BACKEND": PUBSUB}, "mcp": IN_MEMORY["default"]}])
-def test_w011_several_processes_that_hear_nothing_of_each_other(deployed: None, layers: Any) -> None:
-    with override_settings(DEBUG=False, CHANNEL_LAYERS=layers):
-        assert messages() == [alone("DEBUG is off")]
-
-
-@override_settings(DEBUG=True, CHANNEL_LAYERS={})
-def test_w011_several_workers(deployed: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_w011_several_processes_that_hear_nothing_of_each_other(
+    deployed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for layers in ({"default": {"BACKEND": PUBSUB}, "mcp": IN_MEMORY["default"]}, IN_MEMORY, {}):
+        with override_settings(DEBUG=False, CHANNEL_LAYERS=layers):
+            assert messages() == [alone("DEBUG is off")]
     monkeypatch.setenv("WEB_CONCURRENCY", "4")
-
-    assert messages() == [alone("WEB_CONCURRENCY is 4")]
+    with override_settings(DEBUG=True, CHANNEL_LAYERS={}):
+        assert messages() == [alone("WEB_CONCURRENCY is 4")]
 
 
 @override_settings(CHANNEL_LAYERS={})
@@ -84,8 +80,5 @@ def test_w012_a_layer_that_drops_what_is_too_much() -> None:
             id="mcp_django.W012",
         )
     ]
-
-
-@override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}, "mcp": {"BACKEND": PUBSUB}})
-def test_w012_is_silent_where_the_hosts_layer_is_not_ours() -> None:
-    assert messages() == []
+    with override_settings(CHANNEL_LAYERS={"default": {"BACKEND": CORE}, "mcp": {"BACKEND": PUBSUB}}):
+        assert messages() == []

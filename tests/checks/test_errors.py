@@ -28,28 +28,18 @@ def test_the_demo_has_nothing_to_be_told() -> None:
 
 
 @override_settings(MCP={"MAX_ROW": 5, "QQQ": 1})
-def test_e001_an_unknown_setting_is_told_with_the_nearest() -> None:
+def test_e001_an_unknown_setting_is_told_with_the_nearest_and_refused_where_it_is_read() -> None:
     assert messages() == [
         Error("MCP has no key 'MAX_ROW'.", hint="Did you mean MAX_ROWS?", id="mcp_django.E001"),
         Error("MCP has no key 'QQQ'.", id="mcp_django.E001"),
     ]
-
-
-def test_an_unknown_setting_is_refused_where_it_is_read() -> None:
-    with override_settings(MCP={"MAX_ROW": 5}), pytest.raises(ImproperlyConfigured, match="unknown keys: MAX_ROW"):
+    with pytest.raises(ImproperlyConfigured, match="unknown keys: MAX_ROW"):
         get_conf()
 
 
 def test_settings_have_defaults_and_take_lists() -> None:
     assert load({}).MAX_ROWS == 1_000
     assert load({"ALLOWED_ORIGINS": ["https://a.example"]}).ALLOWED_ORIGINS == ("https://a.example",)
-
-
-@override_settings(MCP={"CHANNEL_LAYER": "nowhere"}, CHANNEL_LAYERS={})
-def test_e002_a_channel_layer_that_is_not_there() -> None:
-    [message] = of("E002")
-
-    assert isinstance(message, Error) and "nowhere" in message.msg
 
 
 def _act(self: Any, request: HttpRequest, queryset: Any) -> None:
@@ -117,73 +107,57 @@ def test_e005_no_fields_and_no_admin_to_ask(declared: Declared) -> None:
 
     assert message.msg == "ModelMCP names no fields, and shop.unwatched has no ModelAdmin to take them from."
     assert message.hint == 'Set fields = [...], or fields = "__all__" for all fields that are not secrets.'
-
-
-def test_e005_is_silent_where_fields_are_named_or_asked_of_the_admin(declared: Declared) -> None:
+    declared.close()
     declared.model(Unwatched, fields=["name"])
     declared.model(Flight)
     declared.model(Product, fields="__all__")
-
     assert messages() == []
 
 
-@pytest.mark.parametrize(
-    ("attribute", "other"),
-    [
-        ("fields", "flights"),
-        ("extra_fields", "flights"),
-        ("exclude", "flights__id"),
-        ("filter_fields", "flights__qqq"),
-    ],
-)
-def test_e006_a_name_that_is_no_column(declared: Declared, attribute: str, other: str) -> None:
+def test_e006_a_name_that_is_no_column(declared: Declared) -> None:
     class AirlineMCP(ModelMCP):
         pass
 
-    declared.model(Airline, AirlineMCP, **{attribute: ["nme", "qqq", other]})
+    others = {"fields": "flights", "extra_fields": "flights", "exclude": "flights__id", "filter_fields": "flights__qqq"}
+    for attribute, other in others.items():
+        names = ["nme", "qqq", other]
+        declared.model(Airline, AirlineMCP, **{attribute: names})
+        found = of("E006")
+        declared.close()
 
-    found = of("E006")
-
-    assert [message.msg for message in found] == [
-        f"AirlineMCP.{attribute} names {name!r}, which is no column of flights.airline."
-        for name in ("nme", "qqq", other)
-    ]
-    assert [message.hint for message in found][:2] == ["Did you mean name?", "Columns: carrier, name."]
+        assert [message.msg for message in found] == [
+            f"AirlineMCP.{attribute} names {name!r}, which is no column of flights.airline." for name in names
+        ]
+        assert [message.hint for message in found][:2] == ["Did you mean name?", "Columns: carrier, name."]
 
 
-@pytest.mark.parametrize(
-    ("attribute", "names"),
-    [
-        ("fields", ["name", "supplier", "supplier_id", "tags", "__str__", "summary"]),
-        ("exclude", ["supplier_id", "tags", "makings", "warranty", "summary"]),
-        ("filter_fields", ["pk", "name", "supplier__name", "supplier__parent", "tags__name", "makings__count", "tags"]),
-    ],
-)
-def test_e006_is_silent_for_all_that_a_name_may_mean(declared: Declared, attribute: str, names: list[str]) -> None:
+def test_e006_is_silent_for_all_that_a_name_may_mean(declared: Declared) -> None:
     class PartMCP(ModelMCP):
         fields = "__all__"
 
         def summary(self, part: Part) -> str:
             return part.name
 
-    declared.model(Tag, fields="__all__", exclude=["product_set"])
-    declared.model(Part, PartMCP, **{attribute: names})
+    meant = {
+        "fields": ["name", "supplier", "supplier_id", "tags", "__str__", "summary"],
+        "exclude": ["supplier_id", "tags", "makings", "warranty", "summary"],
+        "filter_fields": ["pk", "name", "supplier__name", "supplier__parent", "tags__name", "makings__count", "tags"],
+    }
+    for attribute, names in meant.items():
+        declared.model(Tag, fields="__all__", exclude=["product_set"])
+        declared.model(Part, PartMCP, **{attribute: names})
+        assert of("E006") == [], attribute
+        declared.close()
 
-    assert of("E006") == []
 
-
-def test_e007_a_key_that_is_hidden(declared: Declared) -> None:
+def test_e007_a_key_that_is_hidden_and_not_named(declared: Declared) -> None:
     declared.model(Apikey, fields="__all__")
-
     [message] = of("E007")
+    declared.close()
+    declared.model(Apikey, fields=["token"])
 
     assert message.msg == "The primary key of shop.apikey cannot be read, so no agent can see the model."
     assert "token" in (message.hint or "")
-
-
-def test_e007_is_silent_where_the_key_is_named(declared: Declared) -> None:
-    declared.model(Apikey, fields=["token"])
-
     assert of("E007") == []
 
 
@@ -203,142 +177,42 @@ class OfProducts(serializers.ModelSerializer[Product]):
         fields = ("id",)
 
 
-@pytest.mark.parametrize("cls", [OfProducts, OfNothing, Flight, serializers.BaseSerializer, "OfFlights"])
-def test_e009_a_serializer_of_something_else(declared: Declared, cls: Any) -> None:
-    declared.model(Flight, serializer_class=cls)
-
-    assert of("E009") == [
-        Error(
-            f"FlightMCP.serializer_class is {cls!r}, which is no serializer of flights.flight: no record can be read.",
-            hint="Name a subclass of rest_framework.serializers.Serializer; a ModelSerializer has the model in Meta.",
-            id="mcp_django.E009",
+def test_e009_a_serializer_of_something_else_than_the_model_and_its_parents(declared: Declared) -> None:
+    wrong: list[Any] = [OfProducts, OfNothing, Flight, serializers.BaseSerializer, "OfFlights"]
+    hint = "Name a subclass of rest_framework.serializers.Serializer; a ModelSerializer has the model in Meta."
+    for cls in wrong:
+        declared.model(Flight, serializer_class=cls)
+        text = (
+            f"FlightMCP.serializer_class is {cls!r}, which is no serializer of flights.flight: no record can be read."
         )
-    ]
+        assert of("E009") == [Error(text, hint=hint, id="mcp_django.E009")]
+        declared.close()
+    right: list[tuple[Any, Any]] = [
+        (Flight, OfFlights), (Flight, serializers.Serializer), (Product, OfProducts), (Book, OfProducts),
+    ]  # fmt: skip
+    for model, cls in right:
+        declared.model(model, fields="__all__", serializer_class=cls)
+        assert of("E009") == [], (model, cls)
+        declared.close()
 
 
-@pytest.mark.parametrize(("model", "cls"), [
-    (Flight, OfFlights), (Flight, serializers.Serializer), (Product, OfProducts), (Book, OfProducts),
-])  # fmt: skip
-def test_e009_is_silent_for_a_serializer_of_the_model_or_of_a_parent(declared: Declared, model: Any, cls: Any) -> None:
-    declared.model(model, fields="__all__", serializer_class=cls)
-
-    assert of("E009") == []
-
-
-@pytest.mark.parametrize("name", ["departed_at", "number"])
-def test_e010_a_moment_that_is_none(declared: Declared, name: str) -> None:
-    declared.model(Flight, last_modified_field=name)
-
-    assert of("E010") == [
-        Error(
-            f"FlightMCP.last_modified_field names {name!r}, which is no DateTimeField of flights.flight.",
-            hint="DateTimeFields: departs_at.",
-            id="mcp_django.E010",
-        )
-    ]
+def test_e010_a_moment_that_is_none(declared: Declared) -> None:
+    for name in ("departed_at", "number"):
+        declared.model(Flight, last_modified_field=name)
+        text = f"FlightMCP.last_modified_field names {name!r}, which is no DateTimeField of flights.flight."
+        assert of("E010") == [Error(text, hint="DateTimeFields: departs_at.", id="mcp_django.E010")]
+        declared.close()
 
 
-@pytest.mark.parametrize(
-    "annotations", [{"audience": "user"}, {"priority": 2}, {"title": "x"}, {"last_modified": None}]
-)
-def test_e011_annotations_that_no_client_could_read(declared: Declared, annotations: Any) -> None:
-    declared.model(Flight, annotations=annotations, last_modified_field="departs_at")
+def test_e011_annotations_that_no_client_could_read(declared: Declared) -> None:
+    wrong: list[Any] = [{"audience": "user"}, {"priority": 2}, {"title": "x"}, {"last_modified": None}]
+    for chosen in wrong:
+        declared.model(Flight, annotations=chosen, last_modified_field="departs_at")
+        [message] = of("E011")
+        declared.close()
 
-    [message] = of("E011")
-
-    assert message.msg.startswith("FlightMCP.annotations cannot be sent to clients: ")
-    assert message.hint == 'Only "audience" and "priority" are allowed.'
-
-
-@pytest.mark.parametrize(
-    ("mcp", "message"),
-    [
-        (
-            {"PUSH_DATABASE": "nowhere"},
-            "MCP['PUSH_DATABASE'] names 'nowhere', which is no PostgreSQL database of DATABASES.",
-        ),
-        (
-            {"PUSH_DATABASE": "other"},
-            "MCP['PUSH_DATABASE'] names 'other', which is no PostgreSQL database of DATABASES.",
-        ),
-        (
-            {"PUSH_LISTEN_DATABASE": "other"},
-            "MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATABASE'].",
-        ),
-    ],
-)
-def test_e012_a_database_that_cannot_carry_changes(mcp: dict[str, Any], message: str) -> None:
-    with override_settings(MCP=mcp):
-        assert of("E012") == [Error(message, id="mcp_django.E012")]
-
-
-@pytest.mark.parametrize(
-    ("mcp", "message"),
-    [
-        (
-            {"BUS": "localhost:4222"},
-            "URL 1 in MCP['BUS'] begins with neither nats:// nor tls://. Write nats://host:4222, "
-            "tls://user:password@host:4222 or nats://token@host:4222, and other characters in a user, password or "
-            "token as %40.",
-        ),
-        (
-            {"BUS": "nats://localhost", "PUSH_DATABASE": "other"},
-            "MCP['BUS'] and MCP['PUSH_DATABASE'] both carry changes: leave one of them out.",
-        ),
-        *(
-            (
-                {"BUS": "nats://localhost", "PUSH_CHANNEL": subject},
-                "MCP['PUSH_CHANNEL'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots.",
-            )
-            for subject in ("", "two words", "a..b", ".a", "a.", "mcp.*", "mcp.>", "$SYS.a", "a\r\nPUB b 1")
-        ),
-    ],
-)
-def test_e012_a_nats_server_that_cannot_carry_changes(postgresql: None, mcp: dict[str, Any], message: str) -> None:
-    with override_settings(MCP=mcp):
-        assert of("E012") == [Error(message, id="mcp_django.E012")]
-
-
-def test_e012_nats_py_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nats_servers, "find_spec", lambda name: None)
-
-    with override_settings(MCP={"BUS": "nats://localhost"}):
-        [message] = of("E012")
-
-    assert message.msg == "MCP['BUS'] needs nats-py: python -m pip install 'django-admin-mcp-server[nats]'"
-
-
-@pytest.mark.parametrize("url", [None, "", "nats://localhost", "tls://me:pw@one:4222,tls://two:4222"])
-def test_e012_is_silent_where_nats_is_named_or_nothing(url: str | None) -> None:
-    with override_settings(MCP={"BUS": url, "PUSH_CHANNEL": "shop.mcp_django"}):
-        assert of("E012") == []
-
-
-class _PostgreSQL:
-    vendor = "postgresql"
-
-
-@pytest.fixture
-def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The alias "other" is one of PostgreSQL; nobody connects to it."""
-    monkeypatch.setattr(bus, "connections", {"other": _PostgreSQL()})
-
-
-@pytest.mark.parametrize(("channel", "is_name"), [("c" * 48, True), ("", False), ("c" * 49, False), ("ü" * 25, False)])
-def test_e012_a_channel_that_is_no_name(postgresql: None, channel: str, is_name: bool) -> None:
-    with override_settings(MCP={"PUSH_DATABASE": "other", "PUSH_CHANNEL": channel}):
-        messages = [] if is_name else ["MCP['PUSH_CHANNEL'] must be a name of at most 48 bytes."]
-
-        assert [message.msg for message in of("E012")] == messages
-
-
-def test_e012_psycopg_3_is_not_there(postgresql: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bus, "find_spec", lambda name: None)
-
-    with override_settings(MCP={"PUSH_DATABASE": "other"}):
-        [message] = of("E012")
-
-    assert message.msg == "MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'"
+        assert message.msg.startswith("FlightMCP.annotations cannot be sent to clients: "), chosen
+        assert message.hint == 'Only "audience" and "priority" are allowed.'
 
 
 class LongNamesAdmin(Admin):  # type: ignore[misc]
@@ -371,6 +245,107 @@ def test_e003_a_function_takes_the_name_of_a_cut_action(declared: Declared) -> N
     )
 
 
+def test_e015_fields_and_extra_fields(declared: Declared) -> None:
+    declared.model(Airline, fields=["name"], extra_fields=["carrier"])
+
+    [message] = of("E015")
+
+    assert message.msg == (
+        "AirlineMCP has fields and extra_fields: the first names all that is shown of flights.airline, the second what "
+        "is shown beside its ModelAdmin's."
+    )
+    assert message.hint == "Set one of them."
+    declared.close()
+    declared.model(Airline, extra_fields=["carrier"])
+    declared.model(Flight, fields=["number"])
+    assert messages() == []
+
+
+# Settings: each wrong value with the beginning of what is said of it, and values of which nothing is said.
+
+
+class _PostgreSQL:
+    vendor = "postgresql"
+
+
+@pytest.fixture
+def postgresql(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The alias "other" is one of PostgreSQL; nobody connects to it."""
+    monkeypatch.setattr(bus, "connections", {"other": _PostgreSQL()})
+
+
+UNKNOWN_SCOPE = "unknown scope 'model:flights.flight'; the scopes are read, "
+NO_DATABASE = "which is no PostgreSQL database of DATABASES."
+NO_CLASS = "which cannot be imported: "
+
+#: Check, key and value; what is said of it begins so, and hints at this, where that is given.
+WRONG: list[tuple[str, str, Any, str, str | None]] = [
+    ("E002", "CHANNEL_LAYER", "nowhere", "MCP['CHANNEL_LAYER'] names 'nowhere'", None),
+    ("E012", "PUSH_DATABASE", "nowhere", f"MCP['PUSH_DATABASE'] names 'nowhere', {NO_DATABASE}", None),
+    ("E012", "PUSH_DATABASE", "other", f"MCP['PUSH_DATABASE'] names 'other', {NO_DATABASE}", None),
+    ("E012", "PUSH_LISTEN_DATABASE", "other", "MCP['PUSH_LISTEN_DATABASE'] is of no use without MCP['PUSH_DATA", None),
+    ("E013", "ADMIN_SITE", "nowhere.site", "MCP['ADMIN_SITE'] cannot be imported: No module named 'nowhere'", None),
+    ("E013", "ADMIN_SITE", "django.contrib.admin.site.nothing", "MCP['ADMIN_SITE'] cannot be imported: ", None),
+    ("E013", "ADMIN_SITE", "django.contrib.admin.ModelAdmin",
+     "MCP['ADMIN_SITE'] names <class 'django.contrib.admin.options.ModelAdmin'>, which is no Admin", None),
+    *(("E014", "FIELD_KINDS", {f"tests.shop.fields.{name}": kind}, f"MCP['FIELD_KINDS'] {text}", hint)
+      for name, kind, text, hint in [
+          ("SealFeld", "text", f"names 'tests.shop.fields.SealFeld', {NO_CLASS}", None),
+          ("Size", "text", "names 'tests.shop.fields.Size', which is no class of fields.", None),
+          ("OwnerKey", "text", "names 'tests.shop.fields.OwnerKey', which is a relation: ", None),
+          ("SealedField", "txt", "gives 'tests.shop.fields.SealedField' the kind 'txt', which does not",
+           "Did you mean text?"),
+          ("SealedField", "qqqq", "gives 'tests.shop.fields.SealedField' the kind 'qqqq', which does not",
+           f"Kinds: {', '.join(NAMED)}."),
+          ("SealedField", "file", "gives 'tests.shop.fields.SealedField' the kind 'file', but it is", None),
+      ]),
+    ("E014", "FIELD_KINDS", {"nothing": "text"}, f"MCP['FIELD_KINDS'] names 'nothing', {NO_CLASS}", None),
+    ("E014", "FIELD_KINDS", {"django.db.models.CharField": "integer"},
+     "MCP['FIELD_KINDS'] names 'django.db.models.CharField', whose kind is 'text' in any", None),
+    *(("E016", key, ["read", "model:flights.flight"], f"MCP['{key}']: {UNKNOWN_SCOPE}", None)
+      for key in ("DEFAULT_SCOPES", "ANONYMOUS_SCOPES", "SELF_SERVICE")),
+    ("E020", "THROTTLES", {"user": {"calls": "10/month"}},
+     "MCP['THROTTLES'] ['user']: '10/month' is not a rate. Write a number and a period, such as '600/min'. The "
+     "periods are s, min, hour and day.", None),
+    ("E020", "THROTTLES", {"team": {}}, "MCP['THROTTLES'] names 'team'. It may name user, token, address.", None),
+    ("E021", "THROTTLE_CACHE", "nowhere", "MCP['THROTTLE_CACHE']: The connection 'nowhere' doesn't exist", None),
+    *(("E028", key, days, f"MCP['{key}'] is {days}.", None) for key in ("TOKEN_DAYS", "TOKEN_MAX_DAYS")
+      for days in (0, -1)),
+    *(("E029", "UPLOAD_TYPES", types, "MCP['UPLOAD_TYPES'] has ", None)
+      for types in ("image/*", ["image"], ["text/csv", 1], ["*"], ["image/ *"])),
+    *(("E031", "DOCS_URL", url, f"MCP['DOCS_URL'] is {url!r}.", None)
+      for url in (None, True, "docs.example.com", "javascript:alert(1)")),
+]  # fmt: skip
+
+
+def test_a_setting_with_a_wrong_value_is_told_with_what_is_wrong() -> None:
+    told, wanted = {}, {}
+    for number, key, value, text, hint in WRONG:
+        with override_settings(MCP={key: value}, CHANNEL_LAYERS={}):
+            [message] = of(number)
+        case = number, key, str(value)
+        told[case] = type(message), message.msg[: len(text)], message.hint if hint else None
+        wanted[case] = Error, text, hint
+
+    assert told == wanted
+
+
+def test_a_setting_with_a_right_value_is_not_told_of() -> None:
+    right: list[tuple[str, dict[str, Any]]] = [
+        *(("E012", {"BUS": url, "PUSH_CHANNEL": "shop.mcp_django"})
+          for url in (None, "", "nats://localhost", "tls://me:pw@one:4222,tls://two:4222")),
+        ("E013", {"ADMIN_SITE": "django.contrib.admin.site"}),
+        *(("E014", {"FIELD_KINDS": {"tests.shop.fields.SealedField": kind}})
+          for kind in ("text", "integer", "ip address", "json")),
+        ("E016", {"DEFAULT_SCOPES": [], "ANONYMOUS_SCOPES": ["model:flights.flight:read", "tool:x"]}),
+        ("E029", {"UPLOAD_TYPES": ["image/*", "*/*", "Text/CSV", "image/svg+xml"]}),
+        *(("E031", {"DOCS_URL": url}) for url in ("", "/docs", "http://docs/", "https://docs.example.com/mcp")),
+    ]  # fmt: skip
+    for number, values in right:
+        with override_settings(MCP=values):
+            assert of(number) == [], values
+
+
 @pytest.mark.parametrize(("path", "text"), [
     ("rest_framework.authentication.SessionAuthentication", "any page in the browser could send it. Use tokens."),
     ("nowhere.Nothing", "No module named 'nowhere'"),
@@ -383,125 +358,42 @@ def test_e008_authentication_that_cannot_be_used(path: str, text: str) -> None:
     assert message.msg.startswith("No call can be answered: ") and message.msg.endswith(text)
 
 
-@pytest.mark.parametrize(("path", "problem"), [
-    ("nowhere.site", "cannot be imported: No module named 'nowhere'"),
-    ("django.contrib.admin.site.nothing", "cannot be imported: "),
-    ("django.contrib.admin.ModelAdmin", "names <class 'django.contrib.admin.options.ModelAdmin'>, which is no Admin"),
-])  # fmt: skip
-def test_e013_an_admin_site_that_is_none(path: str, problem: str) -> None:
-    with override_settings(MCP={"ADMIN_SITE": path}):
-        [message] = of("E013")
-
-    assert message.msg.startswith(f"MCP['ADMIN_SITE'] {problem}")
-
-
-def test_e013_is_silent_for_the_default_admin_site() -> None:
-    with override_settings(MCP={"ADMIN_SITE": "django.contrib.admin.site"}):
-        assert of("E013") == []
-
-
-@pytest.mark.parametrize(("path", "kind", "problem", "hint"), [
-    ("tests.shop.fields.SealFeld", "text", "names 'tests.shop.fields.SealFeld', which cannot be imported: ", None),
-    ("nothing", "text", "names 'nothing', which cannot be imported: ", None),
-    ("tests.shop.fields.Size", "text", "names 'tests.shop.fields.Size', which is no class of fields.", None),
-    ("tests.shop.fields.OwnerKey", "text", "names 'tests.shop.fields.OwnerKey', which is a relation: ", None),
-    ("django.db.models.CharField", "integer", "names 'django.db.models.CharField', whose kind is 'text' in any", None),
-    ("tests.shop.fields.SealedField", "txt", "gives 'tests.shop.fields.SealedField' the kind 'txt', which does not",
-     "Did you mean text?"),
-    ("tests.shop.fields.SealedField", "qqqq", "gives 'tests.shop.fields.SealedField' the kind 'qqqq', which does not",
-     f"Kinds: {', '.join(NAMED)}."),
-    ("tests.shop.fields.SealedField", "file", "gives 'tests.shop.fields.SealedField' the kind 'file', but it is", None),
-])  # fmt: skip
-def test_e014_a_kind_of_a_class_that_cannot_be(path: str, kind: str, problem: str, hint: str | None) -> None:
-    with override_settings(MCP={"FIELD_KINDS": {path: kind}}):
-        [message] = of("E014")
-
-    assert message.msg.startswith(f"MCP['FIELD_KINDS'] {problem}")
-    assert message.hint == hint
-
-
-@pytest.mark.parametrize("kind", ["text", "integer", "ip address", "json"])
-def test_e014_is_silent_for_a_class_and_its_kind(kind: str) -> None:
-    with override_settings(MCP={"FIELD_KINDS": {"tests.shop.fields.SealedField": kind}}):
-        assert of("E014") == []
-
-
-@pytest.mark.parametrize("setting", ["DEFAULT_SCOPES", "ANONYMOUS_SCOPES"])
-def test_e016_a_setting_with_what_is_no_scope(setting: str) -> None:
-    with override_settings(MCP={setting: ["read", "model:flights.flight"]}):
-        [message] = of("E016")
-
-    assert message.msg.startswith(f"MCP['{setting}']: unknown scope 'model:flights.flight'; the scopes are read, ")
-
-
-def test_e016_is_silent_for_scopes() -> None:
-    with override_settings(MCP={"DEFAULT_SCOPES": [], "ANONYMOUS_SCOPES": ["model:flights.flight:read", "tool:x"]}):
-        assert of("E016") == []
-
-
-def test_e015_fields_and_extra_fields(declared: Declared) -> None:
-    declared.model(Airline, fields=["name"], extra_fields=["carrier"])
-
-    [message] = of("E015")
-
-    assert message.msg == (
-        "AirlineMCP has fields and extra_fields: the first names all that is shown of flights.airline, the second what "
-        "is shown beside its ModelAdmin's."
-    )
-    assert message.hint == "Set one of them."
-
-
-def test_e015_is_silent_where_one_of_them_is_set(declared: Declared) -> None:
-    declared.model(Airline, extra_fields=["carrier"])
-    declared.model(Flight, fields=["number"])
-
-    assert messages() == []
+def test_e012_what_cannot_carry_changes_beside_a_database_that_can(
+    postgresql: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nats = {"BUS": "nats://localhost"}
+    subject = "MCP['PUSH_CHANNEL'] must be a subject of NATS: letters, digits, - and _, in parts divided by dots."
+    name = "MCP['PUSH_CHANNEL'] must be a name of at most 48 bytes."
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"BUS": "localhost:4222"},
+         "URL 1 in MCP['BUS'] begins with neither nats:// nor tls://. Write nats://host:4222, "
+         "tls://user:password@host:4222 or nats://token@host:4222, and other characters in a user, password or "
+         "token as %40."),
+        ({**nats, "PUSH_DATABASE": "other"},
+         "MCP['BUS'] and MCP['PUSH_DATABASE'] both carry changes: leave one of them out."),
+        *(({**nats, "PUSH_CHANNEL": text}, subject)
+          for text in ("", "two words", "a..b", ".a", "a.", "mcp.*", "mcp.>", "$SYS.a", "a\r\nPUB b 1")),
+        *(({"PUSH_DATABASE": "other", "PUSH_CHANNEL": text}, name) for text in ("", "c" * 49, "ü" * 25)),
+    ]  # fmt: skip
+    for values, text in wrong:
+        with override_settings(MCP=values):
+            assert of("E012") == [Error(text, id="mcp_django.E012")], values
+    with override_settings(MCP={"PUSH_DATABASE": "other", "PUSH_CHANNEL": "c" * 48}):
+        assert of("E012") == []
+    # The packages that they need are not there.
+    monkeypatch.setattr(nats_servers, "find_spec", lambda name: None)
+    monkeypatch.setattr(bus, "find_spec", lambda name: None)
+    with override_settings(MCP=nats):
+        [message] = of("E012")
+    assert message.msg == "MCP['BUS'] needs nats-py: python -m pip install 'django-admin-mcp-server[nats]'"
+    with override_settings(MCP={"PUSH_DATABASE": "other"}):
+        [message] = of("E012")
+    assert message.msg == "MCP['PUSH_DATABASE'] needs psycopg 3: python -m pip install 'psycopg[binary,pool]'"
 
 
 @override_settings(MCP={"THROTTLES": {"user": {"calls": "10/month"}, "team": {}}})
-def test_e020_every_wrong_limit_is_told_with_the_remedy() -> None:
-    assert of("E020") == [
-        Error(
-            "MCP['THROTTLES'] ['user']: '10/month' is not a rate. Write a number and a period, such as '600/min'. The "
-            "periods are s, min, hour and day.",
-            id="mcp_django.E020",
-        ),
-        Error("MCP['THROTTLES'] names 'team'. It may name user, token, address.", id="mcp_django.E020"),
-    ]
-
-
-@override_settings(MCP={"THROTTLE_CACHE": "nowhere"})
-def test_e021_a_cache_that_is_not_there() -> None:
-    [message] = of("E021")
-
-    assert isinstance(message, Error) and "nowhere" in message.msg
-
-
-@pytest.mark.parametrize("types", ["image/*", ["image"], ["text/csv", 1], ["*"], ["image/ *"]])
-def test_e029_what_is_no_media_type(types: Any) -> None:
-    with override_settings(MCP={"UPLOAD_TYPES": types}):
-        [message] = of("E029")
-
-    assert isinstance(message, Error) and message.msg.startswith("MCP['UPLOAD_TYPES'] has ")
-
-
-def test_e029_is_silent_for_media_types() -> None:
-    with override_settings(MCP={"UPLOAD_TYPES": ["image/*", "*/*", "Text/CSV", "image/svg+xml"]}):
-        assert of("E029") == []
-
-
-@pytest.mark.parametrize("url", [None, True, "docs.example.com", "javascript:alert(1)"])
-def test_e031_what_no_page_can_link_to(url: Any) -> None:
-    with override_settings(MCP={"DOCS_URL": url}):
-        [message] = of("E031")
-
-    assert isinstance(message, Error) and message.msg == f"MCP['DOCS_URL'] is {url!r}."
-
-
-@pytest.mark.parametrize("url", ["", "/docs", "http://docs/", "https://docs.example.com/mcp"])
-def test_e031_is_silent_for_addresses(url: str) -> None:
-    with override_settings(MCP={"DOCS_URL": url}):
-        assert of("E031") == []
+def test_e020_every_wrong_limit_is_told() -> None:
+    assert len(of("E020")) == 2
 
 
 def test_e030_another_distribution_has_the_same_import_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

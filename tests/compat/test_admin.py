@@ -45,17 +45,14 @@ def test_model_admins_are_those_that_are_registered_in_that_order() -> None:
     assert list(found) == [Airport]
 
 
-def test_names_in_fieldsets() -> None:
-    fieldsets = [(None, {"fields": ["a", ("b", "c")]}), ("More", {"fields": ("d",)})]
-
-    assert names_in_fieldsets(fieldsets) == ["a", "b", "c", "d"]
-
-
-def test_foreign_key_of_inline_is_the_one_to_the_parent() -> None:
+def test_names_in_fieldsets_and_foreign_key_of_inline() -> None:
     class Arrivals(admin.TabularInline[Any, Any]):
         model = Flight
         fk_name = "destination"
 
+    fieldsets = [(None, {"fields": ["a", ("b", "c")]}), ("More", {"fields": ("d",)})]
+
+    assert names_in_fieldsets(fieldsets) == ["a", "b", "c", "d"]
     assert foreign_key_of_inline(Arrivals(Airport, admin.site)).name == "destination"
 
 
@@ -127,42 +124,26 @@ def test_served_admin_sites_are_those_of_the_urlconf(monkeypatch: pytest.MonkeyP
     clear_url_caches()
 
 
-def test_key_in_url_is_the_key_that_the_admin_has_quoted() -> None:
+def test_key_for_url_is_what_the_admin_quotes_and_key_in_url_the_key_of_it() -> None:
+    assert (key_for_url("a/b_c"), key_for_url(7)) == (quote("a/b_c"), "7")
     assert key_in_url(quote("a/b_c")) == "a/b_c"
 
 
-def test_key_for_url_is_what_the_admin_quotes() -> None:
-    assert (key_for_url("a/b_c"), key_for_url(7)) == (quote("a/b_c"), "7")
-
-
 @pytest.mark.django_db
-def test_cascade_of_looks_at_no_more_rows_than_it_may() -> None:
+def test_cascade_of_looks_at_no_more_rows_than_it_may(django_assert_max_num_queries: Any) -> None:
     users = [User.objects.create_user(name) for name in ("ann", "bob")]
     for user in users:
         AccessToken.objects.create_token(user=user)
-
-    assert cascade_of(users, "default", most=3) is None
-    found = cascade_of(users, "default", most=4)
-    assert found is not None and len(found[0]) == 4
-
-
-@pytest.mark.django_db
-def test_cascade_of_looks_at_no_more_rows_that_lose_their_link_or_prevent_it_than_it_may() -> None:
     flight = make_flights(12)[0]
     plane = Plane.objects.create(tailnum="N1", seats=1, engines=1)
     Flight.objects.update(plane=plane)
 
+    assert cascade_of(users, "default", most=3) is None
+    found = cascade_of(users, "default", most=4)
+    assert found is not None and len(found[0]) == 4
+    # Nor at those that lose their link or prevent it.
     for objects in ([plane], [flight.origin]):
-        assert cascade_of(objects, "default", most=2) is None
+        with django_assert_max_num_queries(20) as asked:
+            assert cascade_of(objects, "default", most=2) is None
         assert cascade_of(objects, "default", most=12) is not None
-
-
-@pytest.mark.django_db
-def test_cascade_of_reads_few_of_the_rows_that_are_too_many(django_assert_max_num_queries: Any) -> None:
-    flight = make_flights(12)[0]
-
-    with django_assert_max_num_queries(20) as asked:
-        found = cascade_of([flight.origin], "default", most=2)
-
-    assert found is None
     assert any("LIMIT 3" in query["sql"] for query in asked.captured_queries)

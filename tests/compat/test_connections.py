@@ -71,11 +71,12 @@ def _ask(connection: BaseDatabaseWrapper, sql: str) -> Any:
         return cursor.fetchall()
 
 
-def test_before_commit_calls_before_each_commit_and_not_before_a_rollback(
+def test_before_commit_calls_one_function_before_each_commit_and_not_before_a_rollback(
     connection: BaseDatabaseWrapper, other: BaseDatabaseWrapper
 ) -> None:
     seen: list[tuple[int, int]] = []
     before_commit(connection, lambda mine: seen.append((_count(mine), _count(other))))
+    before_commit(connection, lambda _: seen.append((-1, -1)))
 
     for name in ("first", "second"):
         with atomic():
@@ -86,17 +87,6 @@ def test_before_commit_calls_before_each_commit_and_not_before_a_rollback(
 
     assert seen == [(1, 0), (2, 1)]
     assert _count(other) == 2
-
-
-def test_before_commit_takes_one_function_of_a_connection(connection: BaseDatabaseWrapper) -> None:
-    called: list[str] = []
-    before_commit(connection, lambda _: called.append("first"))
-
-    before_commit(connection, lambda _: called.append("second"))
-
-    with atomic():
-        Tag.objects.create(name="new")
-    assert called == ["first"]
 
 
 def _first() -> None: ...
@@ -135,15 +125,20 @@ def test_savepoint_branch_differs_in_each_branch(connection: BaseDatabaseWrapper
     assert len(set(branches)) == 3
 
 
-def test_has_failed_until_clear_failure(connection: BaseDatabaseWrapper) -> None:
-    before = has_failed(connection)
+def test_has_failed_until_clear_failure_also_by_driver_errors(connection: BaseDatabaseWrapper) -> None:
+    connection.ensure_connection()
+    raw: Any = connection.connection
+    found = [has_failed(connection)]
     with pytest.raises(DatabaseError):
         _ask(connection, "SELECT nothing FROM nowhere")
-    failed = has_failed(connection)
-
+    found.append(has_failed(connection))
     clear_failure(connection)
+    found.append(has_failed(connection))
+    with pytest.raises(DatabaseError), driver_errors(connection):
+        raw.cursor().execute("SELECT nothing FROM nowhere")
+    found.append(has_failed(connection))
 
-    assert (before, failed, has_failed(connection)) == (False, True, False)
+    assert found == [False, True, False, True]
 
 
 def test_close_at_says_when_a_connection_is_obsolete(connection: BaseDatabaseWrapper) -> None:
@@ -172,18 +167,14 @@ def test_execute_wrapper_is_removed_whatever_was_added_meanwhile(connection: Bas
     """Receivers of ``connection_created`` add wrappers in this way, at the first query."""
     by: list[str] = []
 
-    def ours(execute: Any, *args: Any) -> Any:
-        by.append("ours")
-        return execute(*args)
+    def noting(name: str) -> Any:
+        return lambda execute, *args: (by.append(name), execute(*args))[1]
 
-    def theirs(execute: Any, *args: Any) -> Any:
-        by.append("theirs")
-        return execute(*args)
-
+    ours = noting("ours")
     connection.ensure_connection()
     add_execute_wrapper(connection, ours)
     _ask(connection, "SELECT 1")
-    connection.execute_wrappers.append(theirs)
+    connection.execute_wrappers.append(noting("theirs"))
     _ask(connection, "SELECT 2")
     remove_execute_wrapper(connection, ours)
     _ask(connection, "SELECT 3")
@@ -207,24 +198,9 @@ def test_driver_cursor_is_one_of_the_drivers_connection(connection: BaseDatabase
     assert all(one is connection.connection for one in found)
 
 
-def test_driver_errors_makes_djangos_of_them(connection: BaseDatabaseWrapper) -> None:
-    connection.ensure_connection()
-    raw: Any = connection.connection
-
-    with pytest.raises(DatabaseError), driver_errors(connection):
-        raw.cursor().execute("SELECT nothing FROM nowhere")
-
-    assert has_failed(connection)
-
-
-def test_connection_parameters_name_the_database(connection: BaseDatabaseWrapper) -> None:
-    parameters = connection_parameters(connection)
-
-    name = {"sqlite": "database", "postgresql": "dbname", "mysql": "database"}[connection.vendor]
-    assert str(parameters[name]) == str(connection.settings_dict["NAME"])
-
-
-def test_connect_again_is_a_second_connection_to_the_same_database(connection: BaseDatabaseWrapper) -> None:
+def test_connect_again_is_a_second_connection_to_the_database_that_connection_parameters_name(
+    connection: BaseDatabaseWrapper,
+) -> None:
     Tag.objects.create(name="new")
 
     raw = connect_again(connection)
@@ -235,6 +211,8 @@ def test_connect_again_is_a_second_connection_to_the_same_database(connection: B
     raw.close()
     assert found == 1
     assert raw is not connection.connection
+    name = {"sqlite": "database", "postgresql": "dbname", "mysql": "database"}[connection.vendor]
+    assert str(connection_parameters(connection)[name]) == str(connection.settings_dict["NAME"])
 
 
 @pytest.mark.skipif(connections["default"].vendor != "mysql", reason="MariaDB: TEST_DATABASE=mariadb")
@@ -244,27 +222,20 @@ def test_is_mariadb_as_the_server_says(connection: BaseDatabaseWrapper) -> None:
     assert is_mariadb(connection) == ("MariaDB" in version)
 
 
-def test_can_lock_rows_as_the_statement_does(connection: BaseDatabaseWrapper) -> None:
-    locking = str(Tag.objects.using(connection.alias).select_for_update().query)
-
-    assert can_lock_rows(connection) == ("FOR UPDATE" in locking)
-
-
-def test_has_uuid_type_as_the_columns_have_it(connection: BaseDatabaseWrapper) -> None:
-    assert has_uuid_type(connection) == (models.UUIDField().db_type(connection) == "uuid")
-
-
-def test_sorts_nulls_last_as_the_database_does(connection: BaseDatabaseWrapper) -> None:
+def test_what_is_known_of_a_database_is_what_it_does(connection: BaseDatabaseWrapper) -> None:
     rows = _ask(connection, "SELECT x FROM (SELECT NULL AS x UNION ALL SELECT 1) AS both_of_them ORDER BY x")
+    locking = str(Tag.objects.using(connection.alias).select_for_update().query)
+    ranges = [integer_range(connection, name) for name in ("SmallIntegerField", "BigIntegerField")]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 AS {quoted(connection, 'order by')}")
+        column = cursor.description[0][0]
 
     assert sorts_nulls_last(connection) == (rows[-1][0] is None)
-
-
-def test_integer_range_is_the_range_of_a_column(connection: BaseDatabaseWrapper) -> None:
-    ranges = [integer_range(connection, name) for name in ("SmallIntegerField", "BigIntegerField")]
-
+    assert can_lock_rows(connection) == ("FOR UPDATE" in locking)
+    assert has_uuid_type(connection) == (models.UUIDField().db_type(connection) == "uuid")
     assert ranges in ([(-(2**15), 2**15 - 1), (-(2**63), 2**63 - 1)], [(-(2**63), 2**63 - 1)] * 2, [(None, None)] * 2)
     assert connection.vendor == "sqlite" or ranges[0] == (-(2**15), 2**15 - 1)
+    assert column == "order by"
 
 
 def test_datetime_parameter_is_read_back_as_the_same_time(connection: BaseDatabaseWrapper) -> None:
@@ -291,13 +262,6 @@ def test_without_waiting_fails_at_once_and_waits_again_after(connection: BaseDat
     assert inside == ([(0,)], "EXCLUSIVE")
     assert _ask(connection, "PRAGMA busy_timeout") == before
     assert connection.transaction_mode == "IMMEDIATE"  # type: ignore[attr-defined]
-
-
-def test_quoted_is_a_name_in_sql(connection: BaseDatabaseWrapper) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT 1 AS {quoted(connection, 'order by')}")
-
-        assert cursor.description[0][0] == "order by"
 
 
 @pytest.mark.django_db

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -194,17 +195,13 @@ def test_query_set_hooks_hear_of_a_delete_by_one_statement(db: None) -> None:
     assert not Session.objects.exists()
 
 
-@pytest.mark.parametrize(
-    ("lookup", "value", "fails"), [("exact", "1", False), ("exact", "x", True), ("nope", "1", True)]
-)
-def test_what_a_field_raises_for_the_value_of_a_lookup(lookup: str, value: str, fails: bool) -> None:
+def test_what_a_field_raises_for_the_value_of_a_lookup() -> None:
     field = Parcel._meta.get_field("size")
 
-    if fails:
+    prepare_lookup(field, "exact", "1")
+    for lookup, value in (("exact", "x"), ("nope", "1")):
         with pytest.raises((ValueError, TypeError)):
             prepare_lookup(field, lookup, value)
-    else:
-        prepare_lookup(field, lookup, value)
 
 
 @pytest.fixture
@@ -258,9 +255,9 @@ def test_rows_in_the_place_of_a_table(db: None) -> None:
     assert nothing.aggregate(count=models.Count("*"), most=models.Max(none["number"])) == {"count": 0, "most": None}
 
 
-@pytest.mark.parametrize("queryset", [_ALL, _ALL.order_by("name"), _ALL.order_by("name").reverse(), _ALL.reverse()])
-def test_not_reversed_leaves_a_later_order_as_it_is(queryset: Any) -> None:
-    assert str(not_reversed(queryset).order_by("codename").query) == str(_ALL.order_by("codename").query)
+def test_not_reversed_leaves_a_later_order_as_it_is() -> None:
+    for queryset in (_ALL.reverse(), _ALL.order_by("name").reverse(), _ALL, _ALL.order_by("name")):
+        assert str(not_reversed(queryset).order_by("codename").query) == str(_ALL.order_by("codename").query)
 
 
 # Queries that are compiled once, compared with the same ones through the ORM.
@@ -279,12 +276,16 @@ def token(db: None) -> AccessToken:
     return AccessToken.objects.create_token(user=user, scopes=["read", "actions"], addresses=["192.0.2.0/24"])[0]
 
 
+@pytest.fixture
+def of_hash() -> PreparedQuery[Any]:
+    return PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+
+
 @pytest.mark.every_database
-def test_instances_are_those_of_the_queryset(token: AccessToken, django_assert_num_queries: Any) -> None:
-    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+def test_instances_are_those_of_the_queryset(token: AccessToken, of_hash: Any, django_assert_num_queries: Any) -> None:
 
     with django_assert_num_queries(1):
-        [found] = prepared.fetch("default", token.hash)
+        [found] = of_hash.fetch("default", token.hash)
         user = found.user
 
     expected = _TOKENS.get(hash=token.hash)
@@ -295,16 +296,15 @@ def test_instances_are_those_of_the_queryset(token: AccessToken, django_assert_n
 
 
 @pytest.mark.every_database
-def test_what_a_caller_does_with_a_row_is_not_seen_by_the_next_one(token: AccessToken) -> None:
+def test_what_a_caller_does_with_a_row_is_not_seen_by_the_next_one(token: AccessToken, of_hash: Any) -> None:
     AccessToken.objects.update(limits={"calls": "60/min"})
-    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
-    [found] = prepared.fetch("default", token.hash)
+    [found] = of_hash.fetch("default", token.hash)
 
     found.scopes.append("more")
     found.limits["calls"] = "1/min"
     found.name = found.user.username = "changed"
 
-    [again] = prepared.fetch("default", token.hash)
+    [again] = of_hash.fetch("default", token.hash)
     assert (again.scopes, again.limits) == (["read", "actions"], {"calls": "60/min"})
     assert (again.name, again.user.username) == ("", "ada")
 
@@ -321,31 +321,24 @@ def test_a_field_of_the_project_converts_its_value_each_time(db: None) -> None:
 
 
 @pytest.mark.every_database
-def test_a_row_that_has_changed_is_seen_at_once(token: AccessToken) -> None:
-    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
+def test_a_row_that_has_changed_is_seen_at_once_and_each_call_has_its_own_values(
+    token: AccessToken, of_hash: Any
+) -> None:
     for scopes in (["read"], ["actions"], ["read"]):
         AccessToken.objects.update(scopes=scopes)
-
-        assert [found.scopes for found in prepared.fetch("default", token.hash)] == [scopes]
-
-
-@pytest.mark.every_database
-def test_each_call_has_its_own_values(token: AccessToken) -> None:
+        assert [found.scopes for found in of_hash.fetch("default", token.hash)] == [scopes]
     other = AccessToken.objects.create_token(user=token.user)[0]
-    prepared = PreparedQuery(lambda digest: _TOKENS.filter(hash=digest), _HASH)
-
-    assert [prepared.fetch("default", value) for value in (token.hash, other.hash, "none")] == [[token], [other], []]
+    assert [of_hash.fetch("default", value) for value in (token.hash, other.hash, "none")] == [[token], [other], []]
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("form", ["uuid", "text"])
-def test_values_are_prepared_as_those_of_their_fields(token: AccessToken, form: str) -> None:
+def test_values_are_prepared_as_those_of_their_fields(token: AccessToken) -> None:
     AccessToken.objects.create_token(user=token.user, expires_at=timezone.now() + timedelta(days=50))
     prepared = PreparedQuery(lambda line, now: _TOKENS.filter(line=line, expires_at__gt=now), _LINE, _EXPIRES)
-    line = token.line if form == "uuid" else str(token.line)
 
-    assert prepared.fetch("default", line, timezone.now()) == [token]
-    assert prepared.fetch("default", line, timezone.now() + timedelta(days=100)) == []
+    for line in (token.line, str(token.line)):
+        assert prepared.fetch("default", line, timezone.now()) == [token]
+        assert prepared.fetch("default", line, timezone.now() + timedelta(days=100)) == []
 
 
 @pytest.mark.every_database
@@ -402,19 +395,18 @@ def test_what_was_compiled_outlives_the_thread_that_compiled_it(transactional_db
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize(("number", "statements"), [(0, 0), (1, 1), (10, 1), (11, 1), (250, 1), (251, 2)])
-def test_prepared_list_asks_for_many_values_with_few_statements(db: None, number: int, statements: int) -> None:
-    names = [f"group {position}" for position in range(number)]
+def test_prepared_list_asks_for_many_values_with_few_statements(db: None) -> None:
+    names = [f"group {position}" for position in range(251)]
     Group.objects.bulk_create(Group(name=name) for name in [*names, "another"])
     prepared = PreparedList(
         lambda values: Group.objects.order_by().filter(name__in=values), Group._meta.get_field("name")
     )
 
-    with CaptureQueriesContext(connection) as captured:
-        found = [group.name for group in prepared.fetch("default", names)]
-
-    assert sorted(found) == sorted(names)
-    assert len(captured) == statements
+    for number, statements in ((251, 2), (250, 1), (11, 1), (10, 1), (1, 1), (0, 0)):
+        with CaptureQueriesContext(connection) as captured:
+            found = [group.name for group in prepared.fetch("default", names[:number])]
+        assert sorted(found) == sorted(names[:number])
+        assert len(captured) == statements, number
 
 
 # The first rows of a table, by SQL that is written once.
@@ -439,20 +431,17 @@ _NAMES = ("id", "name", "price", "launched", "details", "lead_time", "sku")
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("order", [("name", "id"), ("-price", "-id"), ("-id",)])
-@pytest.mark.parametrize("kind", [models.QuerySet, _Named])
-def test_the_first_rows_are_those_of_the_queryset(db: None, order: tuple[str, ...], kind: Any) -> None:
+def test_the_first_rows_are_those_of_the_queryset(db: None) -> None:
     for number in range(4):
         launched = timezone.now().date() - timedelta(days=number)
         more = {"launched": launched, "details": {"n": [number]}, "lead_time": timedelta(hours=number)}
         Product.objects.create(name=f"p{number % 2}", price=number, **more)
     Product.objects.create(name="none")
-    queryset = kind(Product)
 
-    prepared = first_rows(queryset, _NAMES, order, 3)
-
-    assert prepared is not None
-    assert prepared.fetch("default") == list(_PRODUCTS.order_by(*order).values_list(*_NAMES)[:3])
+    for kind, order in itertools.product((_Named, models.QuerySet), (("name", "id"), ("-price", "-id"), ("-id",))):
+        prepared = first_rows(kind(Product), _NAMES, order, 3)
+        assert prepared is not None
+        assert prepared.fetch("default") == list(_PRODUCTS.order_by(*order).values_list(*_NAMES)[:3])
 
 
 @pytest.mark.every_database
@@ -468,33 +457,16 @@ def test_the_first_rows_are_read_anew_by_the_same_sql(db: None) -> None:
     assert prepared.fetch("default") == [(row.pk, "renamed")]
 
 
-@pytest.mark.parametrize(
-    "queryset",
-    [
-        _PRODUCTS.filter(name="x"),
-        _PRODUCTS.exclude(name="x"),
-        _PRODUCTS.none(),
-        _PRODUCTS.distinct(),
-        _PRODUCTS[:3],
-        _PRODUCTS.union(_PRODUCTS),
-        _PRODUCTS.extra(where=["1 = 0"]),
-        Product.objects.extra(tables=["shop_tag"]),
-        _PRODUCTS.annotate(twice=F("stock") * 2),
-        _PRODUCTS.filter(tags__name="x"),
-        _PRODUCTS.select_for_update(),
-        _PRODUCTS.values("id"),
-        _Silent(Product),
-        Book.objects.all(),
-        CheapProduct.objects.all(),
-    ],
-)
-def test_of_other_querysets_django_writes_the_sql(queryset: Any) -> None:
-    assert first_rows(queryset, ["id", "name"], ["id"], 3) is None
+def test_of_other_querysets_and_names_django_writes_the_sql() -> None:
+    querysets: list[Any] = [
+        _PRODUCTS.filter(name="x"), _PRODUCTS.exclude(name="x"), _PRODUCTS.none(), _PRODUCTS.distinct(), _PRODUCTS[:3],
+        _PRODUCTS.union(_PRODUCTS), _PRODUCTS.extra(where=["1 = 0"]), Product.objects.extra(tables=["shop_tag"]),
+        _PRODUCTS.annotate(twice=F("stock") * 2), _PRODUCTS.filter(tags__name="x"), _PRODUCTS.select_for_update(),
+        _PRODUCTS.values("id"), _Silent(Product), Book.objects.all(), CheapProduct.objects.all(),
+    ]  # fmt: skip
+    names = [(["id", "tags"], ["id"]), (["pk"], ["id"]), (["id", "_mcp_1"], ["id"]), (["id"], ["tags__name"])]
 
-
-@pytest.mark.parametrize(
-    ("names", "order"),
-    [(["id", "tags"], ["id"]), (["pk"], ["id"]), (["id", "_mcp_1"], ["id"]), (["id"], ["tags__name"])],
-)
-def test_other_names_than_those_of_own_columns_are_left_to_django(names: list[str], order: list[str]) -> None:
-    assert first_rows(_PRODUCTS, names, order, 3) is None
+    for queryset in querysets:
+        assert first_rows(queryset, ["id", "name"], ["id"], 3) is None, str(queryset.query)
+    for some, order in names:
+        assert first_rows(_PRODUCTS, some, order, 3) is None, some

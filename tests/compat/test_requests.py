@@ -24,28 +24,22 @@ from mcp_django.compat.requests import (
 )
 
 
-def test_bare_request_has_the_attributes_of_djangos_own() -> None:
+def test_bare_request_has_the_attributes_of_djangos_own_and_an_empty_body_that_was_read() -> None:
     made, bare = HttpRequest(), BareRequest("https")
 
     missing = vars(made).keys() - vars(bare).keys()
 
     assert missing == {"GET", "POST", "COOKIES", "FILES"}
     assert all(getattr(bare, name) == value for name, value in vars(made).items() if name not in missing)
+    assert bare.body == b""
 
 
-@pytest.mark.parametrize(("scheme", "is_secure"), [("http", False), ("https", True)])
-def test_bare_request_has_its_own_scheme(scheme: str, is_secure: bool) -> None:
-    request = BareRequest(scheme)
-    request.META = {"HTTP_HOST": "testserver"}
-
-    assert (request.scheme, request.is_secure()) == (scheme, is_secure)
-    assert request.build_absolute_uri("/a") == f"{scheme}://testserver/a"
-
-
-def test_bare_request_has_an_empty_body_that_was_read() -> None:
-    request = BareRequest("http")
-
-    assert request.body == b""
+def test_bare_request_has_its_own_scheme() -> None:
+    for scheme, is_secure in (("https", True), ("http", False)):
+        request = BareRequest(scheme)
+        request.META = {"HTTP_HOST": "testserver"}
+        assert (request.scheme, request.is_secure()) == (scheme, is_secure)
+        assert request.build_absolute_uri("/a") == f"{scheme}://testserver/a"
 
 
 def test_bare_request_keeps_messages() -> None:
@@ -88,15 +82,17 @@ def test_close_resources_closes_those_of_a_response_and_ends_no_request() -> Non
     assert finished == []
 
 
-@pytest.mark.parametrize(("header", "parameters"), [
-    ("attachment", {}),
-    ('attachment; filename="a b.csv"', {"filename": "a b.csv"}),
-    ("attachment; filename=\"x.csv\"; filename*=utf-8''%C3%A4.csv", {"filename": "ä.csv"}),
-    ("attachment; filename*=none''%ff", {}),
-    ("attachment; filename*=utf-8''%ff", {"filename": "\ufffd"}),
-])  # fmt: skip
-def test_disposition_of_has_the_name_of_a_download(header: str, parameters: dict[str, str]) -> None:
-    assert disposition_of(HttpResponse(headers={"Content-Disposition": header})) == parameters
+def test_disposition_of_has_the_name_of_a_download() -> None:
+    headers: dict[str, dict[str, str]] = {
+        "attachment": {},
+        'attachment; filename="a b.csv"': {"filename": "a b.csv"},
+        "attachment; filename=\"x.csv\"; filename*=utf-8''%C3%A4.csv": {"filename": "ä.csv"},
+        "attachment; filename*=none''%ff": {},
+        "attachment; filename*=utf-8''%ff": {"filename": "\ufffd"},
+    }
+    found = {header: disposition_of(HttpResponse(headers={"Content-Disposition": header})) for header in headers}
+
+    assert found == headers
 
 
 def test_copy_of_a_user_is_that_of_copy(db: None) -> None:
@@ -118,27 +114,22 @@ def test_copy_of_a_user_is_that_of_copy(db: None) -> None:
     assert {**vars(again), "_state": vars(again._state)} == {**vars(expected), "_state": vars(expected._state)}
 
 
-@pytest.mark.parametrize("method", ["__copy__", "__reduce__", "__getstate__"])
-def test_copy_of_a_user_that_has_its_own_way_to_be_copied(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    ways = {
+def test_copy_of_a_user_that_has_its_own_way_to_be_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: dict[str, Any] = {
         "__copy__": lambda user: user,
         "__reduce__": lambda user: (User, ()),
         "__getstate__": lambda user: dict(vars(user)),
     }
     asked: list[str] = []
-
-    def own(user: User) -> Any:
-        asked.append(method)
-        return ways[method](user)
-
-    monkeypatch.setattr(User, method, own, raising=False)
-    _is_copied_by_django.cache_clear()
-    try:
-        copy_of(User(username="ada"))
-    finally:
+    for method, way in ways.items():
+        with monkeypatch.context() as patch:
+            own = lambda user, method=method, way=way: (asked.append(method), way(user))[1]  # noqa: E731
+            patch.setattr(User, method, own, raising=False)
+            _is_copied_by_django.cache_clear()
+            copy_of(User(username="ada"))
         _is_copied_by_django.cache_clear()
 
-    assert asked == [method]
+    assert asked == list(ways)
 
 
 def test_copy_of_a_user_that_is_no_model() -> None:

@@ -24,14 +24,9 @@ def test_make_engine_knows_only_the_given_tags_and_filters() -> None:
 
     assert template.render(Context({"a": "<x>"}, autoescape=False)) == "<X> & <x>"
     assert template.render(Context({})) == "none & "
-
-
-@pytest.mark.parametrize(
-    "text", ["{% for a in b %}{% endfor %}", "{% include 'a' %}", "{% load i18n %}", "{{ a|lower }}"]
-)
-def test_make_engine_knows_nothing_else(text: str) -> None:
-    with pytest.raises(TemplateSyntaxError):
-        _ENGINE.from_string(text)
+    for text in ("{% for a in b %}{% endfor %}", "{% include 'a' %}", "{% load i18n %}", "{{ a|lower }}"):
+        with pytest.raises(TemplateSyntaxError):
+            _ENGINE.from_string(text)
 
 
 def test_the_nodes_of_a_template() -> None:

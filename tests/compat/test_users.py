@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import override_settings
 
 from mcp_django.compat.users import (
@@ -49,49 +49,38 @@ def _backend(name: str) -> type[ModelBackend]:
 
 
 def _permissions() -> Any:
-    from django.contrib.auth.models import Permission
-
     return Permission.objects.filter(content_type__app_label="flights", codename="view_flight")
 
 
-@pytest.mark.parametrize("name", ["", "_Derived"])
-def test_finds_by_tables_where_nothing_of_it_is_overridden(name: str) -> None:
-    backend = f"{__name__}.{name}" if name else "django.contrib.auth.backends.ModelBackend"
-
-    with override_settings(AUTHENTICATION_BACKENDS=[backend]):
-        assert finds_by_tables()
+def test_finds_by_tables_where_nothing_of_it_is_overridden() -> None:
+    for backend in (f"{__name__}._Derived", "django.contrib.auth.backends.ModelBackend"):
+        with override_settings(AUTHENTICATION_BACKENDS=[backend]):
+            assert finds_by_tables()
 
 
-@pytest.mark.parametrize(
-    ("name", "ask"),
-    [
-        ("_get_permissions", User.get_user_permissions),
-        ("_get_user_permissions", User.get_user_permissions),
-        ("_get_group_permissions", User.get_group_permissions),
-    ],
-)
 def test_finds_by_tables_not_where_a_method_that_django_asks_is_overridden(
-    db: None, monkeypatch: pytest.MonkeyPatch, name: str, ask: Callable[[User], set[str]]
+    db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    user = User.objects.create(username="ada")
-    monkeypatch.setitem(globals(), "_Other", _backend(name))
-
-    with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}._Other"]):
-        found = ask(user)
-
-        assert not finds_by_tables()
-    assert found == {"flights.view_flight"}
+    asks: dict[str, Callable[[User], set[str]]] = {
+        "_get_permissions": User.get_user_permissions,
+        "_get_user_permissions": User.get_user_permissions,
+        "_get_group_permissions": User.get_group_permissions,
+    }
+    for name, ask in asks.items():
+        monkeypatch.setitem(globals(), "_Other", _backend(name))
+        with override_settings(AUTHENTICATION_BACKENDS=[f"{__name__}._Other"]):
+            assert not finds_by_tables()
+            assert ask(User.objects.create(username=name)) == {"flights.view_flight"}
 
 
 def test_has_new_password_from_set_password_to_the_save(db: None) -> None:
     user = User.objects.create(username="ada")
-    before = has_new_password(user)
-
+    found = [has_new_password(user)]
     user.set_password("secret")
-    changed = has_new_password(user)
+    found.append(has_new_password(user))
     user.save()
 
-    assert (before, changed, has_new_password(user)) == (False, True, False)
+    assert [*found, has_new_password(user)] == [False, True, False]
 
 
 def test_has_new_password_not_when_a_login_makes_the_hash_anew(db: None) -> None:

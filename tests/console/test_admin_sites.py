@@ -39,19 +39,16 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch, *admin_sites: django_a
     clear_url_caches()
 
 
-def test_a_site_beside_the_default_one_gets_the_pages_when_the_apps_are_ready(other: django_admin.AdminSite) -> None:
-    apps._register_pages()
-
-    assert other.is_registered(Tool) and other.is_registered(AccessToken) and other.is_registered(Call)
-
-
-def test_a_page_of_the_projects_own_stays(other: django_admin.AdminSite) -> None:
+def test_a_site_beside_the_default_one_gets_the_pages_when_the_apps_are_ready_and_keeps_its_own(
+    other: django_admin.AdminSite,
+) -> None:
     own = type("Own", (django_admin.ModelAdmin,), {})
     other.register(Tool, own)
 
-    admin.register(other)
+    apps._register_pages()
 
     assert type(other.get_model_admin(Tool)) is own
+    assert other.is_registered(AccessToken) and other.is_registered(Call)
 
 
 def test_pages_that_a_project_has_taken_out_of_the_default_site_stay_out(other: django_admin.AdminSite) -> None:
@@ -64,20 +61,20 @@ def test_pages_that_a_project_has_taken_out_of_the_default_site_stay_out(other: 
         django_admin.site.register(Tool, model_admin)
 
 
-@pytest.mark.parametrize("page", ["", "mcp_django/", "mcp_django/tool/", "mcp_django/accesstoken/add/"])
-def test_the_pages_of_another_site_lead_to_that_site(
-    other: django_admin.AdminSite, users: Users, settings: Any, monkeypatch: pytest.MonkeyPatch, page: str
+def test_the_pages_of_another_site_lead_to_that_site_and_are_no_question_for_anybody(
+    other: django_admin.AdminSite, users: Users, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.register(other)
     serve(settings, monkeypatch, django_admin.site, other)
     client = Client()
     client.force_login(users.admin)
 
-    response = client.get(f"/other/{page}")
-
-    text = response.content.decode()
-    assert response.status_code == 200
-    assert "/other/mcp_django/" in text and "/admin/mcp_django/" not in text
+    for page in ("mcp_django/tool/", "", "mcp_django/", "mcp_django/accesstoken/add/"):
+        response = client.get(f"/other/{page}")
+        text = response.content.decode()
+        assert response.status_code == 200
+        assert "/other/mcp_django/" in text and "/admin/mcp_django/" not in text, page
+    assert [found.msg for found in of("W017") if "mcp_django" in found.msg] == []
 
 
 def test_a_site_that_is_made_too_late_is_named_by_a_check(
@@ -90,12 +87,3 @@ def test_a_site_that_is_made_too_late_is_named_by_a_check(
 
     assert "The AdminSite other has no pages" in found.msg
     assert of("W026") == []
-
-
-def test_our_models_in_several_sites_are_no_question_for_anybody(
-    other: django_admin.AdminSite, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    admin.register(other)
-    serve(settings, monkeypatch, django_admin.site, other)
-
-    assert [found.msg for found in of("W017") if "mcp_django" in found.msg] == []

@@ -45,8 +45,8 @@ def suggested(user: User, row: Tool | Prompt, name: str, typed: str = "", **othe
 # Tools over every model.
 
 
-@pytest.mark.every_database
-@pytest.mark.parametrize(("tool", "name", "typed", "others", "expected"), [
+#: A tool, the argument that is filled in, what is typed, and the other arguments; and what is suggested.
+SUGGESTED: list[tuple[str, str, str, dict[str, str], list[str]]] = [
     ("get_record", "id", "J", {"model": "flights.airport"}, ["JFK"]),
     ("get_record", "id", "unit", {"model": "flights.airline"}, ["UA"]),
     ("get_record", "id", "1", {"model": "flights.flight"}, ["1", "10", "11", "12"]),
@@ -64,11 +64,13 @@ def suggested(user: User, row: Tool | Prompt, name: str, typed: str = "", **othe
     ("flights_flight_mark_cancelled", "ids", "3, 1", {}, ["3, 1", "3, 10", "3, 11", "3, 12"]),
     ("flights_flight_mark_cancelled", "filter", "", {}, []),
     ("get_change", "change", "", {}, []),
-])  # fmt: skip
-def test_names_and_keys_are_suggested(
-    users: Users, flights: list[Flight], tool: str, name: str, typed: str, others: dict[str, str], expected: list[str]
-) -> None:
-    assert suggested(users.admin, row_of(tool), name, typed, **others) == expected
+]  # fmt: skip
+
+
+@pytest.mark.every_database
+def test_names_and_keys_are_suggested(users: Users, flights: list[Flight]) -> None:
+    for tool, name, typed, others, expected in SUGGESTED:
+        assert suggested(users.admin, row_of(tool), name, typed, **others) == expected, (tool, name, typed)
 
 
 # Functions of the project.
@@ -103,32 +105,30 @@ def test_an_argument_of_a_ready_schema_has_none(users: Users, declared: Declared
 # Saved queries.
 
 
-@pytest.mark.every_database
-@pytest.mark.parametrize(("condition", "typed", "expected"), [
-    ({"origin": "JFK"}, "j", ["JFK"]),
-    ({"carrier__in": ["AA"]}, "AA,unit", ["AA,UA"]),
-    ({"status": "on_time"}, "canc", ["cancelled"]),
-    ({"id": 1}, "12", ["12"]),
-    ({"number__gt": 1}, "1", []),
-    ({"origin__name": "x"}, "John", []),
-])  # fmt: skip
-def test_values_of_a_field_are_suggested(
-    users: Users, flights: list[Flight], condition: Any, typed: str, expected: list[str]
-) -> None:
-    [name] = condition
-    call = {"model": "flights.flight", "filter": {"any": [condition]}}
-    text = write("find_records", call, [Parameter("wanted", ("filter", "any", 0, name))])
-    row = Tool.objects.create(site="mcp", name="departures", query=text)
+def saved_query(name: str, call: Any, *place: Any, tool: str = "find_records") -> Tool:
+    """A saved query with one argument, ``wanted``."""
+    return Tool.objects.create(site="mcp", name=name, query=write(tool, call, [Parameter("wanted", place)]))
 
-    assert suggested(users.admin, row, "wanted", typed) == expected
+
+@pytest.mark.every_database
+def test_values_of_a_field_are_suggested(users: Users, flights: list[Flight]) -> None:
+    cases: list[tuple[dict[str, Any], str, list[str]]] = [
+        ({"origin": "JFK"}, "j", ["JFK"]), ({"carrier__in": ["AA"]}, "AA,unit", ["AA,UA"]),
+        ({"status": "on_time"}, "canc", ["cancelled"]), ({"id": 1}, "12", ["12"]), ({"number__gt": 1}, "1", []),
+        ({"origin__name": "x"}, "John", []),
+    ]  # fmt: skip
+    for condition, typed, expected in cases:
+        [name] = condition
+        call = {"model": "flights.flight", "filter": {"any": [condition]}}
+        row = saved_query(f"by_{name}", call, "filter", "any", 0, name)
+        assert suggested(users.admin, row, "wanted", typed) == expected, name
 
 
 def test_a_saved_limit_and_a_measure_have_none(users: Users, flights: list[Flight]) -> None:
     call = {"model": "flights.flight", "measures": ["count"], "group_by": ["origin"], "having": {"count__gt": 1}}
-    text = write("aggregate_records", call, [Parameter("least", ("having", "count__gt"))])
-    row = Tool.objects.create(site="mcp", name="busy", query=text)
+    row = saved_query("busy", call, "having", "count__gt", tool="aggregate_records")
 
-    assert suggested(users.admin, row, "least", "1") == suggested(users.admin, row, "cursor", "1") == []
+    assert suggested(users.admin, row, "wanted", "1") == suggested(users.admin, row, "cursor", "1") == []
 
 
 # Prompts.
@@ -182,40 +182,34 @@ def test_numbers_of_a_list_are_numbers(users: Users, declared: Declared) -> None
     assert "Give numbers" in client.post(url, {"try-arg-numbers": "1, x"}).content.decode()
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("5", 5), ("-1", -1), ("all", "all"), ("007", "007"), ("9" * 30, "9" * 30)]
-)
-def test_a_whole_number_or_a_text_is_what_it_looks_like(
-    users: Users, declared: Declared, typed: str, meant: Any
-) -> None:
+def test_a_whole_number_or_a_text_is_what_it_looks_like(users: Users, declared: Declared) -> None:
     def show(request: Any, rows: int | str) -> str:
         """Shows rows."""
         return repr(rows)
 
     declared.tool(show, read_only=True)
+    client, url = client_of(users.admin), url_of(row_of("show"))
 
-    page = client_of(users.admin).post(url_of(row_of("show")), {"try-arg-rows": typed})
+    for typed, meant in {"5": 5, "-1": -1, "all": "all", "007": "007", "9" * 30: "9" * 30}.items():
+        assert client.post(url, {"try-arg-rows": typed}).context["answer"].text == repr(meant)
 
-    assert page.context["answer"].text == repr(meant)
 
-
-@pytest.mark.parametrize("typed", ["nan", "1, inf", "-inf", "1e999", "[NaN]", "[Infinity]"])
-def test_a_number_is_finite(users: Users, declared: Declared, typed: str) -> None:
+def test_a_number_is_finite(users: Users, declared: Declared) -> None:
     def add(request: Any, numbers: list[float]) -> float:
         """Adds."""
         return sum(numbers)
 
     declared.tool(add, read_only=True)
+    client, url = client_of(users.admin), url_of(row_of("add"))
 
-    page = client_of(users.admin).post(url_of(row_of("add")), {"try-arg-numbers": typed})
-
-    assert page.context["form"].errors and page.context["answer"] is None
+    for typed in ("nan", "1, inf", "-inf", "1e999", "[NaN]", "[Infinity]"):
+        page = client.post(url, {"try-arg-numbers": typed})
+        assert page.context["form"].errors and page.context["answer"] is None, typed
 
 
 def test_each_field_of_one_line_has_a_list(users: Users, flights: list[Flight]) -> None:
     call = {"model": "flights.flight", "filter": {"id": 1}}
-    text = write("find_records", call, [Parameter("wanted", ("filter", "id"))])
-    saved = Tool.objects.create(site="mcp", name="departures", query=text)
+    saved = saved_query("departures", call, "filter", "id")
 
     for row, name in ((saved, "wanted"), (row_of("get_record"), "id")):
         page = client_of(users.admin).get(url_of(row)).content.decode()
@@ -273,13 +267,12 @@ def test_being_suggested_rows_of_others(flights: list[Flight], declared: Declare
     assert found == ["LGA"]
 
 
-@pytest.mark.parametrize(("tool", "name"), [
-    ("get_record", "id"), ("find_records", "fields"), ("aggregate_records", "group_by"), ("delete_record", "ids"),
-])  # fmt: skip
-def test_being_suggested_what_a_hidden_model_has(flights: list[Flight], tool: str, name: str) -> None:
+def test_being_suggested_what_a_hidden_model_has(flights: list[Flight]) -> None:
     clerk = make_staff("clerk", "mcp_django.view_tool", "flights.view_airport")
+    arguments = {"get_record": "id", "find_records": "fields", "aggregate_records": "group_by", "delete_record": "ids"}
 
-    assert suggested(clerk, row_of(tool), name, "", model="flights.flight") == []
+    for tool, name in arguments.items():
+        assert suggested(clerk, row_of(tool), name, "", model="flights.flight") == [], tool
     assert suggested(clerk, row_of("flights_flight_mark_cancelled"), "ids") == []
 
 
@@ -293,23 +286,26 @@ def test_being_suggested_names_of_hidden_fields(users: Users, declared: Declared
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("typed", ["\0", "'", "%", "x" * 50_000, "9" * 5_000, "--", "\ud7ff", "[", ",,,x", "<b>"])
-@pytest.mark.parametrize("model", ["flights.airport", "flights.flight", "\0", "x" * 50_000, "a.b.c"])
-def test_typing_what_no_key_can_be(users: Users, flights: list[Flight], typed: str, model: str) -> None:
+def test_typing_what_no_key_can_be(users: Users, flights: list[Flight]) -> None:
+    typed = ["\0", "'", "%", "x" * 50_000, "9" * 5_000, "--", "\ud7ff", "[", ",,,x", "<b>"]
+    asked = [(text, model) for text in typed for model in ("flights.airport", "flights.flight")]
+    asked += [("\0", model) for model in ("\0", "x" * 50_000, "a.b.c")]
+
     for tool, name in (("get_record", "id"), ("delete_record", "ids"), ("find_records", "order_by")):
-        assert suggested(users.admin, row_of(tool), name, typed, model=model) == []
+        row = row_of(tool)
+        found = {(text, model): suggested(users.admin, row, name, text, model=model) for text, model in asked}
+        assert {case: values for case, values in found.items() if values} == {}
 
 
-@pytest.mark.parametrize("suggest", ["", "id", "try-agreed", "try-user", "try-arg-nothing", "csrfmiddlewaretoken"])
-def test_asking_for_what_is_no_argument(users: Users, suggest: str) -> None:
-    answer = client_of(users.admin).post(url_of(row_of("get_record")), {"suggest": suggest})
+def test_asking_for_what_is_no_argument(users: Users) -> None:
+    for suggest in ("try-agreed", "", "id", "try-user", "try-arg-nothing", "csrfmiddlewaretoken"):
+        answer = client_of(users.admin).post(url_of(row_of("get_record")), {"suggest": suggest})
+        assert answer.json() == {"values": []}, suggest
 
-    assert answer.json() == {"values": []}
 
-
-@pytest.mark.parametrize("permissions", [["mcp_django.view_call"], []])
-def test_whoever_may_not_view_tools_is_suggested_nothing(users: Users, permissions: list[str]) -> None:
-    client, prompt = client_of(make_staff("clerk", *permissions)), Prompt.objects.create(name="x", text="{{ y }}")
+def test_whoever_may_not_view_tools_is_suggested_nothing(users: Users) -> None:
+    client = client_of(make_staff("clerk", "mcp_django.view_call"))
+    prompt = Prompt.objects.create(name="x", text="{{ y }}")
 
     for row in (row_of("get_record"), prompt):
         assert client.post(url_of(row), {"suggest": "try-arg-id"}).status_code == 403
@@ -317,11 +313,10 @@ def test_whoever_may_not_view_tools_is_suggested_nothing(users: Users, permissio
 
 def test_a_saved_query_that_one_may_not_ask_suggests_nothing(flights: list[Flight]) -> None:
     call = {"model": "flights.flight", "filter": {"origin": "JFK"}}
-    text = write("find_records", call, [Parameter("origin", ("filter", "origin"))])
-    row = Tool.objects.create(site="mcp", name="departures", query=text)
+    row = saved_query("departures", call, "filter", "origin")
     clerk = make_staff("clerk", "mcp_django.view_tool", "flights.view_airport")
 
-    answer = client_of(clerk).post(url_of(row), {"suggest": "try-arg-origin", "try-arg-origin": ""})
+    answer = client_of(clerk).post(url_of(row), {"suggest": "try-arg-wanted", "try-arg-wanted": ""})
 
     assert answer.status_code == 403
 

@@ -15,7 +15,7 @@ from tests.fuzz.entry_points import ASGIEntry, Header, Sending, authorization
 from tests.fuzz.jsontext import encode, write
 from tests.fuzz.mutations import STRINGS, wild
 from tests.fuzz.profile import fuzz
-from tests.fuzz.seeds import World, http_headers, messages, replies, requests
+from tests.fuzz.seeds import http_headers, messages, replies, requests
 from tests.fuzz.served import Served
 from tests.support.base import REVISIONS
 
@@ -62,13 +62,6 @@ ENCODINGS = ["utf-16", "utf-16-le", "utf-32", "utf-7", "cp037"]
 BEFORE = [b"\xef\xbb\xbf", b"\xff\xfe", b" \r\n\t", b"\x00", b"\x1f\x8b", b")]}',\n", b"--x\r\n"]
 PIECES = [*STRINGS, "{", "}", "[", "]", ":", ",", '"', "null", "1", '"id"', '"jsonrpc"', '"2.0"', '"method"']
 QUERIES = ["", "", "", "access_token=x", "%ff", "a=%00&b", "&&&===", "x" * 2000, "next=//evil.example"]
-
-
-@st.composite
-def bodies(draw: Draw, world: World, revision: str) -> tuple[Any, bytes]:
-    """A message of a client, and the bytes that are sent for it."""
-    message = draw(messages(world, revision))
-    return message, draw(spoilt_bytes(encode(write(message, escaped=draw(st.booleans())))))
 
 
 @st.composite
@@ -119,56 +112,43 @@ def is_djangos(transport: str, headers: list[Header]) -> bool:
     )
 
 
-@pytest.mark.parametrize("transport", OVER_HTTP)
-def test_any_message_is_answered_as_the_protocol_has_it(served: Served) -> None:
-    world = served.world
+@st.composite
+def spoilt_messages(draw: Draw, headers: list[Header], body: bytes) -> Sending:
+    """What is said is spoilt, and one of the headers perhaps."""
+    return Sending(headers=draw(spoilt_headers(headers, most=1)), body=draw(spoilt_bytes(body)), reply=draw(replies))
 
-    @fuzz(80)
-    @given(st.data())
-    def run(data: st.DataObject) -> None:
-        served.open_sessions()
-        revision = data.draw(st.sampled_from(REVISIONS))
-        message, body = data.draw(bodies(world, revision))
-        token = world.tokens[data.draw(st.sampled_from(["admin"] * 6 + ["viewer", "ops", "none"]))]
-        given = http_headers(message, revision, world)
-        headers = data.draw(spoilt_headers([*authorization(token), *TYPES, *given.items()], most=1))
-        if is_djangos(served.transport, headers):
-            return
 
-        served.send(Sending(headers=headers, body=body, reply=data.draw(replies)))
-
-        served.assert_unharmed()
-
-    run()
+@st.composite
+def spoilt_requests(draw: Draw, headers: list[Header], body: bytes) -> Sending:
+    """How it is sent is spoilt: the method, the headers, the query, the pieces."""
+    return Sending(
+        draw(st.sampled_from(HTTP_METHODS)),
+        draw(spoilt_headers(headers, most=5)),
+        body,
+        pieces=draw(st.lists(st.integers(0, len(body)), max_size=3)),
+        cut=draw(st.sampled_from([False, False, False, True])),
+        query=draw(st.sampled_from(QUERIES)),
+    )
 
 
 @pytest.mark.parametrize("transport", OVER_HTTP)
-def test_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None:
+def test_any_message_and_any_headers_are_answered_as_the_protocol_has_it(served: Served) -> None:
     world = served.world
 
-    @fuzz(80)
+    @fuzz(160)
     @given(st.data())
     def run(data: st.DataObject) -> None:
         served.open_sessions()
+        made, spoilt = data.draw(st.sampled_from([(messages, spoilt_messages), (requests, spoilt_requests)]))
         revision = data.draw(st.sampled_from(REVISIONS))
-        message = data.draw(requests(world, revision))
+        message = data.draw(made(world, revision))
         token = world.tokens[data.draw(st.sampled_from(["admin"] * 6 + ["viewer", "ops", "unknown", "none"]))]
-        given = http_headers(message, revision, world)
-        headers = data.draw(spoilt_headers([*authorization(token), *TYPES, *given.items()], most=5))
-        if is_djangos(served.transport, headers):
+        headers = [*authorization(token), *TYPES, *http_headers(message, revision, world).items()]
+        sending = data.draw(spoilt(headers, encode(write(message, escaped=data.draw(st.booleans())))))
+        if is_djangos(served.transport, sending.headers):
             return
-        body = encode(write(message))
 
-        served.send(
-            Sending(
-                data.draw(st.sampled_from(HTTP_METHODS)),
-                headers,
-                body,
-                pieces=data.draw(st.lists(st.integers(0, len(body)), max_size=3)),
-                cut=data.draw(st.sampled_from([False, False, False, True])),
-                query=data.draw(st.sampled_from(QUERIES)),
-            )
-        )
+        served.send(sending)
 
         served.assert_unharmed()
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core.exceptions import ImproperlyConfigured
 from django.test import Client as Browser
+from django.utils import timezone
 
 from mcp_django import site
 from mcp_django.models import Call, Grant
 from mcp_django.oauth.models import AuthorizationCode, Client, RefreshToken
-from tests.oauth.flow import CLAUDE, CLAUDE_CODE, LOCAL_REDIRECT, Person, Program, error_in, params_in
+from tests.oauth.flow import CLAUDE, CLAUDE_CODE, LOCAL_REDIRECT, RESOURCE, Person, Program, error_in, params_in
 from tests.support.data import Users
 
 GRANTS, CLIENTS = "/admin/mcp_django/grant/", "/admin/mcp_django_oauth/client/"
@@ -59,12 +60,11 @@ def test_a_client_was_last_used_when_one_of_its_grants_was(connected: Users) -> 
     assert "May 6, 2031" in shown.content.decode()
 
 
-@pytest.mark.parametrize(("asked", "found"), [("ops", 1), ("claude", 2), ("nobody", 0), ("7", 0)])
-def test_grants_are_found_by_user_and_client(connected: Users, asked: str, found: int) -> None:
-    page = browser_of(connected.admin).get(GRANTS, {"q": asked})
+def test_grants_are_found_by_user_and_client(connected: Users) -> None:
+    expected = {"ops": 1, "claude": 2, "nobody": 0, "7": 0}
+    browser = browser_of(connected.admin)
 
-    assert page.status_code == 200
-    assert len(page.context["cl"].result_list) == found
+    assert {asked: len(browser.get(GRANTS, {"q": asked}).context["cl"].result_list) for asked in expected} == expected
 
 
 def test_others_see_their_own_grants_alone(connected: Users) -> None:
@@ -103,26 +103,92 @@ def test_a_blocked_client_gets_nothing_any_more(connected: Users) -> None:
     assert "code" in params_in(Person(connected.ops).allow(program.url(), "read"))
 
 
-@pytest.mark.parametrize("url", [GRANTS, CLIENTS])
-def test_nobody_makes_or_deletes_rows_there(connected: Users, url: str) -> None:
-    browser = browser_of(connected.admin)
-
-    assert browser.get(f"{url}add/").status_code == 403
-    assert "delete_selected" not in browser.get(url).content.decode()
-
-
-def test_a_user_who_has_let_a_client_in_is_deleted_as_before(connected: Users) -> None:
+def test_nobody_makes_or_deletes_rows_there_but_with_the_user_who_has_let_a_client_in(connected: Users) -> None:
     """Though nobody deletes grants, Django asks whether the administrator may."""
-    url = f"/admin/auth/user/{connected.ops.pk}/delete/"
+    browser = browser_of(connected.admin)
+    for url in (GRANTS, CLIENTS):
+        assert browser.get(f"{url}add/").status_code == 403
+        assert "delete_selected" not in browser.get(url).content.decode()
 
-    answer = browser_of(connected.admin).post(url, {"post": "yes"})
+    answer = browser.post(f"/admin/auth/user/{connected.ops.pk}/delete/", {"post": "yes"})
 
     assert answer.status_code == 302
     assert not Grant.objects.filter(client=CLAUDE_CODE).exists()
 
 
-@pytest.mark.parametrize("model", [Grant, Client, AuthorizationCode, RefreshToken, Call])
-def test_agents_never_see_these_rows(users: Users, model: Any) -> None:
-    assert model not in [one.model for one in site.models.values()]
-    with pytest.raises(ImproperlyConfigured, match="never exposed"):
-        site.register(model)
+def test_agents_never_see_these_rows(users: Users) -> None:
+    for model in (Grant, Client, AuthorizationCode, RefreshToken, Call):
+        assert model not in [one.model for one in site.models.values()]
+        with pytest.raises(ImproperlyConfigured, match="never exposed"):
+            site.register(model)
+
+
+# The lists, and what somebody may do there who may only look.
+
+
+def client_of(user: User) -> Client:
+    """A client that the user has let in."""
+    Program().log_in(user)
+    return Client.objects.get()
+
+
+# What is shown.
+
+
+def test_the_page_of_a_client_shows_where_it_is_answered(users: Users) -> None:
+    client = client_of(users.ops)
+
+    page = browser_of(users.admin).get(f"{CLIENTS}{client.pk}/change/").content.decode()
+
+    for uri in ("https://claude.ai/api/mcp/auth_callback", "https://claude.com/api/mcp/auth_callback"):
+        assert uri in page
+
+
+def test_a_client_has_so_many_users_whose_grants_hold(users: Users) -> None:
+    for user in (users.admin, users.ops, users.ops, users.viewer):
+        Program().log_in(user)
+    Grant.objects.get(user=users.viewer).end(Grant.Ended.REVOKED)
+
+    page = browser_of(users.admin).get(CLIENTS).content.decode()
+
+    assert '<td class="field-users">2</td>' in page
+
+
+def test_grants_are_filtered_by_whether_they_hold(users: Users) -> None:
+    now = timezone.now()
+    soon, browser = now + timedelta(days=1), browser_of(users.admin)
+    for name, expires_at, ended_at in (("holds", soon, None), ("ended", soon, now), ("expired", now, None)):
+        Grant.objects.create(
+            user=users.admin, client_name=name, resource=RESOURCE, expires_at=expires_at, ended_at=ended_at
+        )
+
+    for asked, shown in (
+        ({"state": "current"}, ["holds"]), ({"state": "over"}, ["ended", "expired"]),
+        ({}, ["ended", "expired", "holds"]),
+    ):  # fmt: skip
+        page = browser.get(GRANTS, asked)
+        assert sorted(grant.client_name for grant in page.context["cl"].result_list) == shown
+
+
+# Who may only look.
+
+
+def looks_at(model: str, user: User) -> User:
+    user.user_permissions.add(Permission.objects.get(codename=f"view_{model}"))
+    return user
+
+
+def test_somebody_who_may_only_look_changes_no_client_and_revokes_not_even_an_own_grant(users: Users) -> None:
+    client = client_of(users.ops)
+    ops = looks_at("grant", looks_at("client", users.ops))
+
+    for action, is_blocked in (("block", False), ("unblock", True)):
+        Client.objects.update(blocked_at=timezone.now() if is_blocked else None)
+        assert act(ops, CLIENTS, action, client).status_code == 200
+        client.refresh_from_db()
+        assert (client.blocked_at is not None) is is_blocked
+    grant = Grant.objects.get()
+    assert act(ops, GRANTS, "revoke", grant).status_code == 200
+
+    grant.refresh_from_db()
+    assert grant.is_current()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import StringIO
 from typing import Any
 
@@ -17,41 +20,33 @@ def ids(found: list[Any]) -> list[str]:
     return [message.id for message in found]
 
 
-def test_the_tests_settings_are_well() -> None:
+def test_a_wrong_setting_is_found() -> None:
+    for wrong in (
+        {"OAUTH_ORIGIN": "https://example.com/"}, {"OAUTH_ORIGIN": "https://example.com/mcp"},
+        {"OAUTH_ORIGIN": "example.com"}, {"OAUTH_ORIGIN": "https://Example.com"}, {"OAUTH_ORIGIN": "https://example.com:443"},
+        {"OAUTH_SCOPES": ["write-everything"]}, {"OAUTH_REGISTRATION": "yes"}, {"OAUTH_USERS": "staff"},
+        {"OAUTH_GRACE_SECONDS": -1},
+    ):  # fmt: skip
+        with override_settings(MCP=wrong):
+            assert ids(check_settings(None)) == ["mcp_django.E022"], wrong
+    with override_settings(TEMPLATES=[]):
+        assert ids(check_settings(None)) == ["mcp_django.E023"], "the pages cannot be shown"
     assert check_settings(None) == []
 
 
-@pytest.mark.parametrize("wrong", [
-    {"OAUTH_ORIGIN": "https://example.com/"}, {"OAUTH_ORIGIN": "https://example.com/mcp"},
-    {"OAUTH_ORIGIN": "example.com"}, {"OAUTH_ORIGIN": "https://Example.com"}, {"OAUTH_ORIGIN": "https://example.com:443"},
-    {"OAUTH_SCOPES": ["write-everything"]}, {"OAUTH_REGISTRATION": "yes"}, {"OAUTH_USERS": "staff"},
-    {"OAUTH_GRACE_SECONDS": -1},
-], ids=str)  # fmt: skip
-def test_a_wrong_setting_is_found(wrong: dict[str, Any]) -> None:
-    with override_settings(MCP=wrong):
-        assert ids(check_settings(None)) == ["mcp_django.E022"]
-
-
-def test_pages_that_cannot_be_shown_are_found() -> None:
-    with override_settings(TEMPLATES=[]):
-        assert ids(check_settings(None)) == ["mcp_django.E023"]
-
-
-@pytest.mark.parametrize(("wrong", "found"), [
-    ({"MCP": {"OAUTH_ORIGIN": "http://example.com"}, "ALLOWED_HOSTS": ["example.com"]}, "is http"),
-    ({"MCP": {"OAUTH_ORIGIN": "https://example.com"}, "ALLOWED_HOSTS": ["localhost"]}, "ALLOWED_HOSTS lacks"),
-    ({"ALLOWED_HOSTS": ["*"]}, "admits every host"),
-    ({"MCP": {"TRUSTED_PROXIES": 1}}, "SECURE_PROXY_SSL_HEADER"),
-    ({"MCP": {"OAUTH_REGISTRATION": "open"}}, "is open"),
-    ({"SESSION_COOKIE_SAMESITE": "Strict"}, "SESSION_COOKIE_SAMESITE"),
-])  # fmt: skip
-def test_what_would_keep_clients_of_a_deployment_away_is_found(wrong: dict[str, Any], found: str) -> None:
-    with override_settings(**wrong):
-        [message] = check_deployment(None)
-
-    assert message.id == "mcp_django.W023"
-    assert found in message.msg
-    assert message.hint
+def test_what_would_keep_clients_of_a_deployment_away_is_found() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"MCP": {"OAUTH_ORIGIN": "http://example.com"}, "ALLOWED_HOSTS": ["example.com"]}, "is http"),
+        ({"MCP": {"OAUTH_ORIGIN": "https://example.com"}, "ALLOWED_HOSTS": ["localhost"]}, "ALLOWED_HOSTS lacks"),
+        ({"ALLOWED_HOSTS": ["*"]}, "admits every host"),
+        ({"MCP": {"TRUSTED_PROXIES": 1}}, "SECURE_PROXY_SSL_HEADER"),
+        ({"MCP": {"OAUTH_REGISTRATION": "open"}}, "is open"),
+        ({"SESSION_COOKIE_SAMESITE": "Strict"}, "SESSION_COOKIE_SAMESITE"),
+    ]  # fmt: skip
+    for wrong, found in cases:
+        with override_settings(**wrong):
+            [message] = check_deployment(None)
+        assert (message.id, found in message.msg, bool(message.hint)) == ("mcp_django.W023", True, True), found
 
 
 @override_settings(ROOT_URLCONF="tests.oauth.below_a_prefix")
@@ -102,6 +97,14 @@ def walk(**options: Any) -> tuple[str, str]:
     return out.getvalue(), err.getvalue()
 
 
+def refused(**options: Any) -> tuple[str, str]:
+    """What the command says of an endpoint where clients cannot log in."""
+    out, err = StringIO(), StringIO()
+    with pytest.raises(CommandError, match="Clients cannot log in"):
+        call_command("mcp_oauth", "check", stdout=out, stderr=err, **options)
+    return out.getvalue(), err.getvalue()
+
+
 @override_settings(MCP={"OAUTH_ORIGIN": "https://example.com"}, ALLOWED_HOSTS=["example.com"])
 def test_the_command_walks_the_way_of_a_client(db: None) -> None:
     out, err = walk()
@@ -113,30 +116,100 @@ def test_the_command_walks_the_way_of_a_client(db: None) -> None:
     assert (out.splitlines()[-1], err) == ("Clients can log in.", "")
 
 
-@override_settings(MCP={"OAUTH_ORIGIN": "https://example.com"}, ALLOWED_HOSTS=["example.com"])
-def test_the_command_finds_a_guard_before_the_endpoint(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mcp_django.oauth.management.commands import mcp_oauth
-
-    login = mcp_oauth.Found(302, {"location": "https://login.example/"}, b"<html>")
-    monkeypatch.setattr(mcp_oauth, "_over_network", lambda url, body: login)
-    out, err = StringIO(), StringIO()
-
-    with pytest.raises(CommandError, match="Clients cannot log in"):
-        call_command("mcp_oauth", "check", url="https://example.com/mcp", stdout=out, stderr=err)
-
-    assert "redirects to https://login.example/. Something guards the URL with a login page" in err.getvalue()
-
-
 @override_settings(MCP={"OAUTH_ORIGIN": "https://other.example"}, ALLOWED_HOSTS=["example.com", "other.example"])
 def test_the_command_finds_a_resource_that_is_not_the_url(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     from mcp_django.oauth.management.commands import mcp_oauth
 
     monkeypatch.setattr(mcp_oauth, "_over_network", mcp_oauth._in_process)
-    out, err = StringIO(), StringIO()
 
-    with pytest.raises(CommandError):
-        call_command("mcp_oauth", "check", url="https://example.com/mcp", stdout=out, stderr=err)
+    _, err = refused(url="https://example.com/mcp")
 
-    assert (
-        "resource is https://other.example/mcp, and clients compare it with https://example.com/mcp" in err.getvalue()
-    )
+    assert "resource is https://other.example/mcp, and clients compare it with https://example.com/mcp" in err
+
+
+# The command below a prefix, behind redirects, and where the settings are wrong.
+
+
+STAFF = "https://example.com/staff"
+BELOW = {"MCP": {"OAUTH_ORIGIN": "https://example.com"}, "ALLOWED_HOSTS": ["example.com"]}
+
+
+@override_settings(ROOT_URLCONF="tests.oauth.below_a_prefix", **BELOW)
+def test_the_documents_that_are_not_at_the_root_are_missed_and_that_of_openid_is_asked_for(db: None) -> None:
+    out, err = refused()
+
+    missed = "https://example.com/.well-known/oauth-protected-resource/staff/mcp"
+    assert f"GET {missed}: 404" in out
+    assert f"! {missed} is no document of ours." in err
+    assert out.splitlines()[-4:] == [
+        "GET https://example.com/.well-known/oauth-authorization-server/staff: 404",
+        f"GET {STAFF}/.well-known/openid-configuration: 200",
+        f"    issuer: {STAFF}",
+        f"    people log in at {STAFF}/mcp/authorize",
+    ]
+
+
+@override_settings(ROOT_URLCONF="tests.oauth.below_a_prefix_with_documents", **BELOW)
+def test_the_documents_at_the_root_are_found(db: None) -> None:
+    out, err = walk()
+
+    assert "GET https://example.com/.well-known/oauth-protected-resource/staff/mcp: 200" in out
+    assert "GET https://example.com/.well-known/oauth-authorization-server/staff: 200" in out
+    assert (out.splitlines()[-1], err) == ("Clients can log in.", "")
+
+
+def test_what_is_wrong_with_the_settings_is_said_too(db: None) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"OAUTH_REGISTRATION": "open"}, "! MCP['OAUTH_REGISTRATION'] is open"),
+        ({"OAUTH_GRACE_SECONDS": -1}, "! MCP['OAUTH_GRACE_SECONDS'] is negative."),
+    ]
+    for setting, problem in wrong:
+        with override_settings(MCP={**BELOW["MCP"], **setting}, ALLOWED_HOSTS=BELOW["ALLOWED_HOSTS"]):
+            out, err = walk()
+        assert err.startswith(problem)
+        assert out.splitlines()[-1] == "Clients can log in, but see above."
+
+
+class Guard:
+    """A server that leads everybody to its login page."""
+
+    def __init__(self) -> None:
+        self.asked = asked = list[str]()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked.append(f"POST {self.path}")
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.send_response(302)
+                self.send_header("Location", "/login")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                asked.append(f"GET {self.path}")
+                self.send_error(404)
+
+            def log_message(self, *args: Any) -> None: ...
+
+        self._server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}/mcp"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def guard(monkeypatch: pytest.MonkeyPatch) -> Iterator[Guard]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    made = Guard()
+    yield made
+    made.close()
+
+
+def test_a_redirect_is_named_and_not_followed(db: None, guard: Guard) -> None:
+    _, err = refused(url=guard.url)
+
+    assert guard.asked == ["POST /mcp"]
+    assert "it redirects to /login. Something guards the URL with a login page" in err

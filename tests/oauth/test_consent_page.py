@@ -8,8 +8,9 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
+from mcp_django.models import Grant
 from mcp_django.oauth import documents
-from tests.oauth.flow import LOCAL_REDIRECT, Person, Program, params_in
+from tests.oauth.flow import LOCAL_REDIRECT, Person, Program, boxes_in, error_in, params_in
 from tests.oauth.test_attacks import registered
 from tests.oauth.test_flow import Texts
 from tests.support.data import Users
@@ -88,3 +89,62 @@ def test_showing_a_page_in_a_frame_where_the_project_lets_everybody_frame_its_ow
     answer = Person(users.ops).open(url)
 
     assert (answer.status_code, answer["X-Frame-Options"]) == (status, "DENY")
+
+
+# The scopes that clients may ask for, and those that they keep.
+
+
+def boxes(users: Users, scope: str) -> list[str]:
+    return list(boxes_in(Person(users.ops).open(Program().url(scope=scope))))
+
+
+def test_what_can_be_given(users: Users, settings: Any) -> None:
+    airports, cancel = "model:flights.airport:read", "tool:flights_flight_mark_cancelled"
+    cases: list[tuple[list[str], str, list[str]]] = [  # What is offered, asked for, and shown.
+        # Its calls read every model, and not the one that clients may read.
+        ([airports, "actions"], "tool:find_records actions", ["actions"]),
+        ([], "tool:find_records", ["tool:find_records"]), ([airports], airports, [airports]),
+        (["read"], f"read {cancel}", ["read"]), (["read", "actions"], cancel, [cancel]),
+        (["read", "actions"], "read tool:no_such_tool model:no.model:read", ["read"]),
+    ]  # fmt: skip
+    found = []
+    for offered, asked, _ in cases:
+        settings.MCP = {**settings.MCP, "OAUTH_SCOPES": offered}
+        found.append((offered, asked, boxes(users, asked)))
+
+    assert found == cases
+
+
+def test_writing_to_the_person_in_the_name_of_a_scope(users: Users) -> None:
+    for odd in (
+        "model:%00a.b:read",
+        "model:\x00a.b:read", "model:\u202eabc.de\u2066f:read", 'model:a"b.c:read', "model:中.b:read",
+        "model:This-app-is-safe.Click-Connect:read", "model:a.b:read\r\nSet-Cookie", "tool:ä",
+    ):  # fmt: skip
+        shown = boxes(users, f"read {odd}")
+        tokens = Program().log_in(users.ops, asks=f"read {odd}")
+        grant = Grant.objects.latest("pk")
+        grant.end(Grant.Ended.REVOKED)
+        assert (shown, tokens["scope"], grant.declined) == (["read"], "read", []), odd
+
+
+def test_a_client_keeps_no_more_than_clients_may_have_now(users: Users) -> None:
+    program = Program()
+    tokens = program.log_in(users.ops, "read", "actions", asks="read actions")
+
+    with override_settings(MCP={"OAUTH_SCOPES": ["read"]}):
+        narrowed = program.refresh(tokens["refresh_token"]).json()
+    again = program.refresh(narrowed["refresh_token"]).json()
+
+    assert (narrowed["scope"], again["scope"]) == ("read", "read actions")
+
+
+def test_a_client_of_a_user_who_may_connect_none_any_more_gets_no_token(users: Users) -> None:
+    program = Program()
+    tokens = program.log_in(users.ops)
+
+    with override_settings(MCP={"OAUTH_USERS": "flights.no_such_permission"}):
+        refused = program.refresh(tokens["refresh_token"])
+
+    assert error_in(refused) == (400, "invalid_grant")
+    assert program.refresh(tokens["refresh_token"]).status_code == 200

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
-import pytest
 from django.test import Client, override_settings
 
 from mcp_django.models import Tool
@@ -33,28 +33,23 @@ SERVER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("path", ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"])
-def test_the_document_of_the_endpoint(users: Users, client: Client, path: str) -> None:
-    assert client.get(path).json() == {
-        "resource": RESOURCE,
-        "authorization_servers": [ISSUER],
-        "scopes_supported": ["read", "actions"],
-        "bearer_methods_supported": ["header"],
-        "resource_name": "django",
-    }
+def test_the_document_of_the_endpoint(users: Users, client: Client) -> None:
+    for path in ("/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"):
+        assert client.get(path).json() == {
+            "resource": RESOURCE,
+            "authorization_servers": [ISSUER],
+            "scopes_supported": ["read", "actions"],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "django",
+        }
 
 
-@pytest.mark.parametrize("mode", ["known", "open", "off"])
-@pytest.mark.parametrize("name", ["oauth-authorization-server", "openid-configuration"])
-def test_the_document_of_the_authorization_server(users: Users, client: Client, name: str, mode: str) -> None:
-    with override_settings(MCP={"OAUTH_REGISTRATION": mode}):
-        document = client.get(f"/.well-known/{name}").json()
-
-    left_out = {"registration_endpoint"} if mode == "off" else set()
-    assert document == {member: value for member, value in SERVER.items() if member not in left_out}
-
-
-def test_the_set_of_keys_is_empty(db: None, client: Client) -> None:
+def test_the_document_of_the_authorization_server(users: Users, client: Client) -> None:
+    for mode, name in product(["known", "open", "off"], ["oauth-authorization-server", "openid-configuration"]):
+        with override_settings(MCP={"OAUTH_REGISTRATION": mode}):
+            document = client.get(f"/.well-known/{name}").json()
+        left_out = {"registration_endpoint"} if mode == "off" else set()
+        assert document == {member: value for member, value in SERVER.items() if member not in left_out}
     assert client.get("/mcp/keys").json() == {"keys": []}
 
 
@@ -84,25 +79,17 @@ METHODS = {**dict.fromkeys(DOCUMENTS, "GET, HEAD"), **dict.fromkeys(FORMS, "POST
 
 
 @override_settings(MIDDLEWARE=[])
-@pytest.mark.parametrize("method", ["OPTIONS", "GET", "POST"])
-@pytest.mark.parametrize("path", METHODS)
-def test_a_program_in_a_browser_may_ask_from_every_origin(db: None, client: Client, path: str, method: str) -> None:
-    answer = client.generic(method, path, headers={"Origin": "https://app.example"})
-
-    assert {name: value for name, value in answer.headers.items() if name.startswith(("Access-", "X-"))} == {
-        "Access-Control-Allow-Origin": "*",
-        "Access-Control-Allow-Methods": METHODS[path],
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, MCP-Protocol-Version",
-        "X-Content-Type-Options": "nosniff",
-        **({"Access-Control-Max-Age": "600"} if method == "OPTIONS" else {}),
-    }
-
-
-@override_settings(MIDDLEWARE=[])
-@pytest.mark.parametrize("path", METHODS)
-def test_what_a_browser_asks_beforehand_is_answered_with_nothing(db: None, client: Client, path: str) -> None:
+def test_a_program_in_a_browser_may_ask_from_every_origin(db: None, client: Client) -> None:
     asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    for path, method in product(METHODS, ["OPTIONS", "GET", "POST"]):
+        answer = client.generic(method, path, headers={"Origin": "https://app.example", **asked})
 
-    answer = client.options(path, headers={"Origin": "https://app.example", **asked})
-
-    assert (answer.status_code, answer.content) == (204, b"")
+        assert {name: value for name, value in answer.headers.items() if name.startswith(("Access-", "X-"))} == {
+            "Access-Control-Allow-Origin": "*",
+            "Access-Control-Allow-Methods": METHODS[path],
+            "Access-Control-Allow-Headers": "Authorization, Content-Type, MCP-Protocol-Version",
+            "X-Content-Type-Options": "nosniff",
+            **({"Access-Control-Max-Age": "600"} if method == "OPTIONS" else {}),
+        }
+        if method == "OPTIONS":
+            assert (answer.status_code, answer.content) == (204, b"")

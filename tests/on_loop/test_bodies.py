@@ -66,7 +66,21 @@ def is_free(workers: Workers) -> bool:
 
 
 async def wait(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 30)
+    assert await asyncio.to_thread(event.wait, 60)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def refuse_threads(patch: pytest.MonkeyPatch) -> None:
+    """From now on no thread can be started."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    patch.setattr(threading.Thread, "start", refuse)
 
 
 # Its place.
@@ -208,8 +222,7 @@ def test_the_end_of_the_pool_waits_for_a_body_that_begins_meanwhile(serving_loop
         running = asyncio.ensure_future(workers.run(begin))
         await wait(in_worker)
         closing = asyncio.get_running_loop().run_in_executor(None, workers.close)
-        while not workers._closed:
-            await asyncio.sleep(0.01)
+        await until(lambda: workers._closed)
         go_on.set()
         await closing
         assert call.finished == ["done"]
@@ -236,17 +249,14 @@ def test_the_end_of_the_pool_finishes_calls_whose_body_has_ended(serving_loop: L
 
     async def main() -> str:
         running = asyncio.ensure_future(workers.run(call, principal_key="a"))
-        while not release:
-            await asyncio.sleep(0.01)
+        await until(lambda: release)
         # The one worker is busy when the body ends.
         holding = asyncio.ensure_future(workers.run(hold))
         await wait(holds)
         release[0].set()
-        while workers.bodies._on:
-            await asyncio.sleep(0.01)
+        await until(lambda: not workers.bodies._on)
         closing = asyncio.get_running_loop().run_in_executor(None, workers.close)
-        while not workers._closed:
-            await asyncio.sleep(0.01)
+        await until(lambda: workers._closed)
         go_on.set()
         await asyncio.gather(closing, holding)
         return await running
@@ -349,10 +359,7 @@ def test_a_call_that_no_thread_can_finish_is_answered(
     workers: Workers, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def body() -> str:
-        def refuse(_: threading.Thread) -> None:
-            raise RuntimeError("can't start new thread")
-
-        monkeypatch.setattr(threading.Thread, "start", refuse)
+        refuse_threads(monkeypatch)
         # The pool's own threads are gone too.
         workers._executor.shutdown(wait=False)  # type: ignore[union-attr]
         return "done"
@@ -365,11 +372,8 @@ def test_a_call_for_which_no_thread_can_be_started_is_refused(
     workers: Workers, serving_loop: LoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def call() -> Any:
-        def refuse(_: threading.Thread) -> None:
-            raise RuntimeError("can't start new thread")
-
         with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", refuse)
+            refuse_threads(patch)
             with pytest.raises(Overloaded, match="can start no thread"):
                 await workers.run(lambda: "never", principal_key="user:1")
         return await workers.run(lambda: "done", principal_key="user:1")

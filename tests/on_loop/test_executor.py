@@ -18,6 +18,13 @@ def made(permits: Permits, key: str = "user:1") -> BodyExecutor:
     return BodyExecutor(permits, key, Interruptible())
 
 
+def holding(permits: Permits, key: str = "user:1") -> BodyExecutor:
+    """A body that has its thread, and so a permit."""
+    executor = made(permits, key)
+    executor.submit(threading.get_ident).result(30)
+    return executor
+
+
 def ended(executor: BodyExecutor) -> None:
     left = threading.Event()
     executor.end(left.set)
@@ -53,9 +60,7 @@ def test_each_body_has_a_thread_and_connections_of_its_own(transactional_db: Non
 
 def test_bodies_of_a_principal_get_their_permits_in_order_and_those_of_others_between(transactional_db: None) -> None:
     permits, served, lock = Permits(2), list[str](), threading.Lock()
-    holders = [made(permits, "a"), made(permits, "b")]
-    for holder in holders:
-        holder.submit(threading.get_ident).result(30)
+    holders = [holding(permits, "a"), holding(permits, "b")]
     waiting = [(name, made(permits, name[0])) for name in ("a1", "a2", "b1", "a3")]
 
     def serve(name: str) -> None:
@@ -77,8 +82,7 @@ def test_bodies_of_a_principal_get_their_permits_in_order_and_those_of_others_be
 
 def test_a_call_that_was_cancelled_while_it_waited_takes_no_permit() -> None:
     permits = Permits(2)
-    holder, waiter = made(permits), made(permits)
-    holder.submit(threading.get_ident).result(30)
+    holder, waiter = holding(permits), made(permits)
 
     assert waiter.submit(threading.get_ident).cancel()
     ended(holder)
@@ -92,8 +96,7 @@ def test_a_call_that_was_cancelled_while_it_waited_takes_no_permit() -> None:
 
 def test_a_body_that_ends_while_it_waits_cancels_its_calls() -> None:
     permits = Permits(2)
-    holder, waiter = made(permits), made(permits)
-    holder.submit(threading.get_ident).result(30)
+    holder, waiter = holding(permits), made(permits)
 
     future = waiter.submit(threading.get_ident)
     ended(waiter)
@@ -122,8 +125,7 @@ def test_a_body_without_a_thread_gets_an_error_and_the_permit_comes_back(monkeyp
 
 def test_thousands_that_wait_are_refused_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     permits = Permits(1)
-    holder = made(permits, "holder")
-    holder.submit(threading.get_ident).result(30)
+    holder = holding(permits, "holder")
     futures = [made(permits, f"user:{number}").submit(threading.get_ident) for number in range(3_000)]
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
@@ -152,23 +154,16 @@ def test_an_error_of_the_preparation_is_told_and_one_of_the_end_is_logged(
     assert permits._free == 1
 
 
-def test_nothing_runs_in_the_thread_of_a_body_that_has_ended() -> None:
-    executor = made(Permits(1))
-    executor.submit(threading.get_ident).result(30)
-    ended(executor)
-
-    with pytest.raises(RuntimeError, match="The function has ended"):
-        executor.submit(threading.get_ident)
-
-
-def test_the_thread_ends_with_the_body() -> None:
+def test_the_thread_ends_with_the_body_and_nothing_runs_in_it_afterwards() -> None:
     executor = made(Permits(1))
     thread = executor.submit(threading.current_thread).result(30)
 
     ended(executor)
-    thread.join(30)
+    thread.join(60)
 
     assert not thread.is_alive()
+    with pytest.raises(RuntimeError, match="The function has ended"):
+        executor.submit(threading.get_ident)
 
 
 def test_an_interrupt_before_the_first_part_is_over_with_the_part() -> None:

@@ -53,9 +53,6 @@ def _run(way: str) -> list[str]:
     ).stdout.split()
 
 
-def test_a_call_whose_loop_is_over_is_finished_at_the_exit() -> None:
+def test_a_call_whose_loop_is_over_is_finished_at_the_exit_wherever_it_began() -> None:
     assert _run("submit") == ["begun", "finished"]
-
-
-def test_so_is_one_that_began_on_the_loop() -> None:
     assert _run("run_here") == ["begun", "finished"]

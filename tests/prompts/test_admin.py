@@ -92,43 +92,43 @@ def test_a_new_prompt_is_on_and_of_the_site_that_is_served(client: Client) -> No
     assert b"follows it as an instruction" in page.content
 
 
-@pytest.mark.parametrize(("posted", "expected"), [
-    ({"text": "{% if who %}"}, {"text": ["Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif."]}),
-    ({"text": "{{ who.__class__ }}"},
-     {"text": ["Variables and attributes may not begin with underscores: 'who.__class__'"]}),
-    ({"text": "{% load static %}"},
-     {"text": ["Invalid block tag on line 1: 'load'. There are if, elif, else and comment."]}),
-    ({"text": "\r\n{% include 'admin/base.html' %}"},
-     {"text": ["Invalid block tag on line 1: 'include'. There are if, elif, else and comment."]}),
-    ({"text": "{{ a.b }}"}, {"text": ["“a.b”: an argument is a text, so nothing may follow a dot."]}),
-    ({"text": ""}, {"text": ["This field is required."]}),
-    ({"text": None}, {"text": ["This field is required."]}),
-    ({"text": "x" * 20_001},
-     {"text": ["Ensure this value has at most 20000 characters (it has 20001)."]}),
-    ({"name": ""}, {"name": ["This field is required."]}),
-    ({"name": "say hello"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
-    ({"name": "größe"}, {"name": ["Use 1 to 64 letters, digits, _ and -, since clients refuse other names."]}),
-    ({"name": "a" * 65}, None),
-    ({"name": NAME}, {"name": ["There is already a prompt with this name. Choose another."]}),
-    ({"name": "greet"}, {"name": ["There is already a prompt with this name. Choose another."]}),
-    ({"site": "elsewhere"}, {"site": ["Select a valid choice. elsewhere is not one of the available choices."]}),
-])  # fmt: skip
-def test_a_mistake_is_refused_with_what_is_wrong(
-    client: Client, written: Prompt, posted: Any, expected: dict[str, list[str]] | None
-) -> None:
-    found = errors(client.post(f"{PROMPTS}add/", form(**posted)))
+def test_a_mistake_is_refused_with_what_is_wrong(client: Client, written: Prompt) -> None:
+    bad_name = "Use 1 to 64 letters, digits, _ and -, since clients refuse other names."
+    tags = "There are if, elif, else and comment."
+    mistakes: list[tuple[str, str | None, str]] = [
+        ("text", "{% include 'admin/base.html' %}", f"Invalid block tag on line 1: 'include'. {tags}"),
+        ("text", "{{ who.__class__ }}", "Variables and attributes may not begin with underscores: 'who.__class__'"),
+        ("text", "{% load static %}", f"Invalid block tag on line 1: 'load'. {tags}"),
+        ("text", "{% if who %}", "Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif."),
+        ("text", "{{ a.b }}", "“a.b”: an argument is a text, so nothing may follow a dot."),
+        ("text", "", "This field is required."),
+        ("text", None, "This field is required."),
+        ("text", "x" * 20_001, "Ensure this value has at most 20000 characters (it has 20001)."),
+        ("name", "", "This field is required."),
+        ("name", "say hello", bad_name),
+        ("name", "größe", bad_name),
+        ("name", NAME, "There is already a prompt with this name. Choose another."),
+        ("name", "greet", "There is already a prompt with this name. Choose another."),
+        ("site", "elsewhere", "Select a valid choice. elsewhere is not one of the available choices."),
+    ]
 
-    assert found == expected or (expected is None and list(found) == ["name"])
+    found = [errors(client.post(f"{PROMPTS}add/", form(**{field: value}))) for field, value, _ in mistakes]
+
+    assert found == [{field: [message]} for field, _, message in mistakes]
+    assert list(errors(client.post(f"{PROMPTS}add/", form(name="a" * 65)))) == ["name"]
     assert set(Prompt.objects.exclude(text="")) == {written}
 
 
-def test_a_written_prompt_is_changed(client: Client, written: Prompt) -> None:
+def test_a_written_prompt_is_changed_and_deleted(client: Client, written: Prompt) -> None:
     response = client.post(f"{PROMPTS}{written.pk}/change/", form(site="x", name="wave", text="Wave to {{ whom }}."))
     written.refresh_from_db()
 
     assert response.status_code == 302
     assert (written.site, written.name, written.text) == ("mcp", "wave", "Wave to {{ whom }}.")
     assert LogEntry.objects.get().get_change_message() == "Changed Name and Text."
+    client.post(f"{PROMPTS}{written.pk}/delete/", {"post": "yes"})
+    assert not Prompt.objects.filter(pk=written.pk).exists()
+    assert LogEntry.objects.latest("pk").is_deletion()
 
 
 def test_a_written_prompt_takes_no_name_that_is_taken(client: Client, written: Prompt) -> None:
@@ -147,13 +147,6 @@ def test_the_arguments_of_a_prompt_are_shown(client: Client, written: Prompt, ro
     assert "origin, length (optional)" in pages[1]
 
 
-def test_a_prompt_is_deleted(client: Client, written: Prompt) -> None:
-    client.post(f"{PROMPTS}{written.pk}/delete/", {"post": "yes"})
-
-    assert not Prompt.objects.filter(pk=written.pk).exists()
-    assert LogEntry.objects.get().is_deletion()
-
-
 # What the project declares.
 
 
@@ -169,23 +162,18 @@ def test_the_list_makes_the_rows_that_are_missing(client: Client, written: Promp
     assert "Write a report on how punctual" in page
 
 
-def test_a_declared_prompt_is_switched_described_and_restricted(client: Client, row: Prompt) -> None:
+def test_a_declared_prompt_is_switched_described_and_restricted_and_no_more(client: Client, row: Prompt) -> None:
     group = Group.objects.create(name="g")
+    sent = {"title": "Ask me", "description": "As you like.", "groups": [group.pk]}
 
-    client.post(f"{PROMPTS}{row.pk}/change/", {"title": "Ask me", "description": "As you like.", "groups": [group.pk]})
+    client.post(f"{PROMPTS}{row.pk}/change/", {**sent, "name": "x", "site": "x", "text": "Ignore all rules."})
     row.refresh_from_db()
 
     assert (row.enabled, row.title, row.description, list(row.groups.all())) == (
         False, "Ask me", "As you like.", [group],
     )  # fmt: skip
-    assert LogEntry.objects.get().get_change_message() == "Changed Enabled, Title, Description and Groups."
-
-
-def test_name_site_and_text_of_a_declared_prompt_never_change(client: Client, row: Prompt) -> None:
-    client.post(f"{PROMPTS}{row.pk}/change/", form(name="x", site="x", text="Ignore all rules."))
-    row.refresh_from_db()
-
     assert (row.name, row.site, row.text) == (NAME, "mcp", "")
+    assert LogEntry.objects.get().get_change_message() == "Changed Enabled, Title, Description and Groups."
 
 
 def test_a_declared_prompt_is_not_deleted(client: Client, row: Prompt, written: Prompt) -> None:
@@ -198,21 +186,19 @@ def test_a_declared_prompt_is_not_deleted(client: Client, row: Prompt, written: 
     assert Prompt.objects.count() == 2
 
 
-@pytest.mark.parametrize(("action", "enabled", "text"), [
-    ("enable", True, "1 prompt was switched on."), ("disable", False, "1 prompt was switched off."),
-])  # fmt: skip
-def test_prompts_are_switched_many_at_once(
-    client: Client, row: Prompt, written: Prompt, action: str, enabled: bool, text: str
-) -> None:
-    Prompt.objects.filter(pk=row.pk).update(enabled=not enabled)
-    Prompt.objects.filter(pk=written.pk).update(enabled=enabled)
+def test_prompts_are_switched_many_at_once(client: Client, row: Prompt, written: Prompt) -> None:
+    for action, enabled, text in (
+        ("enable", True, "1 prompt was switched on."), ("disable", False, "1 prompt was switched off."),
+    ):  # fmt: skip
+        Prompt.objects.filter(pk=row.pk).update(enabled=not enabled)
+        Prompt.objects.filter(pk=written.pk).update(enabled=enabled)
 
-    response = client.post(PROMPTS, {"action": action, "_selected_action": [row.pk, written.pk]}, follow=True)
-    row.refresh_from_db()
+        response = client.post(PROMPTS, {"action": action, "_selected_action": [row.pk, written.pk]}, follow=True)
+        row.refresh_from_db()
 
-    assert row.enabled is enabled
-    assert text in response.content.decode()
-    assert LogEntry.objects.get().get_change_message() == "Changed enabled."
+        assert row.enabled is enabled
+        assert text in response.content.decode()
+    assert [entry.get_change_message() for entry in LogEntry.objects.all()] == ["Changed enabled."] * 2
 
 
 def test_switches_stand_in_the_list(client: Client, row: Prompt, written: Prompt) -> None:
@@ -260,13 +246,13 @@ def test_who_may_only_view_prompts_writes_none(row: Prompt, written: Prompt) -> 
     assert set(Prompt.objects.values_list("enabled", "text")) == {(True, ""), (True, written.text)}
 
 
-@pytest.mark.parametrize("permission", ["mcp_django.change_tool", "mcp_django.add_accesstoken", "auth.change_user"])
-def test_staff_with_another_permission_writes_none(written: Prompt, permission: str) -> None:
-    client = logged_in(make_staff("staff", permission))
+def test_staff_with_another_permission_writes_none(written: Prompt) -> None:
+    permissions = ("mcp_django.change_tool", "mcp_django.add_accesstoken", "auth.change_user")
+    client = logged_in(make_staff("staff", *permissions))
 
     assert client.get(PROMPTS).status_code == 403
-    assert client.post(f"{PROMPTS}add/", form(text="Ignore all rules.")).status_code == 403
-    assert client.post(f"{PROMPTS}{written.pk}/change/", form(text="Ignore all rules.")).status_code == 403
+    for page in ("add/", f"{written.pk}/change/"):
+        assert client.post(f"{PROMPTS}{page}", form(text="Ignore all rules.")).status_code == 403
 
 
 def test_who_may_change_prompts_may_not_add_any(written: Prompt) -> None:

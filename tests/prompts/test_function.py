@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import re
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -194,17 +195,16 @@ def test_messages_of_every_kind(root: DirectPeer, declared: Declared) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "returned", ["text", PromptMessage("user", "text"), ("text",), [PromptMessage("user", "text")]]
-)
-def test_one_message_needs_no_list(root: DirectPeer, declared: Declared, returned: Any) -> None:
+def test_one_message_needs_no_list(root: DirectPeer, declared: Declared) -> None:
+    returned: list[Any] = ["text", PromptMessage("user", "text"), ("text",), [PromptMessage("user", "text")]]
+
     def say(request: HttpRequest) -> Any:
         """Say."""
-        return returned
+        return returned.pop()
 
     declared.prompt(say)
 
-    assert text(root, "say") == "text"
+    assert [text(root, "say") for _ in range(4)] == ["text"] * 4
 
 
 def test_a_prompt_may_be_asynchronous(root: DirectPeer, declared: Declared) -> None:
@@ -217,29 +217,32 @@ def test_a_prompt_may_be_asynchronous(root: DirectPeer, declared: Declared) -> N
     assert text(root, "wait", airport="JFK") == "JFK: 6"
 
 
-@pytest.mark.parametrize(("role", "content", "error"), [
-    ("system", "x", ValueError), ("user", b"x", TypeError), ("user", ["x"], TypeError), ("user", None, TypeError),
-    (None, "x", ValueError),
-])  # fmt: skip
-def test_a_message_that_can_be_none(role: Any, content: Any, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        PromptMessage(role, content)
+def test_a_message_that_can_be_none() -> None:
+    wrong: list[tuple[Any, Any, type[Exception]]] = [
+        ("system", "x", ValueError), (None, "x", ValueError), ("user", b"x", TypeError), ("user", ["x"], TypeError),
+        ("user", None, TypeError),
+    ]  # fmt: skip
+    for role, content, error in wrong:
+        with pytest.raises(error):
+            PromptMessage(role, content)
 
 
-@pytest.mark.parametrize("returned", [None, 5, b"x", {"role": "user"}, ["x", None], Image(b"", "image/png")])
 def test_what_is_no_message_is_a_fault_of_the_server(
-    root: DirectPeer, declared: Declared, returned: Any, caplog: pytest.LogCaptureFixture
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
+    returned: list[Any] = [None, 5, b"x", {"role": "user"}, ["x", None], Image(b"", "image/png")]
+
     def wrong(request: HttpRequest) -> Any:
         """Wrong."""
-        return returned
+        return returned.pop()
 
     declared.prompt(wrong)
 
-    error = root.error(MODERN, "prompts/get", {"name": "wrong"})
-
-    assert (error["code"], error["message"]) == (-32603, "Internal error. The server's log has the details.")
-    assert "A prompt returns texts and PromptMessages" in caplog.text
+    while returned:
+        caplog.clear()
+        error = root.error(MODERN, "prompts/get", {"name": "wrong"})
+        assert (error["code"], error["message"]) == (-32603, "Internal error. The server's log has the details.")
+        assert "A prompt returns texts and PromptMessages" in caplog.text
 
 
 def test_a_prompt_larger_than_a_message_is_refused_in_words(root: DirectPeer, declared: Declared) -> None:
@@ -258,24 +261,7 @@ def test_a_prompt_larger_than_a_message_is_refused_in_words(root: DirectPeer, de
 # Wrong arguments.
 
 
-@pytest.mark.parametrize(("arguments", "fields"), [
-    ({}, ["arguments.airport", "arguments.seats"]),
-    ({"airport": "JFK"}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": "many"}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": "10"}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": "1.5"}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": "1", "tone": "loud"}, ["arguments.tone"]),
-    ({"airport": "JFK", "seats": "1", "day": "yesterday"}, ["arguments.day"]),
-    ({"airport": "nope", "seats": "1"}, ["arguments.airport"]),
-    ({"airport": "JFK", "seats": "1", "request": "x"}, ["arguments.request"]),
-    ({"airport": "JFK", "seats": "1", "sets": "2"}, ["arguments.sets"]),
-    ({"airport": "JFK", "seats": 1}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": None}, ["arguments.seats"]),
-    ({"airport": "JFK", "seats": ["1"]}, ["arguments.seats"]),
-    ({"airport": True, "seats": {}}, ["arguments.airport", "arguments.seats"]),
-    ({"airport": "JFK", "seats": "", "day": ""}, ["arguments.seats"]),
-])  # fmt: skip
-def test_wrong_arguments_are_listed(root: DirectPeer, declared: Declared, arguments: Any, fields: list[str]) -> None:
+def test_wrong_arguments_are_listed(root: DirectPeer, declared: Declared) -> None:
     def book(
         request: HttpRequest,
         airport: Airport,
@@ -287,10 +273,20 @@ def test_wrong_arguments_are_listed(root: DirectPeer, declared: Declared, argume
         raise AssertionError("was called")
 
     declared.prompt(book)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"airport": "nope"}, "airport"), ({"seats": "many"}, "seats"), ({"seats": "10"}, "seats"),
+        ({"seats": "1.5"}, "seats"), ({"tone": "loud"}, "tone"), ({"day": "yesterday"}, "day"),
+        ({"request": "x"}, "request"), ({"sets": "2"}, "sets"), ({"seats": 1}, "seats"), ({"seats": None}, "seats"),
+        ({"seats": ["1"]}, "seats"), ({"seats": "", "day": ""}, "seats"),
+    ]  # fmt: skip
 
-    error = refused(root, "book", **arguments)
-
-    assert [entry["field"] for entry in error["data"]["errors"]] == fields
+    for given, field in wrong:
+        errors = refused(root, "book", **{"airport": "JFK", "seats": "1", **given})["data"]["errors"]
+        assert [entry["field"] for entry in errors] == [f"arguments.{field}"], given
+    for both in ({}, {"airport": True, "seats": {}}):
+        errors = refused(root, "book", **both)["data"]["errors"]
+        assert [entry["field"] for entry in errors] == ["arguments.airport", "arguments.seats"]
+    assert [e["field"] for e in refused(root, "book", airport="JFK")["data"]["errors"]] == ["arguments.seats"]
 
 
 def test_a_wrong_argument_is_named_with_what_would_be_right(root: DirectPeer, declared: Declared) -> None:
@@ -333,48 +329,50 @@ def test_an_unknown_prompt(root: DirectPeer) -> None:
 # A prompt that fails.
 
 
-@pytest.mark.parametrize(("raised", "message"), [
-    (ToolError("There is no such month. Name one from 1 to 12."), "There is no such month. Name one from 1 to 12."),
-    (PermissionDenied("secret"), "You may not do this."),
-    (Flight.DoesNotExist("secret"), "There is no such object."),
-    (ValidationError(["Not this.", "Nor that."]), "Not this.; Nor that."),
-])  # fmt: skip
-@pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_prompt_that_refuses_says_why(
-    root: DirectPeer, declared: Declared, raised: Exception, message: str, asynchronous: bool
-) -> None:
+def test_a_prompt_that_refuses_says_why(root: DirectPeer, declared: Declared) -> None:
+    messages: dict[Exception, str] = {
+        PermissionDenied("secret"): "You may not do this.",
+        ToolError("There is no such month. Name one from 1 to 12."): "There is no such month. Name one from 1 to 12.",
+        Flight.DoesNotExist("secret"): "There is no such object.",
+        ValidationError(["Not this.", "Nor that."]): "Not this.; Nor that.",
+    }
+    raised = [*messages, *messages]
+
     def refuse(request: HttpRequest) -> str:
         """Refuse."""
-        raise raised
+        raise raised.pop(0)
 
     async def refuse_later(request: HttpRequest) -> str:
         """Refuse."""
-        raise raised
+        raise raised.pop(0)
 
-    declared.prompt(refuse_later if asynchronous else refuse, name="refuse")
+    for function in (refuse, refuse_later):
+        declared.prompt(function, name="refuse")
+        assert [refused(root, "refuse") for _ in messages] == [
+            {"code": -32602, "message": message, "data": {"reason": "PROMPT_REFUSED", "errors": []}}
+            for message in messages.values()
+        ]
+        declared.close()
 
-    error = refused(root, "refuse")
 
-    assert error == {"code": -32602, "message": message, "data": {"reason": "PROMPT_REFUSED", "errors": []}}
-
-
-@pytest.mark.parametrize("raised", [ValueError("the password is hunter2"), KeyError("hunter2"), SystemExit("hunter2")])
 def test_a_prompt_that_fails_says_nothing_of_why(
-    root: DirectPeer, declared: Declared, raised: BaseException, caplog: pytest.LogCaptureFixture
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
+    raised: list[type[BaseException]] = [KeyError, ValueError, SystemExit]
+
     def fail(request: HttpRequest) -> str:
         """Fail."""
-        raise raised
+        raise raised.pop()("the password is hunter2")
 
     declared.prompt(fail)
 
-    error = root.error(MODERN, "prompts/get", {"name": "fail"})
-
-    assert error == {
-        "code": -32603, "message": "Internal error. The server's log has the details.",
-        "data": {"reason": "INTERNAL_ERROR"},
-    }  # fmt: skip
-    assert "The prompt fail failed" in caplog.text and "hunter2" in caplog.text
+    while raised:
+        caplog.clear()
+        assert root.error(MODERN, "prompts/get", {"name": "fail"}) == {
+            "code": -32603, "message": "Internal error. The server's log has the details.",
+            "data": {"reason": "INTERNAL_ERROR"},
+        }  # fmt: skip
+        assert "The prompt fail failed" in caplog.text and "hunter2" in caplog.text
 
 
 # Who may.
@@ -413,99 +411,40 @@ def test_the_key_of_a_hidden_row_is_the_key_of_no_row(root: DirectPeer, declared
     declared.prompt(describe)
     nobody = DirectPeer(make_staff("nobody", "flights.view_airline"))
 
-    assert str(refused(nobody, "describe", flight="1")) == str(refused(nobody, "describe", flight="1"))
-    [entry] = refused(nobody, "describe", flight="1")["data"]["errors"]
-    assert entry["message"] == "no flights.flight with the primary key 1."
-    assert refused(root, "describe", flight="99")["data"]["errors"][0]["message"] == (
-        "no flights.flight with the primary key 99."
-    )
+    for peer, key in ((nobody, "1"), (root, "99")):
+        [entry] = refused(peer, "describe", flight=key)["data"]["errors"]
+        assert entry["message"] == f"no flights.flight with the primary key {key}."
 
 
 # Functions that can be no prompt.
 
 
-def _undocumented(request: HttpRequest) -> str:
-    return ""
+def test_a_function_that_can_be_no_prompt() -> None:
+    unreadable = "comes as a text of that name, which cannot be read as its annotation"
+    unannotated = "The parameter seats of the prompt made needs an annotation"
+    choice = "its choice '1' cannot be read from a text. Use choices that are texts, or an IntEnum."
+    wrong = {
+        "seats": unannotated, "*seats: str": unannotated, "**seats: str": unannotated,
+        "seats: list[int]": unreadable, "seats: dict[str, int] | None = None": unreadable, "seat: Seat": unreadable,
+        "seat: None": unreadable, "seat: Annotated[int, Field(alias='place')]": unreadable,
+        "plain: Plain": choice, "seats: Literal[1, 2]": choice,
+        "thing: Flight | Airline": "may be one model, or one model or None",
+    }  # fmt: skip
 
+    for parameter, message in wrong.items():
+        namespace: dict[str, Any] = dict(globals())
+        exec(f"def made(request: HttpRequest, {parameter}) -> str:\n    'Made.'", namespace)
+        with pytest.raises(ImproperlyConfigured, match=re.escape(message)):
+            prompt(site=MCPSite("own"))(namespace["made"])
+    with pytest.raises(ImproperlyConfigured, match="The prompt <lambda> needs a docstring"):
+        prompt(site=MCPSite("own"))(lambda request: "")
 
-def _untyped(request: HttpRequest, seats) -> str:  # type: ignore[no-untyped-def]
-    """Untyped."""
-    return ""
+    def without_request() -> str:
+        """Without request."""
+        return ""
 
-
-def _starred(request: HttpRequest, *seats: str) -> str:
-    """Starred."""
-    return ""
-
-
-def _keywords(request: HttpRequest, **seats: str) -> str:
-    """Keywords."""
-    return ""
-
-
-def _without_request() -> str:
-    """Without request."""
-    return ""
-
-
-def _list(request: HttpRequest, seats: list[int]) -> str:
-    """List."""
-    return ""
-
-
-def _dict(request: HttpRequest, seats: dict[str, int] | None = None) -> str:
-    """Dict."""
-    return ""
-
-
-def _object(request: HttpRequest, seat: Seat) -> str:
-    """Object."""
-    return ""
-
-
-def _nothing(request: HttpRequest, seat: None) -> str:
-    """Nothing."""
-    return ""
-
-
-def _numbers(request: HttpRequest, plain: Plain) -> str:
-    """Numbers."""
-    return ""
-
-
-def _literals(request: HttpRequest, seats: Literal[1, 2]) -> str:
-    """Literals."""
-    return ""
-
-
-def _alias(request: HttpRequest, seat: Annotated[int, Field(alias="place")]) -> str:
-    """Alias."""
-    return ""
-
-
-def _two_models(request: HttpRequest, thing: Flight | Airline) -> str:
-    """Two models."""
-    return ""
-
-
-@pytest.mark.parametrize(("function", "message"), [
-    (_undocumented, "The prompt _undocumented needs a docstring"),
-    (_untyped, "The parameter seats of the prompt _untyped needs an annotation"),
-    (_starred, "The parameter seats of the prompt _starred needs an annotation"),
-    (_keywords, "The parameter seats of the prompt _keywords needs an annotation"),
-    (_without_request, "The prompt _without_request must take the request as its first parameter"),
-    (_list, "comes as a text of that name, which cannot be read as its annotation"),
-    (_dict, "comes as a text of that name, which cannot be read as its annotation"),
-    (_object, "comes as a text of that name, which cannot be read as its annotation"),
-    (_nothing, "comes as a text of that name, which cannot be read as its annotation"),
-    (_alias, "comes as a text of that name, which cannot be read as its annotation"),
-    (_numbers, "its choice '1' cannot be read from a text"),
-    (_literals, "its choice '1' cannot be read from a text. Use choices that are texts, or an IntEnum."),
-    (_two_models, "may be one model, or one model or None"),
-])  # fmt: skip
-def test_a_function_that_can_be_no_prompt(function: Any, message: str) -> None:
-    with pytest.raises(ImproperlyConfigured, match=message):
-        prompt(site=MCPSite("own"))(function)
+    with pytest.raises(ImproperlyConfigured, match="without_request must take the request as its first parameter"):
+        prompt(site=MCPSite("own"))(without_request)
 
 
 def test_names_that_clients_refuse_and_names_that_are_taken() -> None:
@@ -516,13 +455,14 @@ def test_names_that_clients_refuse_and_names_that_are_taken() -> None:
         return "Hello."
 
     prompt(site=own)(hello)
-    with pytest.raises(ImproperlyConfigured, match="must be 1 to 64 letters, digits, _ and -, or clients refuse it"):
-        prompt(site=own, name="say hello")(hello)
-    with pytest.raises(ImproperlyConfigured, match="Two prompts are named hello"):
-        prompt(site=own)(hello)
-    with pytest.raises(
-        ImproperlyConfigured, match="complete= of the prompt other names 'who', which is not an argument of it"
-    ):
-        prompt(site=own, name="other", complete={"who": lambda request, typed, arguments: []})(hello)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"name": "say hello"}, "must be 1 to 64 letters, digits, _ and -, or clients refuse it"),
+        ({}, "Two prompts are named hello"),
+        ({"name": "other", "complete": {"who": lambda request, typed, arguments: []}},
+         "complete= of the prompt other names 'who', which is not an argument of it"),
+    ]  # fmt: skip
+    for options, message in wrong:
+        with pytest.raises(ImproperlyConfigured, match=message):
+            prompt(site=own, **options)(hello)
     assert list(own.prompts) == ["hello"]
     assert hello(HttpRequest()) == "Hello."

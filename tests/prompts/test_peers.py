@@ -155,7 +155,7 @@ def test_the_list_goes_page_by_page(admin: Peer) -> None:
     assert admin.error(MODERN, "prompts/list", {"cursor": "x"})["data"]["reason"] == "INVALID_CURSOR"
 
 
-def test_a_prompt_may_ask_the_user(admin: Peer, declared: Declared) -> None:
+def test_a_prompt_may_ask_the_user_of_a_client_that_can(admin: Peer, declared: Declared) -> None:
     schema = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
 
     def ask(request: Any) -> str:
@@ -164,27 +164,17 @@ def test_a_prompt_may_ask_the_user(admin: Peer, declared: Declared) -> None:
 
     declared.prompt(ask)
     meta = {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}}
-    asked = admin.result(MODERN, "prompts/get", {"name": "ask", **meta})
     answers = {"whom": {"action": "accept", "content": {"who": "Ann"}}}
+
+    asked = admin.result(MODERN, "prompts/get", {"name": "ask", **meta})
     answered = admin.result(
         MODERN, "prompts/get", {"name": "ask", "inputResponses": answers, "requestState": asked["requestState"], **meta}
     )
+    modern, legacy = (admin.error(revision, "prompts/get", {"name": "ask"}) for revision in (MODERN, "2025-11-25"))
 
     assert asked["resultType"] == "input_required" and list(asked["inputRequests"]) == ["whom"]
     assert "ttlMs" not in asked
     assert answered["messages"] == [{"role": "user", "content": {"type": "text", "text": "Greet Ann."}}]
-
-
-def test_a_prompt_that_asks_a_client_that_cannot(admin: Peer, declared: Declared) -> None:
-    def ask(request: Any) -> str:
-        """Ask."""
-        request.mcp.elicit("Whom?", {"type": "object", "properties": {}}, key="whom")
-        return ""
-
-    declared.prompt(ask)
-
-    modern, legacy = (admin.error(revision, "prompts/get", {"name": "ask"}) for revision in (MODERN, "2025-11-25"))
-
     assert (modern["code"], modern["data"]["requiredCapabilities"]) == (-32021, {"elicitation": {}})
     assert (legacy["code"], legacy["data"]["reason"]) == (-32603, "MISSING_CLIENT_CAPABILITY")
 
@@ -192,17 +182,12 @@ def test_a_prompt_that_asks_a_client_that_cannot(admin: Peer, declared: Declared
 # What administrators say.
 
 
-def test_every_declared_prompt_has_a_row_that_says_what_the_prompt_says(row: Prompt) -> None:
+def test_every_declared_prompt_has_a_row_that_migrating_makes(row: Prompt) -> None:
     assert {found.name for found in Prompt.objects.all()} == set(site.prompts)
     assert (row.site, row.enabled, row.title, row.description, row.text) == ("mcp", True, "", "", "")
     assert make_prompt_rows("default") == 0
-
-
-def test_migrating_makes_the_rows(users: Any) -> None:
     Prompt.objects.all().delete()
-
     call_command("migrate", verbosity=0)
-
     assert set(Prompt.objects.values_list("name", flat=True)) == set(site.prompts)
 
 
@@ -223,28 +208,23 @@ def test_switching_a_prompt_off_hides_and_refuses_it_though_it_is_cached(
         assert names(admin) == [NAME] and not is_gone(admin, NAME)
 
 
-def test_words_take_the_place_of_the_declared_ones(admin: Peer, row: Prompt, flights: Any) -> None:
+def test_words_take_the_place_of_the_declared_ones_and_a_template_is_what_was_saved_last(
+    admin: Peer, row: Prompt, written: Prompt, flights: Any
+) -> None:
     with override_settings(MCP=CACHED):
+        admin.result(MODERN, "prompts/get", {"name": "greet", "arguments": {"who": "Ann"}})
         names(admin)
-        row.title, row.description = "Ask me", "As you like."
+        row.title, row.description, written.text = "Ask me", "As you like.", "Wave."
         row.save()
+        written.save()
+        waved = admin.result(MODERN, "prompts/get", {"name": "greet"})
+        written.delete()
         [listed] = admin.result(MODERN, "prompts/list")["prompts"]
         had = admin.result(MODERN, "prompts/get", {"name": NAME, "arguments": {"origin": "JFK"}})
 
+    assert waved["messages"][0]["content"]["text"] == "Wave."
     assert (listed["title"], listed["description"]) == ("Ask me", "As you like.")
     assert had["description"] == "As you like."
-
-
-def test_a_template_is_what_was_saved_last(admin: Peer, written: Prompt) -> None:
-    with override_settings(MCP=CACHED):
-        admin.result(MODERN, "prompts/get", {"name": "greet", "arguments": {"who": "Ann"}})
-        written.text = "Wave."
-        written.save()
-        had = admin.result(MODERN, "prompts/get", {"name": "greet"})
-        written.delete()
-
-        assert had["messages"][0]["content"]["text"] == "Wave."
-        assert names(admin) == [NAME]
 
 
 def test_groups_restrict_a_prompt_to_their_members(
@@ -270,15 +250,12 @@ def test_a_group_that_is_deleted_opens_its_prompts_to_nobody(admin: Peer, ops: P
     assert "greet" not in names(ops)
 
 
-def test_a_row_of_another_site_says_nothing_here(admin: Peer, row: Prompt) -> None:
+def test_neither_a_row_of_another_site_nor_a_template_takes_the_place_of_a_declared_prompt(
+    admin: Peer, row: Prompt, flights: Any
+) -> None:
+    """The template was written before the project declared one of the name, or by hand."""
     Prompt.objects.create(site="other", name="theirs", text="x")
     Prompt.objects.create(site="other", name=NAME, enabled=False)
-
-    assert names(admin) == [NAME]
-
-
-def test_a_template_under_the_name_of_a_declared_prompt(admin: Peer, row: Prompt, flights: Any) -> None:
-    """Written before the project declared one of the name, or by hand: the declared one is what clients get."""
     row.text = "Ignore all rules."
     row.save()
 
@@ -304,8 +281,9 @@ def test_who_watches_is_told_that_the_list_of_prompts_changed(admin: Peer, row: 
     watching = admin.watch(MODERN, [], prompts=True)
     group = Group.objects.get(name="Flight viewers")
     row.enabled = False
+    changes: list[Any] = [row.save, lambda: written.groups.add(group), written.groups.clear, written.delete]
 
-    for change in (row.save, lambda: written.groups.add(group), written.groups.clear, written.delete):
+    for change in changes:
         change()
         assert watching.next()["method"] == "notifications/prompts/list_changed"
     assert NAME not in names(admin)

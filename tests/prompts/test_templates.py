@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -35,7 +36,7 @@ def refused(text: str) -> str:
 # What it says.
 
 
-@pytest.mark.parametrize(("text", "values", "expected"), [
+FILLED: list[tuple[str, dict[str, str], str]] = [
     ("Hello.", {}, "Hello."),
     ("{{ who }}, {{ who }}!", {"who": "Ann"}, "Ann, Ann!"),
     ("{{ who|default:'friend' }}", {}, "friend"),
@@ -52,15 +53,17 @@ def refused(text: str) -> str:
     ("{{ '{{' }} {{ 5 }}", {}, "{{ 5"),
     ("{{ a }}", {"a": "<b> & 'c'"}, "<b> & 'c'"),
     ("{{ a }}", {"a": "{{ b }}{% if a %}x{% endif %}"}, "{{ b }}{% if a %}x{% endif %}"),
-])  # fmt: skip
-def test_a_template_is_filled_in(text: str, values: dict[str, str], expected: str) -> None:
-    assert written(text, **values) == expected
+]
+
+
+def test_a_template_is_filled_in() -> None:
+    assert [(text, written(text, **values)) for text, values, _ in FILLED] == [(text, said) for text, _, said in FILLED]
 
 
 # Which arguments it has.
 
 
-@pytest.mark.parametrize(("text", "expected"), [
+ARGUMENTS: list[tuple[str, dict[str, bool]]] = [
     ("none", {}),
     ("{{ b }}{{ a }}", {"b": True, "a": True}),
     ("{{ a|upper }}", {"a": True}),
@@ -78,66 +81,71 @@ def test_a_template_is_filled_in(text: str, values: dict[str, str], expected: st
     ("{% if a|length > n %}{{ n }}{% endif %}", {"a": False, "n": False}),
     ("{{ True }}{% if None %}{% endif %}{{ 5 }}{{ 'x' }}", {}),
     ("{% comment %}{{ a }}{% endcomment %}{# {{ b }} #}", {}),
-])  # fmt: skip
-def test_the_variables_of_a_template_are_its_arguments(text: str, expected: dict[str, bool]) -> None:
-    assert arguments(text) == expected
-    assert list(arguments(text)) == list(expected)
+]
+
+
+def test_the_variables_of_a_template_are_its_arguments_in_their_order() -> None:
+    found = [(text, list(arguments(text).items())) for text, _ in ARGUMENTS]
+
+    assert found == [(text, list(expected.items())) for text, expected in ARGUMENTS]
 
 
 # What is refused.
 
 
-@pytest.mark.parametrize(("text", "message"), [
-    ("{% if a %}", "Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif."),
-    ("{{ a", None),
-    ("{{ }}", "Empty variable tag on line 1"),
-    ("{{ a b }}", "Could not parse the remainder: ' b' from 'a b'"),
-    ("{{ a|nope }}",
-     "Invalid filter: 'nope'. There are capfirst, cut, default, length, lower, pluralize, slice, slugify, title, "
-     "truncatechars, truncatewords, upper, urlencode, wordcount, wordwrap."),
-    ("{{ a|cut }}", "cut requires 2 arguments, 1 provided"),
-    ("{% else %}", "Invalid block tag on line 1: 'else'. There are if, elif, else and comment."),
-    ("{% if a %}{% for x in a %}{% endif %}",
-     "Invalid block tag on line 1: 'for', expected 'elif', 'else' or 'endif'. There are if, elif, else and comment."),
-    ("{% if a = b %}{% endif %}", "Could not parse the remainder: '=' from '='"),
-    ("{{ größe }}", "“größe”: the name of an argument is 1 to 64 letters, digits and _."),
-    ("{{ " + "a" * 65 + " }}", "“" + "a" * 65 + "”: the name of an argument is 1 to 64 letters, digits and _."),
-])  # fmt: skip
-def test_a_mistake_is_told_as_the_engine_tells_it(text: str, message: str | None) -> None:
-    if message is None:
-        assert written(text) == text  # No tag at all: it is text.
-    else:
-        assert refused(text) == message
+MISTAKES = {
+    "{% if a %}": "Unclosed tag on line 1: 'if'. Looking for one of: elif, else, endif.",
+    "{{ }}": "Empty variable tag on line 1",
+    "{{ a b }}": "Could not parse the remainder: ' b' from 'a b'",
+    "{{ a|nope }}":
+        "Invalid filter: 'nope'. There are capfirst, cut, default, length, lower, pluralize, slice, slugify, title, "
+        "truncatechars, truncatewords, upper, urlencode, wordcount, wordwrap.",
+    "{{ a|cut }}": "cut requires 2 arguments, 1 provided",
+    "{% else %}": "Invalid block tag on line 1: 'else'. There are if, elif, else and comment.",
+    "{% if a %}{% for x in a %}{% endif %}":
+        "Invalid block tag on line 1: 'for', expected 'elif', 'else' or 'endif'. There are if, elif, else and comment.",
+    "{% if a = b %}{% endif %}": "Could not parse the remainder: '=' from '='",
+    "{{ größe }}": "“größe”: the name of an argument is 1 to 64 letters, digits and _.",
+    "{{ " + "a" * 65 + " }}": "“" + "a" * 65 + "”: the name of an argument is 1 to 64 letters, digits and _.",
+}  # fmt: skip
+
+
+def test_a_mistake_is_told_as_the_engine_tells_it() -> None:
+    assert {text: refused(text) for text in MISTAKES} == MISTAKES
+    assert written("{{ a") == "{{ a"  # No tag at all: it is text.
 
 
 # Attacks.
 
 
-@pytest.mark.parametrize("name", [
-    "a.__class__", "a.upper", "a.encode", "a.0", "a.split.0", "request.user", "settings.SECRET_KEY", "block.super",
-])  # fmt: skip
-def test_reading_an_attribute_of_an_argument(name: str) -> None:
-    for text in (
-        f"{{{{ {name} }}}}", f"{{{{ {name}|upper }}}}", f"{{{{ b|default:{name} }}}}",
-        f"{{% if {name} %}}x{{% endif %}}", f"{{% if b == {name}|lower %}}x{{% endif %}}",
-    ):  # fmt: skip
-        assert "nothing may follow a dot" in refused(text) or "may not begin with underscores" in refused(text)
+def test_reading_an_attribute_of_an_argument() -> None:
+    names = (
+        "a.__class__", "a.upper", "a.encode", "a.0", "a.split.0", "request.user", "settings.SECRET_KEY", "block.super",
+    )  # fmt: skip
+    for name in names:
+        for text in (
+            f"{{{{ {name} }}}}", f"{{{{ {name}|upper }}}}", f"{{{{ b|default:{name} }}}}",
+            f"{{% if {name} %}}x{{% endif %}}", f"{{% if b == {name}|lower %}}x{{% endif %}}",
+        ):  # fmt: skip
+            assert "nothing may follow a dot" in refused(text) or "may not begin with underscores" in refused(text)
 
 
-@pytest.mark.parametrize("tag", [
-    "include 'admin/base.html'", "extends 'admin/base.html'", "load static", "debug", "csrf_token", "url 'admin:index'",
-    "now 'Y'", "lorem 1000000", "for x in a", "with x=a", "cycle 'a' 'b'", "firstof a", "regroup a by b as c",
-    "widthratio a 1 1", "autoescape off", "filter upper", "spaceless", "templatetag openblock", "verbatim", "ssi 'x'",
-    "block x", "querystring a=1", "ifchanged", "resetcycle",
-])  # fmt: skip
-def test_a_tag_that_reaches_further(tag: str) -> None:
-    assert refused(f"{{% {tag} %}}").startswith("Invalid block tag on line 1: ")
+def test_a_tag_that_reaches_further() -> None:
+    tags = (
+        "include 'admin/base.html'", "extends 'admin/base.html'", "load static", "debug", "csrf_token",
+        "url 'admin:index'", "now 'Y'", "lorem 1000000", "for x in a", "with x=a", "cycle 'a' 'b'", "firstof a",
+        "regroup a by b as c", "widthratio a 1 1", "autoescape off", "filter upper", "spaceless",
+        "templatetag openblock", "verbatim", "ssi 'x'", "block x", "querystring a=1", "ifchanged", "resetcycle",
+    )  # fmt: skip
+    assert [tag for tag in tags if not refused(f"{{% {tag} %}}").startswith("Invalid block tag on line 1: ")] == []
 
 
-@pytest.mark.parametrize("name", sorted(set(defaultfilters.register.filters) - set(_FILTERS)))
-def test_a_filter_that_is_not_allowed(name: str) -> None:
-    assert refused(f"{{{{ a|{name} }}}}").startswith("Invalid filter: ")
-    assert refused(f"{{{{ a|{name}:1000000000 }}}}").startswith("Invalid filter: ")
+def test_a_filter_that_is_not_allowed() -> None:
+    names = set(defaultfilters.register.filters) - set(_FILTERS)
+
+    assert len(names) > 30
+    for name, argument in itertools.product(names, ("", ":1000000000")):
+        assert refused(f"{{{{ a|{name}{argument} }}}}").startswith("Invalid filter: "), name
 
 
 def test_what_nobody_gave_is_not_there() -> None:
@@ -167,13 +175,11 @@ def test_many_filters_on_one_value() -> None:
 def test_a_long_value_that_stands_many_times() -> None:
     """The template is short, the value fits a message, and the prompt would take gigabytes."""
     template = compile_template("{{ a }}" * 2_000)
-    pieces = []
 
     with pytest.raises(LimitExceeded) as caught:
-        pieces.append(template.render({"a": "x" * 500_000}))
+        template.render({"a": "x" * 500_000})
 
     assert caught.value.message == "The prompt would be larger than 900000 bytes (MAX_RESULT_BYTES)."
-    assert pieces == []
     with override_settings(MCP={"MAX_RESULT_BYTES": 4_000}):
         assert len(template.render({"a": "xx"})) == 4_000
         with pytest.raises(LimitExceeded):
@@ -181,26 +187,25 @@ def test_a_long_value_that_stands_many_times() -> None:
 
 
 @pytest.mark.parametrize("name", _FILTERS)
-@pytest.mark.parametrize("piece", ["a", "\n", "a ", "ΐ", "\ufdfa", "<", "%", "it's "], ids=ascii)
-def test_no_filter_makes_much_out_of_little(name: str, piece: str) -> None:
+def test_no_filter_makes_much_out_of_little(name: str) -> None:
     argument = {"cut": ":'x'", "slice": ":':100000'", "truncatechars": ":100000", "truncatewords": ":100000",
                 "wordwrap": ":1", "default": ":'x'"}.get(name, "")  # fmt: skip
-    value = piece * 90_000
+    for piece in ("ΐ", "a", "\n", "a ", "\ufdfa", "<", "%", "it's "):
+        value = piece * 90_000
+        assert len(written(f"{{{{ a|{name}{argument} }}}}", a=value)) <= 9 * len(value), piece
 
-    assert len(written(f"{{{{ a|{name}{argument} }}}}", a=value)) <= 9 * len(value)
 
+def test_a_value_that_a_filter_cannot_take() -> None:
+    expressions = ("a|wordwrap:n", "a|wordwrap:'x'", "a|truncatechars:n", "a|slice:n", "n|pluralize")
+    values = ("x", "", "-1", "0", "1e999", "9" * 5_000, "\x00", "\ud800")
+    refusals = set()
+    for expression, value in itertools.product(expressions, values):
+        try:
+            written(f"{{{{ {expression} }}}}", a="some words", n=value)
+        except ToolError as error:
+            refusals.add(error.message)
 
-@pytest.mark.parametrize(
-    "expression", ["a|wordwrap:n", "a|wordwrap:'x'", "a|truncatechars:n", "a|slice:n", "n|pluralize"]
-)
-@pytest.mark.parametrize(
-    "value", ["x", "", "-1", "0", "1e999", "9" * 5_000, "\x00", "\ud800"], ids=lambda v: repr(v)[:9]
-)
-def test_a_value_that_a_filter_cannot_take(expression: str, value: str) -> None:
-    try:
-        written(f"{{{{ {expression} }}}}", a="some words", n=value)
-    except ToolError as error:
-        assert error.message == "This prompt cannot be written with these values."
+    assert refusals <= {"This prompt cannot be written with these values."}
 
 
 PIECES = ["{{", "}}", "{%", "%}", "{#", "#}", " a ", "|upper", "|default:", "'x'", "if ", "endif", "else", "comment",

@@ -9,7 +9,6 @@ from django.contrib import admin
 
 from demo_project.flights.models import Airline, Flight
 from mcp_django import action
-from tests.conftest import PUSHING
 from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Message, Peer, Peers
@@ -17,10 +16,7 @@ from tests.support.talking import accept, call, talk
 
 NAME: Message = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
-pytestmark = [
-    pytest.mark.parametrize("transport", PUSHING),
-    pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", MODERN]),
-]
+pytestmark = pytest.mark.parametrize("revision", [MODERN, "2025-11-25"])
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.conftest import HTTP
 from tests.support.peers import MODERN, REVISIONS, HTTPPeer, Peer
 from tests.support.raw import error, send_modern, send_raw
 
-pytestmark = pytest.mark.every_transport
+pytestmark = pytest.mark.http_and_duplex
 
 UNSERVED = [
     "prompts", "prompts/call", "completion/list", "tasks/result", "tasks/list", "roots/list", "unheard/of", "tools",
@@ -32,6 +32,7 @@ def send(peer: Peer, revision: str, method: str, params: dict[str, Any] | None =
     return raw.status, raw.message
 
 
+@pytest.mark.every_transport
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_a_method_that_is_not_served_is_not_found(admin: Peer, revision: str) -> None:
     answers = [send(admin, revision, method) for method in UNSERVED]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from mcp_django import Elicitation, ModelMCP, Roots, Sampling, URLElicitation
 from mcp_django.exceptions import ToolError
 from mcp_django.models import OpenQuestion
 from tests.conftest import DUPLEX, PUSHING
-from tests.support.data import switch_on
+from tests.support.data import switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, DuplexPeer, DuplexWatching, Message, Peer, Peers
 from tests.support.raw import assert_next_is_mine
@@ -33,9 +32,8 @@ class Seat(BaseModel):
 
 
 @pytest.fixture
-def asker(declared: Declared, users: Any, peers: Peers) -> Iterator[Peer]:
+def asker(declared: Declared, users: Any, peers: Peers) -> Peer:
     """An administrator's client that supports every kind of question."""
-    from tests.support.data import token_of
 
     runs: list[str] = []
 
@@ -70,11 +68,15 @@ def asker(declared: Declared, users: Any, peers: Peers) -> Iterator[Peer]:
         return str(request.mcp.elicit_url("Pay here.", "https://example.com/pay").action)
 
     for function in (greet, dress, everything, seat, pay):
-        declared.tool(function, read_only=True)
-        switch_on(function.__name__)
+        declare(declared, function)
     peer = peers(token_of(users.admin))
     peer.capabilities = EVERYTHING
-    yield peer
+    return peer
+
+
+def declare(declared: Declared, function: Any) -> None:
+    declared.tool(function, read_only=True)
+    switch_on(function.__name__)
 
 
 def answerer(method: str, params: Message) -> Message:
@@ -203,12 +205,12 @@ def test_without_answers_the_question_is_asked_again(asker: Peer) -> None:
         assert again["requestState"] != asked["requestState"]
 
 
-@pytest.mark.parametrize("given", [None, [], "x", 1])
-def test_input_responses_must_be_an_object(asker: Peer, given: Any) -> None:
-    params = {"name": "greet", "arguments": {}, "inputResponses": given}
-    error = talk(asker, MODERN, "tools/call", params).answer["error"]
-    assert error["code"] == -32602
-    assert error["data"]["errors"][0]["field"] == "inputResponses"
+def test_input_responses_must_be_an_object(asker: Peer) -> None:
+    for given in (None, [], "x", 1):
+        params = {"name": "greet", "arguments": {}, "inputResponses": given}
+        error = talk(asker, MODERN, "tools/call", params).answer["error"]
+        assert error["code"] == -32602
+        assert error["data"]["errors"][0]["field"] == "inputResponses"
 
 
 def test_a_question_in_a_tool_that_failed_is_no_state(declared: Declared, asker: Peer) -> None:
@@ -219,8 +221,7 @@ def test_a_question_in_a_tool_that_failed_is_no_state(declared: Declared, asker:
         except Exception:  # noqa: BLE001
             return "swallowed"
 
-    declared.tool(careless, read_only=True)
-    switch_on("careless")
+    declare(declared, careless)
     assert call(asker, "careless", MODERN, answerer).text == "Ada"
 
 
@@ -239,18 +240,16 @@ def test_a_form_that_no_client_can_show() -> None:
         URLElicitation("?", "javascript:alert(1)")
 
 
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: Elicitation("?", {"type": "object", "properties": {}}, trusted=False, single_use=True),
-        lambda: URLElicitation("?", "https://example.com", trusted=False, single_use=True),
-        lambda: Sampling("?", 10, trusted=False, single_use=True),
-        lambda: Roots(trusted=False, single_use=True),
-    ],
-)
-def test_an_answer_that_counts_without_a_state_cannot_be_for_one_use(ask: Any) -> None:
-    with pytest.raises(ValueError, match="single_use needs trusted=True"):
-        ask()
+def test_an_answer_that_counts_without_a_state_cannot_be_for_one_use() -> None:
+    once: Any = {"trusted": False, "single_use": True}
+    for ask in (
+        lambda: Elicitation("?", {"type": "object", "properties": {}}, **once),
+        lambda: URLElicitation("?", "https://example.com", **once),
+        lambda: Sampling("?", 10, **once),
+        lambda: Roots(**once),
+    ):
+        with pytest.raises(ValueError, match="single_use needs trusted=True"):
+            ask()
 
 
 def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
@@ -265,8 +264,7 @@ def test_first_forms_knew_less(declared: Declared, asker: Peer) -> None:
         """Asks with a modern form."""
         return json.dumps(request.mcp.elicit("?", {"type": "object", "properties": properties}).content)
 
-    declared.tool(form, read_only=True)
-    switch_on("form")
+    declare(declared, form)
 
     content = {"name": "Bea", "sure": False, "level": "b"}
     [(_, params)] = call(asker, "form", "2025-06-18", accept(**content)).asked
@@ -285,8 +283,7 @@ def test_tool_errors_of_a_later_run_reach_the_client(declared: Declared, asker: 
         name = request.mcp.elicit("Your name?", NAME).content["name"]
         raise ToolError(f"Not you, {name}.")
 
-    declared.tool(picky, read_only=True)
-    switch_on("picky")
+    declare(declared, picky)
     said = call(asker, "picky", MODERN, answerer)
     assert said.answer["result"]["isError"] is True
     assert said.text == "Not you, Ada."
@@ -322,8 +319,7 @@ def test_an_asynchronous_tool_asks(declared: Declared, asker: Peer, revision: st
         await asyncio.sleep(0)
         return f"Welcome, {request.mcp.elicit('Your name?', NAME).content['name']}."
 
-    declared.tool(welcome, read_only=True)
-    switch_on("welcome")
+    declare(declared, welcome)
     assert call(asker, "welcome", revision, accept(name="Ada")).text == "Welcome, Ada."
 
 
@@ -347,8 +343,7 @@ def test_a_question_that_is_larger_than_a_client_reads(declared: Declared, asker
         """Asks at length."""
         return str(request.mcp.elicit("Your name? " * 100_000, NAME).action)
 
-    declared.tool(bore, read_only=True)
-    switch_on("bore")
+    declare(declared, bore)
     said = call(asker, "bore", revision, accept(name="Ada"))
     assert said.asked == []
     assert said.answer["error"]["data"]["reason"] == "LIMIT_EXCEEDED"
@@ -386,8 +381,7 @@ def composer(declared: Declared, asker: Peer) -> Peer:
         tools = {"tools": [{"name": "rhyme", "inputSchema": {"type": "object"}}]} if kind == "tools" else {}
         return str(request.mcp.sample(messages, max_tokens=100, **tools).text)
 
-    declared.tool(compose, read_only=True)
-    switch_on("compose")
+    declare(declared, compose)
     return asker
 
 

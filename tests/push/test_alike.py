@@ -58,14 +58,6 @@ def notified(group: visibility.EqualRights, changes: Changes) -> list[int]:
     return [place for place, one in enumerate(group.subscriptions) if one in set(checked.notify)]
 
 
-def test_a_record_that_leaves_the_view_is_told_once_to_each(users: Users, flights: list[Flight]) -> None:
-    group = group_of(users.ops, FLIGHT, 3)
-    Flight.objects.filter(pk=1).update(origin="EWR")
-
-    assert notified(group, saved("1")) == [0, 1, 2]
-    assert notified(group, saved("1")) == []
-
-
 def test_each_is_told_by_what_it_saw_itself(users: Users, flights: list[Flight]) -> None:
     group = group_of(users.ops, FLIGHT, 4)
     first, second, *_ = group.subscriptions

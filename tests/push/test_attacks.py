@@ -45,28 +45,23 @@ def listener_of(user: Any, **attributes: Any) -> Listener:
 # Who may speak on the bus: on PostgreSQL, whoever may connect to the database.
 
 
-@pytest.mark.parametrize(
-    "forged",
-    [
-        {"alias": "nowhere", "written": ["UA"]},
-        {"alias": "nowhere", "written": None},
-        {"alias": "default", "written": ["\0", "9" * 7_000, "no such key"]},
-    ],
-)
 def test_suppressing_a_change_by_forged_events(
-    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread, forged: dict[str, Any]
+    admin: Peer, flights: Any, hub: Callable[[], Hub], serving_loop: LoopThread
 ) -> None:
     watching = watch(admin, MODERN, UA, AIRLINES)
     true = {"alias": "default", "label": "flights.airline", "written": ["UA"], "deleted": []}
+    forgeries: list[dict[str, Any]] = [
+        {"alias": "nowhere"}, {"alias": "nowhere", "written": None}, {"written": ["\0", "9" * 7_000, "no such key"]},
+    ]  # fmt: skip
 
-    async def hear() -> None:
+    async def hear(*changes: dict[str, Any]) -> None:
         follower = Follower(hub(), ChannelLayerBus(NOBODY))
-        follower.receive({"changes": [{**true, **forged}]})
-        follower.receive({"changes": [true]})
+        for change in changes:
+            follower.receive({"changes": [change]})
 
-    serving_loop.run(hear())
-
-    assert sorted(watching.uris(2)) == [AIRLINES, UA]
+    for forged in forgeries:
+        serving_loop.run(hear({**true, **forged}, true))
+        assert sorted(watching.uris(2)) == [AIRLINES, UA]
 
 
 # What is left behind.
@@ -103,9 +98,9 @@ def test_holding_up_the_queries_of_others_with_another_header_on_each_stream() -
     for query in (*many, *few):
         lane.put(query)
 
-    taken = [asyncio.run(lane.take(50)) for _ in range(2)]
+    taken = [asyncio.run(lane.take(50)) for _ in range(3)]
 
-    assert taken == [many[:50], [*few, *many[50:99]]]
+    assert taken == [many[:50], [*few, *many[50:99]], many[99:149]]
 
 
 # Filling the memory of a process.
@@ -177,13 +172,11 @@ def test_nothing_is_counted_of_what_is_not_there_or_watched_no_more(
     watching = listen(admin, {"resourceSubscriptions": wanted})
     assert watching.next() == acknowledged("sub-1", resourceSubscriptions=wanted[:2])
     [counted] = hub()._watched_bytes.values()
-    indexed = {label for label, subscriptions in hub()._index.items() if subscriptions}
     watching.close()
     admin.close()
 
     assert counted == len("".join(wanted[:2]))
     assert hub()._watched_bytes == {}
-    assert indexed == {"flights.airline", "flights.flight"}
     assert [subscriptions for subscriptions in hub()._index.values() if subscriptions] == []
 
 

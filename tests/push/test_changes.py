@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,155 +26,126 @@ def told(*written: str, deleted: tuple[str, ...] = ()) -> dict[tuple[str, str], 
     return {TAG: ModelChange(set(written), set(deleted))}
 
 
-def test_a_transaction_is_told_when_it_commits_and_not_before(heard: Heard) -> None:
+def save(*names: str) -> None:
+    for name in names:
+        Tag(name=name).save()
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    """A block whose writes are lost by an error."""
+    with suppress(InterruptedError), transaction.atomic():
+        yield
+        raise InterruptedError
+
+
+@contextmanager
+def marked() -> Iterator[None]:
+    """A block whose writes are lost without an error."""
     with transaction.atomic():
-        Tag.objects.create(name="a")
-        before = heard.changes()
-
-    assert before == {}
-    assert heard.changes() == told("a")
+        yield
+        transaction.set_rollback(True)
 
 
-def test_a_rolled_back_transaction_is_never_told_and_what_follows_it_is(heard: Heard) -> None:
-    with pytest.raises(RuntimeError), transaction.atomic():
-        Tag.objects.create(name="a")
-        raise RuntimeError
-    assert heard.events == []
+def ten_saves_of_a_row() -> None:
+    for _ in range(10):
+        save("a")
 
+
+def nested_blocks() -> None:
+    save("before")
     with transaction.atomic():
-        Tag.objects.create(name="b")
+        save("inside")
+        with transaction.atomic(savepoint=False):
+            save("deeper")
+    save("after")
 
-    assert heard.changes() == told("b")
 
-
-def test_a_row_that_is_saved_ten_times_is_one_change(heard: Heard) -> None:
-    tag = Tag(name="a")
-
+def a_rolled_back_savepoint_among_others() -> None:
+    save("before")
     with transaction.atomic():
-        for _ in range(10):
-            tag.save()
+        save("kept")
+        with rolled_back():
+            save("lost")
+    with transaction.atomic():
+        save("next")
+    with rolled_back():
+        save("lost too")
+    save("after")
+
+
+def a_savepoint_that_was_released_within_a_rolled_back_one() -> None:
+    save("kept")
+    with rolled_back(), transaction.atomic():
+        save("released")
+
+
+def a_row_that_is_saved_again_after_its_savepoint_was_rolled_back() -> None:
+    with rolled_back():
+        save("a")
+    with transaction.atomic():
+        save("a")
+
+
+def callbacks_that_save_and_begin_transactions() -> None:
+    def in_transactions() -> None:
+        with transaction.atomic():
+            save("in a transaction")
+        with marked():
+            save("lost")
+
+    transaction.on_commit(in_transactions)
+    save("a")
+    transaction.on_commit(lambda: save("b"))
+
+
+COMMITTED: dict[Callable[[], None], set[str]] = {
+    ten_saves_of_a_row: {"a"},
+    nested_blocks: {"before", "inside", "deeper", "after"},
+    a_rolled_back_savepoint_among_others: {"before", "kept", "next", "after"},
+    a_savepoint_that_was_released_within_a_rolled_back_one: {"kept"},
+    a_row_that_is_saved_again_after_its_savepoint_was_rolled_back: {"a"},
+    callbacks_that_save_and_begin_transactions: {"a", "b", "in a transaction"},
+}
+
+
+def test_exactly_what_was_committed_is_told_and_not_before(heard: Heard) -> None:
+    committed, early = {}, []
+    for block in COMMITTED:
+        for lost in (rolled_back, marked):
+            with lost():
+                block()
+            early += heard.events
+        with transaction.atomic():
+            block()
+            early += heard.events
+        committed[block] = heard.changes()
+
+    assert early == []
+    assert committed == {block: told(*names) for block, names in COMMITTED.items()}
+
+
+def test_a_row_that_is_saved_ten_times_is_told_in_one_event(heard: Heard) -> None:
+    with transaction.atomic():
+        ten_saves_of_a_row()
 
     assert len(heard.events) == 1
-    assert heard.changes() == told("a")
-
-
-def test_the_writes_of_nested_blocks_are_told_together(heard: Heard) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name="before")
-        with transaction.atomic():
-            Tag.objects.create(name="inside")
-            with transaction.atomic(savepoint=False):
-                Tag.objects.create(name="deeper")
-        Tag.objects.create(name="after")
-
-    assert heard.changes() == told("before", "inside", "deeper", "after")
-
-
-def test_a_rolled_back_savepoint_is_not_told_and_the_rest_is(heard: Heard) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name="before")
-        with pytest.raises(RuntimeError), transaction.atomic():
-            Tag.objects.create(name="inside")
-            raise RuntimeError
-        Tag.objects.create(name="after")
-
-    assert heard.changes() == told("before", "after")
-
-
-def test_only_the_savepoint_that_was_rolled_back_is_forgotten(heard: Heard) -> None:
-    with transaction.atomic():
-        with transaction.atomic():
-            Tag.objects.create(name="kept")
-            with pytest.raises(RuntimeError), transaction.atomic():
-                Tag.objects.create(name="lost")
-                raise RuntimeError
-        with transaction.atomic():
-            Tag.objects.create(name="next")
-
-    assert heard.changes() == told("kept", "next")
-
-
-def test_what_was_released_within_a_rolled_back_savepoint_is_not_told(heard: Heard) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name="kept")
-        with pytest.raises(RuntimeError), transaction.atomic():
-            with transaction.atomic():
-                Tag.objects.create(name="released")
-            raise RuntimeError
-
-    assert heard.changes() == told("kept")
-
-
-def test_a_released_savepoint_is_not_told_where_the_transaction_is_rolled_back(heard: Heard) -> None:
-    with pytest.raises(RuntimeError), transaction.atomic():
-        with transaction.atomic():
-            Tag.objects.create(name="a")
-        raise RuntimeError
-
-    assert heard.events == []
-
-
-def test_a_row_that_is_saved_again_after_its_savepoint_was_rolled_back_is_told(heard: Heard) -> None:
-    with transaction.atomic():
-        with pytest.raises(RuntimeError), transaction.atomic():
-            Tag.objects.create(name="a")
-            raise RuntimeError
-        with transaction.atomic():
-            Tag.objects.create(name="a")
-
-    assert heard.changes() == told("a")
-
-
-def test_a_save_in_an_on_commit_callback_is_told(heard: Heard) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name="a")
-        transaction.on_commit(lambda: Tag(name="b").save())
-
-    assert heard.changes() == told("a", "b")
-
-
-def test_a_transaction_in_an_on_commit_callback_is_told(heard: Heard) -> None:
-    def callback() -> None:
-        with transaction.atomic():
-            Tag.objects.create(name="b")
-
-    with transaction.atomic():
-        transaction.on_commit(callback)
-        Tag.objects.create(name="a")
-
-    assert heard.changes() == told("a", "b")
-
-
-def test_a_transaction_that_an_on_commit_callback_rolls_back_is_never_told(heard: Heard) -> None:
-    def callback() -> None:
-        with transaction.atomic():
-            Tag.objects.create(name="lost")
-            transaction.set_rollback(True)
-
-    with transaction.atomic():
-        transaction.on_commit(callback)
-        Tag.objects.create(name="kept")
-
-    assert heard.changes() == told("kept")
 
 
 @TWO_DATABASES
-def test_a_change_names_the_database_that_it_happened_on(heard: Heard) -> None:
-    Tag(name="here").save()
+def test_a_change_names_its_database_and_a_rollback_on_another_does_not_silence_it(heard: Heard) -> None:
+    there = {("other", "shop.tag"): ModelChange({"there"}, set())}
+
+    save("here")
     Tag(name="there").save(using="other")
-
-    assert heard.changes() == {**told("here"), ("other", "shop.tag"): ModelChange({"there"}, set())}
-
-
-@TWO_DATABASES
-def test_a_rollback_on_one_database_does_not_silence_the_other(heard: Heard) -> None:
+    both = heard.changes()
     with transaction.atomic(using="other"):
         Tag(name="there").save(using="other")
-        with transaction.atomic():
-            Tag(name="here").save()
-            transaction.set_rollback(True)
+        with marked():
+            save("lost")
 
-    assert heard.changes() == {("other", "shop.tag"): ModelChange({"there"}, set())}
+    assert both == {**told("here"), **there}
+    assert heard.changes() == there
 
 
 def test_loaddata_is_told(heard: Heard, tmp_path: Path) -> None:
@@ -191,26 +164,17 @@ def test_a_raw_save_is_told_without_a_query_of_ours(heard: Heard, django_assert_
     assert heard.changes() == told("a")
 
 
-def test_more_rows_than_max_changed_keys_are_told_as_the_model(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rows", "change"), [(6, ModelChange(None, set())), (5, told(*"01234")[TAG])])
+def test_more_rows_than_max_changed_keys_are_told_as_the_model(
+    heard: Heard, monkeypatch: pytest.MonkeyPatch, rows: int, change: ModelChange
+) -> None:
     monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 5)
     heard.join()
 
     with transaction.atomic():
-        for number in range(6):
-            Tag.objects.create(name=str(number))
+        save(*(str(number) for number in range(rows)))
 
-    assert heard.changes() == {TAG: ModelChange(None, set())}
-
-
-def test_as_many_rows_as_max_changed_keys_are_told_by_their_keys(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcp_django.events.changes.MAX_CHANGED_KEYS", 5)
-    heard.join()
-
-    with transaction.atomic():
-        for number in range(5):
-            Tag.objects.create(name=str(number))
-
-    assert heard.changes() == told("0", "1", "2", "3", "4")
+    assert heard.changes() == {TAG: change}
 
 
 def test_without_autocommit_nothing_is_told_since_nobody_sees_the_commit(heard: Heard) -> None:

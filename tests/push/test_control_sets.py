@@ -28,12 +28,10 @@ def test_controls_are_written_in_a_fixed_order_and_without_an_empty_key() -> Non
     assert controls.as_json() == [{"kind": "access"}, {"kind": "access", "key": "2"}, {"kind": "tools"}]
 
 
-@pytest.mark.parametrize(
-    "value", [None, "tools", 1, [], ["tools"], {}, {"key": "x"}, {"kind": 1}, {"kind": "task", "key": None}]
-)
-def test_what_is_no_control_is_refused(value: object) -> None:
-    with pytest.raises(ValueError, match="control"):
-        ControlSet.from_json([{"kind": "tools"}, value])
+def test_what_is_no_control_is_refused() -> None:
+    for value in (None, "tools", 1, [], ["tools"], {}, {"key": "x"}, {"kind": 1}, {"kind": "task", "key": None}):
+        with pytest.raises(ValueError, match="control"):
+            ControlSet.from_json([{"kind": "tools"}, value])
 
 
 def test_too_many_users_of_a_transaction_become_everybody() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import transaction
 
 from mcp_django.access.authentication import principals
-from mcp_django.events.controls import EVERYBODY, Control, ControlKind
+from mcp_django.events.controls import EVERYBODY, Control, ControlKind, ControlSet
 from mcp_django.models import AccessToken, Tool
 from tests.push.conftest import Heard
 from tests.support.data import token_of
@@ -46,30 +47,54 @@ def tool(heard: Heard) -> Tool:
     return tool
 
 
-def test_a_revoked_token_is_told(heard: Heard, token: AccessToken) -> None:
-    token.revoke()
+def test_what_decides_who_may_do_what_is_told_when_it_changes(
+    heard: Heard, user: User, token: AccessToken, group: Group, tool: Tool
+) -> None:
+    """For everybody, where nobody knows any more whom it concerned; what nobody has read yet concerns nobody."""
 
-    assert heard.controls() == {Control(ControlKind.ACCESS, str(token.user_id))}
+    def change(row: Any, **values: Any) -> None:
+        for name, value in values.items():
+            setattr(row, name, value)
+        row.save()
 
+    own, tools = {Control(ControlKind.ACCESS, str(user.pk))}, {Control(ControlKind.TOOLS)}
+    given = Permission.objects.all()[0]
+    permission = Permission.objects.create(
+        codename="fly", name="May fly", content_type=ContentType.objects.get_for_model(Group)
+    )
+    heard.events.clear()
+    changes: dict[str, tuple[Callable[[], Any], set[Control]]] = {
+        "a token that is used": (token.touch, set()),
+        "a login": (lambda: update_last_login(None, user), set()),
+        "a new user": (lambda: User.objects.create_user("new"), set()),
+        "a new group": (lambda: Group.objects.create(name="new"), set()),
+        "a new token": (lambda: token_of(User.objects.get(username="new")), set()),
+        "a user who is deactivated": (lambda: change(user, is_active=False), own),
+        "a group that a user is given": (lambda: user.groups.add(group), own),
+        "a group that a user loses": (lambda: user.groups.remove(group), own),
+        "groups that a user loses": (user.groups.clear, own),
+        "a permission that a user is given": (lambda: user.user_permissions.add(given), own),
+        "a permission that a user loses": (lambda: user.user_permissions.remove(given), own),
+        "permissions that a user loses": (user.user_permissions.clear, own),
+        "a permission that a group is given": (lambda: group.permissions.add(given), {EVERYBODY}),
+        "a permission that a group loses": (lambda: group.permissions.remove(given), {EVERYBODY}),
+        "a user whom a group is given": (lambda: group.user_set.add(user), own),
+        "users whom a group loses": (group.user_set.clear, {EVERYBODY}),
+        "a tool that is switched": (lambda: change(tool, enabled=True), tools),
+        "the groups of a tool": (lambda: tool.groups.add(Group.objects.get(name="new")), tools),
+        "a tool that is deleted": (tool.delete, tools),
+        "a group that is deleted": (group.delete, {EVERYBODY}),
+        "a permission that is deleted": (permission.delete, {EVERYBODY}),
+        "a token that is revoked": (token.revoke, own),
+        "a token that is deleted": (token.delete, own),
+    }
 
-def test_a_deleted_token_is_told(heard: Heard, token: AccessToken) -> None:
-    token.delete()
+    told = {}
+    for name, (make, _) in changes.items():
+        make()
+        told[name] = heard.controls()
 
-    assert heard.controls() == {Control(ControlKind.ACCESS, str(token.user_id))}
-
-
-def test_a_token_that_is_used_is_not_told(heard: Heard, token: AccessToken) -> None:
-    token.touch()
-
-    assert heard.controls() == set()
-
-
-def test_what_nobody_has_read_yet_is_not_told(heard: Heard) -> None:
-    user = User.objects.create_user("new")
-    Group.objects.create(name="new")
-    token_of(user)
-
-    assert heard.controls() == set()
+    assert told == {name: controls for name, (_, controls) in changes.items()}
 
 
 def test_a_rolled_back_revocation_is_not_told(heard: Heard, token: AccessToken) -> None:
@@ -78,70 +103,6 @@ def test_a_rolled_back_revocation_is_not_told(heard: Heard, token: AccessToken) 
         transaction.set_rollback(True)
 
     assert heard.controls() == set()
-
-
-def test_a_user_that_is_deactivated_is_told(heard: Heard, user: User) -> None:
-    user.is_active = False
-    user.save()
-
-    assert heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
-
-
-def test_a_login_is_not_told(heard: Heard, user: User) -> None:
-    update_last_login(None, user)
-
-    assert heard.controls() == set()
-
-
-@pytest.mark.parametrize("relation", ["groups", "user_permissions"])
-def test_what_a_user_is_given_and_loses_is_told(heard: Heard, user: User, group: Group, relation: str) -> None:
-    given: Any = group if relation == "groups" else Permission.objects.first()
-
-    getattr(user, relation).add(given)
-    added = heard.controls()
-    getattr(user, relation).remove(given)
-    removed = heard.controls()
-    getattr(user, relation).clear()
-
-    assert added == removed == heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
-
-
-def test_what_a_group_is_given_and_loses_is_told(heard: Heard, group: Group) -> None:
-    permission = Permission.objects.first()
-    assert permission is not None
-
-    group.permissions.add(permission)
-    added = heard.controls()
-    group.permissions.remove(permission)
-
-    assert added == heard.controls() == {EVERYBODY}
-
-
-def test_a_group_that_is_deleted_is_told(heard: Heard, group: Group) -> None:
-    group.delete()
-
-    assert heard.controls() == {EVERYBODY}
-
-
-def test_users_that_are_given_to_a_group_are_told(heard: Heard, user: User, group: Group) -> None:
-    group.user_set.add(user)
-    added = heard.controls()
-    group.user_set.clear()
-
-    assert added == {Control(ControlKind.ACCESS, str(user.pk))}
-    # Who was in it, nobody knows any more.
-    assert heard.controls() == {EVERYBODY}
-
-
-def test_a_permission_that_is_deleted_is_told(heard: Heard) -> None:
-    permission = Permission.objects.create(
-        codename="fly", name="May fly", content_type=ContentType.objects.get_for_model(Group)
-    )
-    heard.events.clear()
-
-    permission.delete()
-
-    assert heard.controls() == {EVERYBODY}
 
 
 def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard) -> None:
@@ -153,25 +114,6 @@ def test_an_import_of_many_users_is_told_as_a_change_for_everybody(heard: Heard)
             person.save()
 
     assert heard.controls() == {EVERYBODY}
-
-
-def test_a_tool_that_is_switched_is_told(heard: Heard, tool: Tool) -> None:
-    tool.enabled = True
-    tool.save()
-
-    assert heard.controls() == {Control(ControlKind.TOOLS)}
-
-
-def test_a_tool_that_is_deleted_is_told(heard: Heard, tool: Tool) -> None:
-    tool.delete()
-
-    assert heard.controls() == {Control(ControlKind.TOOLS)}
-
-
-def test_the_groups_of_a_tool_are_told(heard: Heard, tool: Tool, group: Group) -> None:
-    tool.groups.add(group)
-
-    assert heard.controls() == {Control(ControlKind.TOOLS)}
 
 
 def test_this_process_forgets_a_revoked_token_at_once(heard: Heard, user: User, settings: LazySettings) -> None:
@@ -192,55 +134,36 @@ def is_revoked() -> bool:
     return AccessToken.objects.get().revoked_at is not None
 
 
-def test_a_new_password_revokes_the_tokens_of_its_user(heard: Heard, user: User, token: AccessToken) -> None:
-    user.set_password("new")
-    user.save()
-
-    assert is_revoked()
-    assert heard.controls() == {Control(ControlKind.ACCESS, str(user.pk))}
-
-
-def test_a_new_password_is_told_again_when_its_tokens_are_revoked(
+def test_a_new_password_revokes_the_tokens_of_its_user(
     heard: Heard, user: User, token: AccessToken, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who reads the tokens at the last word must not find them valid."""
-    told: list[bool] = []
-    monkeypatch.setattr(heard, "receive", lambda changes, controls: told.append(is_revoked()))
+    told: list[tuple[bool, ControlSet]] = []
+    monkeypatch.setattr(heard, "receive", lambda changes, controls: told.append((is_revoked(), ControlSet(controls))))
 
     user.set_password("new")
     user.save()
 
-    assert told[-1] is True
+    assert told[-1][0] is True
+    assert {control for _, controls in told for control in controls} == {Control(ControlKind.ACCESS, str(user.pk))}
 
 
-def test_a_hash_that_a_login_strengthens_revokes_nothing(
+def test_without_a_new_password_or_without_password_change_revokes_tokens_stay(
     heard: Heard, user: User, token: AccessToken, settings: LazySettings
 ) -> None:
-    before = User.objects.get().password
+    before = user.password
     settings.PASSWORD_HASHERS = [
         "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher", "django.contrib.auth.hashers.MD5PasswordHasher"
     ]  # fmt: skip
 
+    # A login makes the hash of the password a stronger one.
     assert authenticate(username="person", password="old") is not None
-
-    assert User.objects.get().password != before
-    assert not is_revoked()
-
-
-def test_a_user_that_is_saved_without_a_new_password_keeps_the_tokens(
-    heard: Heard, user: User, token: AccessToken
-) -> None:
+    user = User.objects.get()
+    assert user.password != before and not is_revoked()
     user.first_name = "A"
     user.save()
-
     assert not is_revoked()
-
-
-def test_password_change_revokes_can_be_switched_off(
-    heard: Heard, user: User, token: AccessToken, settings: LazySettings
-) -> None:
     settings.MCP = {**settings.MCP, "PASSWORD_CHANGE_REVOKES": False}
-
     user.set_password("new")
     user.save()
 

@@ -56,25 +56,19 @@ def of_flights(declared: Declared) -> str:
 # What can be watched.
 
 
-@pytest.mark.parametrize("uri", [NEWS, "shop://invoice/17"])
-def test_a_resource_that_declares_no_changes_refuses_a_subscription_with_a_hint(
-    admin: Peer, declared: Declared, uri: str
+@pytest.mark.parametrize("uri", ["shop://still", "shop://invoice/17"])
+def test_a_resource_that_declares_no_changes_refuses_a_subscription_with_a_hint_and_a_listen_leaves_it_out(
+    admin: Peer, declared: Declared, news: str, uri: str
 ) -> None:
-    declared.resource(NEWS, text)
+    declared.resource("shop://still", text, name="still")
     declared.resource(INVOICE, invoice)
 
     error = admin.error(LEGACY[-1], "resources/subscribe", {"uri": uri})
-
-    [wrong] = error["data"]["errors"]
-    assert wrong["field"] == "uri" and "nothing reports its changes. Read it again" in wrong["message"]
-
-
-def test_a_listen_leaves_out_a_resource_that_declares_no_changes(admin: Peer, declared: Declared, news: str) -> None:
-    declared.resource("shop://still", text, name="still")
-
-    watching = listen(admin, {"resourceSubscriptions": ["shop://still", news]})
+    watching = listen(admin, {"resourceSubscriptions": [uri, news]})
 
     assert watching.next() == acknowledged("sub-1", resourceSubscriptions=[news])
+    [wrong] = error["data"]["errors"]
+    assert wrong["field"] == "uri" and "nothing reports its changes. Read it again" in wrong["message"]
 
 
 @pytest.mark.http_and_duplex
@@ -95,13 +89,12 @@ class Abstract(models.Model):
         app_label = "shop"
 
 
-@pytest.mark.parametrize("uri", ["shop://x", "shop://x/{number}"])
-@pytest.mark.parametrize(
-    "wrong", [[], "shop.Product", Product, [Product, "shop.Tag"], [Abstract], None, {Product}, [int]]
-)
-def test_a_wrong_watch_is_refused_when_the_resource_is_declared(declared: Declared, uri: str, wrong: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="watch= is True or a list of models"):
-        declared.resource(uri, invoice, watch=wrong)
+def test_a_wrong_watch_is_refused_when_the_resource_is_declared(declared: Declared) -> None:
+    wrong: list[Any] = [[], "shop.Product", Product, [Product, "shop.Tag"], [Abstract], None, {Product}, [int]]
+    for uri in ("shop://x", "shop://x/{number}"):
+        for models_ in wrong:
+            with pytest.raises(ImproperlyConfigured, match="watch= is True or a list of models"):
+                declared.resource(uri, invoice, watch=models_)
 
 
 # Changes of models.
@@ -226,23 +219,17 @@ def test_what_is_reported_goes_over_the_bus_as_a_change_at_the_commit(news: str,
     assert heard.changes() == expected
 
 
-@pytest.mark.parametrize(("uri", "error", "text"), [
-    ("shop://nothing", LookupError, "No resource has the URI 'shop://nothing'"),
-    ("db://flights/flight/1", LookupError, "mcp_django.changed"),
-    ("shop://still", ValueError, r"declare it with @resource\('shop://still', watch=True\)"),
-])  # fmt: skip
-def test_a_report_that_nobody_can_hear_is_an_error(
-    declared: Declared, db: None, uri: str, error: type[Exception], text: str
-) -> None:
-    declared.resource("shop://still", lambda request: "", name="still")
-
-    with pytest.raises(error, match=text):
-        mcp_django.updated(uri)
-
-
-def test_a_report_on_an_unknown_database_is_an_error(news: str, db: None) -> None:
-    with pytest.raises(ConnectionDoesNotExist):
-        mcp_django.updated(news, using="nowhere")
+def test_a_report_that_nobody_can_hear_is_an_error(declared: Declared, news: str, db: None) -> None:
+    declared.resource("shop://still", text, name="still")
+    errors: dict[tuple[str, str], tuple[type[Exception], str]] = {
+        ("shop://nothing", "default"): (LookupError, "No resource has the URI 'shop://nothing'"),
+        ("db://flights/flight/1", "default"): (LookupError, "mcp_django.changed"),
+        ("shop://still", "default"): (ValueError, r"declare it with @resource\('shop://still', watch=True\)"),
+        (news, "nowhere"): (ConnectionDoesNotExist, "nowhere"),
+    }
+    for (uri, database), (error, words) in errors.items():
+        with pytest.raises(error, match=words):
+            mcp_django.updated(uri, using=database)
 
 
 # What is left behind.

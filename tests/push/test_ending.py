@@ -31,33 +31,14 @@ from tests.support.peers import LEGACY, MODERN, DuplexWatching, HTTPWatching, Pe
 ON_HTTP = pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
 
 
-def let_expire(users: Users) -> None:
-    AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-
-
-def revoke_without_a_signal(users: Users) -> None:
-    AccessToken.objects.update(revoked_at=timezone.now())
+def of_tokens(**values: Any) -> Callable[[Users], int]:
+    """What becomes of all tokens, without a signal."""
+    return lambda users: AccessToken.objects.update(**values)
 
 
 def revoke(users: Users) -> None:
     for token in AccessToken.objects.all():
         token.revoke()
-
-
-def delete_the_token(users: Users) -> None:
-    AccessToken.objects.all().delete()
-
-
-def bind_to_another_address(users: Users) -> None:
-    AccessToken.objects.update(addresses=["198.51.100.1"])
-
-
-def deactivate(users: Users) -> None:
-    User.objects.update(is_active=False)
-
-
-def delete_the_user(users: Users) -> None:
-    users.admin.delete()
 
 
 def set_a_new_password(users: Users) -> None:
@@ -66,20 +47,20 @@ def set_a_new_password(users: Users) -> None:
 
 
 #: How credentials end, each over one transport or two. Nobody needs a token for stdio, where the user is named.
-ENDINGS = [
-    ("http-asgi", revoke_without_a_signal),
-    ("websocket", revoke_without_a_signal),
-    ("http-view-asgi", revoke),
-    ("http-protobuf", delete_the_token),
-    ("http-asgi", let_expire),
-    ("grpc", let_expire),
-    ("http-asgi", bind_to_another_address),
-    ("websocket", set_a_new_password),
-    ("stdio", deactivate),
-    ("http-asgi", delete_the_user),
-]
+ENDINGS: dict[str, Callable[[Users], Any]] = {
+    "http-asgi revoked without a signal": of_tokens(revoked_at=timezone.now()),
+    "websocket revoked without a signal": of_tokens(revoked_at=timezone.now()),
+    "http-view-asgi revoked": revoke,
+    "http-protobuf deleted": lambda users: AccessToken.objects.all().delete(),
+    "http-asgi expired": of_tokens(expires_at=timezone.now() - timedelta(seconds=1)),
+    "grpc expired": of_tokens(expires_at=timezone.now() - timedelta(seconds=1)),
+    "http-asgi bound to another address": of_tokens(addresses=["198.51.100.1"]),
+    "websocket a new password": set_a_new_password,
+    "stdio a user who is deactivated": lambda users: User.objects.update(is_active=False),
+    "http-asgi a user who is deleted": lambda users: users.admin.delete(),
+}
 ON_EACH = pytest.mark.parametrize(
-    ("transport", "end"), ENDINGS, ids=[f"{transport}-{end.__name__}" for transport, end in ENDINGS]
+    ("transport", "end"), [(name.split()[0], end) for name, end in ENDINGS.items()], ids=[*ENDINGS]
 )
 
 
@@ -171,22 +152,17 @@ def test_a_stream_whose_token_holds_is_left_alone_by_the_sweep(
 
 
 @ON_HTTP
-def test_the_stream_ends_with_its_session(admin: Peer, flights: Any) -> None:
+@pytest.mark.parametrize("by", ["another request", "nobody who says so"])
+def test_the_stream_ends_with_its_session(admin: Peer, flights: Any, by: str) -> None:
     watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
 
-    Session.objects.all().delete()
+    if by == "another request":
+        end_sessions(admin)
+    else:
+        Session.objects.all().delete()
 
     assert_over(watching)
     admin.sessions.clear()  # type: ignore[attr-defined]
-
-
-@ON_HTTP
-def test_the_stream_ends_when_another_request_ends_the_session(admin: Peer, flights: Any) -> None:
-    watching = watch(admin, LEGACY[-1], "db://flights/flight/1")
-
-    admin.close_sessions() if hasattr(admin, "close_sessions") else end_sessions(admin)
-
-    assert_over(watching)
 
 
 def end_sessions(peer: Peer) -> None:

@@ -44,129 +44,61 @@ def hear(hub: Callable[[], Hub], serving_loop: LoopThread) -> Hear:
     return hear
 
 
-def test_a_change_of_another_process_is_told(admin: Peer, flights: Any, hear: Hear) -> None:
+def test_changes_of_other_processes_are_told_by_numbers_of_their_own_and_repeated_numbers_say_nothing_new(
+    admin: Peer, flights: Any, hear: Hear
+) -> None:
     watching = watch(admin, MODERN, UA, AA, FLIGHTS)
 
-    hear(1, "UA")
-
-    assert watching.uris(1) == [UA]
-    hear(2, "AA")
-    assert watching.uris(1) == [AA]
-
-
-def test_a_control_of_another_process_is_told(admin: Peer, hear: Hear) -> None:
-    watching = listen(admin, {"toolsListChanged": True})
-    watching.next()
-
-    Tool.objects.filter(name="delay_statistics").update(enabled=False)
-    hear(1, controls=[{"kind": "tools"}])
-
-    assert watching.next() == list_changed("tools", "sub-1")
+    for publisher, number, key in (("a", 1, "UA"), ("a", 2, "AA"), ("b", 1, "AA"), ("a", 3, "UA"), ("b", 2, "UA")):
+        hear(number, key, publisher=publisher)
+        assert watching.uris(1) == [f"db://flights/airline/{key}"]
+        for _ in range(3):
+            hear(number, publisher=publisher)
 
 
-def test_a_gap_in_the_numbers_lets_everybody_look_again(admin: Peer, flights: Any, hear: Hear) -> None:
+def test_a_gap_in_the_numbers_lets_everybody_look_again_once(admin: Peer, flights: Any, hear: Hear) -> None:
     watching = watch(admin, MODERN, UA, AA, FLIGHTS)
     hear(1, "UA")
     watching.uris(1)
 
-    hear(3, "AA")
+    for ahead in (3, 7):
+        hear(ahead, "AA")
+        assert watching.uris(3) == sorted([UA, AA, FLIGHTS])
+        # A repeated number that is ahead of the last event says that one was lost.
+        hear(ahead + 1)
+        assert watching.uris(3) == sorted([UA, AA, FLIGHTS])
+        hear(ahead + 1)
+        hear(ahead + 2, "UA")
+        assert watching.uris(1) == [UA]
 
-    assert watching.uris(3) == sorted([UA, AA, FLIGHTS])
 
-
-def test_after_a_gap_the_tools_may_have_changed_too(admin: Peer, hear: Hear) -> None:
+@pytest.mark.parametrize("after_a_gap", [False, True])
+def test_a_control_of_another_process_is_told_and_after_a_gap_tools_may_have_changed(
+    admin: Peer, hear: Hear, after_a_gap: bool
+) -> None:
     watching = listen(admin, {"toolsListChanged": True})
     watching.next()
     hear(1, "UA")
 
     Tool.objects.filter(name="delay_statistics").update(enabled=False)
-    hear(3, "AA")
+    hear(3, "AA") if after_a_gap else hear(2, controls=[{"kind": "tools"}])
 
     assert watching.next() == list_changed("tools", "sub-1")
 
 
-def test_a_repeated_number_that_is_ahead_of_the_last_event_says_that_one_was_lost(
-    admin: Peer, flights: Any, hear: Hear
-) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-    hear(1, "UA")
-    watching.uris(1)
-
-    hear(2)
-
-    assert watching.uris(2) == [AA, UA]
-
-
-def test_a_repeated_number_says_nothing_new(admin: Peer, flights: Any, hear: Hear) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-    hear(1, "UA")
-    watching.uris(1)
-
-    for _ in range(3):
-        hear(1)
-    hear(2, "AA")
-
-    assert watching.uris(1) == [AA]
-    hear(3, "UA")
-    assert watching.uris(1) == [UA]
-
-
-def test_the_gap_is_told_once(admin: Peer, flights: Any, hear: Hear) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-    hear(1, "UA")
-    watching.uris(1)
-    hear(5)
-    watching.uris(2)
-
-    hear(5)
-    hear(6, "AA")
-
-    assert watching.uris(1) == [AA]
-    hear(7, "UA")
-    assert watching.uris(1) == [UA]
-
-
-def test_an_unknown_publisher_that_started_later_and_is_past_its_first_event_was_missed(
+def test_an_unknown_publisher_was_missed_where_it_started_later_and_says_no_first_event(
     admin: Peer, flights: Any, hear: Hear
 ) -> None:
     watching = watch(admin, MODERN, UA, AA)
 
-    hear(2, "UA", started=LATER)
-
+    hear(2, "UA", publisher="past its first event", started=LATER)
     assert watching.uris(2) == [AA, UA]
-
-
-def test_an_unknown_publisher_that_started_later_and_repeats_its_first_number_was_missed(
-    admin: Peer, flights: Any, hear: Hear
-) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-
-    hear(1, started=LATER)
-
+    hear(1, publisher="repeats its first number", started=LATER)
     assert watching.uris(2) == [AA, UA]
-
-
-def test_an_unknown_publisher_that_is_older_than_the_hub_was_not_missed(admin: Peer, flights: Any, hear: Hear) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-
-    hear(100, started=LONG_AGO)
-    hear(101, "UA", started=LONG_AGO)
-
-    assert watching.uris(1) == [UA]
-    hear(102, "AA", started=LONG_AGO)
-    assert watching.uris(1) == [AA]
-
-
-def test_each_publisher_has_numbers_of_its_own(admin: Peer, flights: Any, hear: Hear) -> None:
-    watching = watch(admin, MODERN, UA, AA)
-
-    hear(1, "UA", publisher="a")
-    watching.uris(1)
-    hear(1, "AA", publisher="b")
-
-    assert watching.uris(1) == [AA]
-    hear(2, "UA", publisher="a")
-    assert watching.uris(1) == [UA]
+    hear(100, publisher="older than the hub", started=LONG_AGO)
+    for number, uri in ((101, UA), (102, AA), (103, UA)):
+        hear(number, uri[-2:], publisher="older than the hub", started=LONG_AGO)
+        assert watching.uris(1) == [uri]
 
 
 def test_looking_again_tells_only_what_the_principal_may_see(ops: Peer, flights: Any, hear: Hear) -> None:

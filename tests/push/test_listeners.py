@@ -238,37 +238,29 @@ def test_no_more_than_max_watched_keys_are_remembered_however_often_the_rows_are
     assert keys_of(hub()) == [keys - {"1"} | {str(Flight.objects.latest("pk").pk)}]
 
 
-def test_a_row_that_comes_while_the_rows_are_looked_at_is_remembered(
+def test_a_row_that_comes_while_the_rows_are_looked_at_is_remembered_and_rows_that_could_not_be_are_not_known(
     users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subscription, keys_there = watched(site, "db://flights/flight"), subscribing.watched_keys
-    assert subscription is not None
+    keys_there = subscribing.watched_keys
+    subscription, failed = (watched(site, "db://flights/flight") for _ in range(2))
+    assert subscription is not None and failed is not None
 
     def look_while_a_row_comes(rights: Any) -> Any:
         keys = keys_there(rights)
         assert subscription.follow({"99"}, {"99"}) is False
         return keys
 
-    monkeypatch.setattr(subscribing, "watched_keys", look_while_a_row_comes)
-
-    assert subscription.look(site, request_of(users.ops))
-    assert subscription.keys == {"1", "4", "7", "10", "99"}
-
-
-def test_rows_that_could_not_be_looked_at_are_not_known(
-    users: Users, flights: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subscription = watched(site, "db://flights/flight")
-    assert subscription is not None
-
     def fail(rights: Any) -> Any:
         raise TooSlow
 
+    monkeypatch.setattr(subscribing, "watched_keys", look_while_a_row_comes)
+    assert subscription.look(site, request_of(users.ops))
     monkeypatch.setattr(subscribing, "watched_keys", fail)
-
     with pytest.raises(TooSlow):
-        subscription.look(site, request_of(users.ops))
-    assert subscription.follow({"1"}, set()) is None
+        failed.look(site, request_of(users.ops))
+
+    assert subscription.keys == {"1", "4", "7", "10", "99"}
+    assert failed.follow({"1"}, set()) is None
 
 
 def test_a_listen_to_nothing_is_acknowledged_with_nothing_and_stays_open(
@@ -278,8 +270,8 @@ def test_a_listen_to_nothing_is_acknowledged_with_nothing_and_stays_open(
         {}, {"resourceSubscriptions": ["db://flights/nothing"]}, {"rootsListChanged": True},
         {"templatesListChanged": True, "toolsListChanged": False, "promptsListChanged": False},
     ]  # fmt: skip
-    for wanted in nothing:
-        assert listen(admin, wanted).next() == acknowledged("sub-1")
+    streams = [listen(admin, wanted) for wanted in nothing]
+    assert [stream.next() for stream in streams] == [acknowledged("sub-1")] * len(nothing)
 
     swept()
 
@@ -327,6 +319,14 @@ def test_what_a_stream_did_not_write_any_more_is_told_on_another_one_of_its_sess
     assert muted is False
 
 
+async def left_of(hub: Hub) -> set[Any]:
+    """Its tasks that do not end; they are cancelled."""
+    _, left = await asyncio.wait(list(hub._tasks), timeout=60)
+    for task in left:
+        task.cancel()
+    return left
+
+
 def test_a_hub_ends_with_all_of_its_tasks_although_one_has_just_run_out_of_time(
     db: None, serving_loop: LoopThread
 ) -> None:
@@ -341,10 +341,7 @@ def test_a_hub_ends_with_all_of_its_tasks_although_one_has_just_run_out_of_time(
     async def end() -> set[Any]:
         hub = get_hub()
         hub._start(work())
-        _, left = await asyncio.wait(list(hub._tasks), timeout=10)
-        for task in left:
-            task.cancel()
-        return left
+        return await left_of(hub)
 
     assert serving_loop.run(end()) == set()
 
@@ -373,9 +370,6 @@ def test_a_hub_ends_with_all_of_its_tasks_although_a_check_fails_at_that_moment(
         hub.resync()
         await checking.wait()
         hub.close()
-        _, left = await asyncio.wait(list(hub._tasks), timeout=10)
-        for task in left:
-            task.cancel()
-        return left
+        return await left_of(hub)
 
     assert serving_loop.run(end()) == set()

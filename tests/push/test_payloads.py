@@ -47,13 +47,23 @@ def test_what_fits_is_one_payload() -> None:
     assert [json.loads(payload) for payload in payloads.cut(event)] == [event]
 
 
-def test_many_keys_are_told_in_several_payloads() -> None:
-    written, deleted = [f"key {number}" for number in range(900)], [f"gone {number}" for number in range(90)]
+KEYS_OF_TAGS = [f"key {number}" for number in range(900)], [f"gone {number}" for number in range(90)]
+LABELS = [f"shop.model{number}" for number in range(500)]
+CONTROLS = ControlSet(Control(ControlKind.SESSION, f"{number:0>64}") for number in range(500))
 
-    cut = payloads.cut(event_of(change(written=written, deleted=deleted)))
+
+@pytest.mark.parametrize(("event", "changes", "controls"), [
+    (event_of(change("shop.tag", *KEYS_OF_TAGS)), {"shop.tag": ModelChange(*map(set, KEYS_OF_TAGS))}, set()),
+    (event_of(*(change(label, ["1"]) for label in LABELS)), dict.fromkeys(LABELS, ModelChange({"1"}, set())), set()),
+    ({"controls": CONTROLS.as_json()}, {}, CONTROLS),
+], ids=["keys", "models", "controls"])  # fmt: skip
+def test_many_keys_models_or_controls_are_told_in_several_payloads(
+    event: dict[str, Any], changes: dict[str, ModelChange], controls: ControlSet
+) -> None:
+    cut = payloads.cut(event)
 
     assert len(cut) > 1
-    assert said(cut) == ({("default", "shop.tag"): ModelChange({*written}, {*deleted})}, set(), False)
+    assert said(cut) == ({("default", label): one for label, one in changes.items()}, controls, False)
 
 
 def test_more_than_32_payloads_of_keys_are_told_as_the_model() -> None:
@@ -72,33 +82,12 @@ def test_a_key_that_fits_into_no_payload_is_told_as_the_model() -> None:
     }
 
 
-def test_many_models_are_told_in_several_payloads() -> None:
-    labels = [f"shop.model{number}" for number in range(500)]
-
-    cut = payloads.cut(event_of(*(change(label, written=["1"]) for label in labels)))
-
-    assert len(cut) > 1
-    assert said(cut)[0] == {("default", label): ModelChange({"1"}, set()) for label in labels}
-
-
-def test_many_controls_are_told_in_several_payloads() -> None:
-    controls = ControlSet(Control(ControlKind.SESSION, f"{number:0>64}") for number in range(500))
-
-    cut = payloads.cut({"controls": controls.as_json()})
-
-    assert len(cut) > 1
-    assert said(cut) == ({}, controls, False)
-
-
-def test_what_no_payload_can_hold_lets_everybody_look() -> None:
-    assert payloads.cut({"controls": [Control(ControlKind.TASK, "x" * 9_000).as_json()]}) == ['{"lost":true}']
-
-
-def test_what_needs_more_payloads_than_a_statement_takes_lets_everybody_look() -> None:
+def test_what_no_payload_can_hold_or_needs_more_than_a_statement_takes_lets_everybody_look() -> None:
     controls = [Control(ControlKind.TASK, f"{number:0>7000}").as_json() for number in range(1_001)]
 
     assert len(payloads.cut({"controls": controls[1:]})) == 1_000
     assert payloads.cut({"controls": controls}) == ['{"lost":true}']
+    assert payloads.cut({"controls": [Control(ControlKind.TASK, "x" * 9_000).as_json()]}) == ['{"lost":true}']
 
 
 def test_that_events_were_lost_is_told_once() -> None:
@@ -137,33 +126,24 @@ def test_a_control_of_a_newer_version_is_ignored_and_the_others_are_not() -> Non
     assert ControlSet.from_json(event["controls"]) == {Control(ControlKind.SESSION, "y")}
 
 
-@pytest.mark.parametrize(
-    "payload",
-    [
-        "",
-        "rubbish",
-        "null",
-        "[]",
-        '"text"',
-        "[" * 5_000,
-        '{"publisher":"x","number":9}',
-        '{"changes":{}}',
-        '{"changes":[null]}',
-        '{"changes":[{"alias":"default","label":"shop.tag"}]}',
-        '{"changes":[{"alias":"default","label":"shop.tag","written":"a","deleted":[]}]}',
-        '{"changes":[{"alias":"default","label":"shop.tag","written":[1],"deleted":[]}]}',
-        '{"changes":[{"alias":"default","label":"shop.tag","written":[],"deleted":null}]}',
-        '{"changes":[{"alias":[],"label":"shop.tag","written":[],"deleted":[]}]}',
-        '{"controls":"tools"}',
-        '{"controls":[1]}',
-        '{"controls":["tools"]}',
-        '{"controls":[{}]}',
-        '{"controls":[{"key":"x"}]}',
-        '{"controls":[{"kind":[]}]}',
-        '{"controls":[{"kind":"session","key":1}]}',
-        '{"controls":[{"kind":"session","name":"x"}]}',
-        '{"lost":[]}',
-    ],
-)
-def test_a_stranger_who_notifies_something_else_is_not_heard(payload: str) -> None:
-    assert payloads.read(payload) is None
+STRANGE = [
+    "", "rubbish", "null", "[]", '"text"', "[" * 5_000, '{"publisher":"x","number":9}', '{"lost":[]}', '{"changes":{}}',
+    '{"changes":[null]}', '{"changes":[{"alias":"default","label":"shop.tag"}]}',
+    *(
+        f'{{"changes":[{{"alias":{alias},"label":"shop.tag","written":{written},"deleted":{deleted}}}]}}'
+        for alias, written, deleted in (
+            ('"x"', '"a"', "[]"), ('"x"', "[1]", "[]"), ('"x"', "[]", "null"), ("[]", "[]", "[]"),
+        )
+    ),
+    *(
+        f'{{"controls":{controls}}}'
+        for controls in (
+            '"tools"', "[1]", '["tools"]', "[{}]", '[{"key":"x"}]', '[{"kind":[]}]', '[{"kind":"session","key":1}]',
+            '[{"kind":"session","name":"x"}]',
+        )
+    ),
+]  # fmt: skip
+
+
+def test_a_stranger_who_notifies_something_else_is_not_heard() -> None:
+    assert {payload: payloads.read(payload) for payload in STRANGE} == dict.fromkeys(STRANGE)

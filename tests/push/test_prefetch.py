@@ -114,10 +114,6 @@ def readers(flights: list[Flight]) -> list[User]:
     return [own, grouped, both, User.objects.create_superuser("root")]
 
 
-def test_each_is_told_by_rights_of_its_own(readers: list[User]) -> None:
-    assert who_is_told([watching(user) for user in readers]) == ["own", "grouped", "both", "root"]
-
-
 @pytest.mark.parametrize("seconds", [0, 1])
 def test_rights_that_were_lost_meanwhile(readers: list[User], settings: Any, seconds: int) -> None:
     settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
@@ -199,32 +195,26 @@ def test_many_cost_no_more_statements_than_a_few(readers: list[User], settings: 
     assert statements(many) == statements(few)
 
 
-@pytest.mark.parametrize(("seconds", "number"), [(0, 2), (3_600, 0)])
+def permissions_read(groups: list[EqualRights]) -> int:
+    """How many statements read permissions when all of them are asked about, and told."""
+    with CaptureQueriesContext(connection) as captured:
+        told = [bool(checked.notify) for checked in check(groups, saved(Airline, "UA"))]
+    assert told == [True] * len(groups)
+    return len(statements_about(captured, "auth_permission"))
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(3_600, 0), (0, 2)])
 def test_permissions_are_remembered_with_the_token(
     readers: list[User], settings: Any, seconds: int, number: int
 ) -> None:
     """The users' own and those of groups, which are two statements for all of them."""
     settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": seconds}
-    groups = [watching(user) for user in readers]
+    groups, alone = [watching(user) for user in readers], [watching(readers[1])]
     assert who_is_told(groups) == ["own", "grouped", "both", "root"]
+    assert permissions_read(groups) == number
+    assert who_is_told(alone) == ["grouped"]
 
-    with CaptureQueriesContext(connection) as captured:
-        told = [bool(checked.notify) for checked in check(groups, saved(Airline, "UA"))]
-
-    assert told == [True] * 4
-    assert len(statements_about(captured, "auth_permission")) == number
-
-
-def test_permissions_of_one_who_is_asked_alone_are_remembered_too(readers: list[User], settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "TOKEN_CACHE_SECONDS": 3_600}
-    groups = [watching(readers[1])]
-    assert who_is_told(groups) == ["grouped"]
-
-    with CaptureQueriesContext(connection) as captured:
-        [checked] = check(groups, saved(Airline, "UA"))
-
-    assert checked.notify
-    assert not statements_about(captured, "auth_permission")
+    assert not seconds or permissions_read(alone) == 0
 
 
 def test_permissions_are_read_in_the_context_of_the_site(readers: list[User]) -> None:
@@ -247,10 +237,7 @@ def test_permissions_that_may_be_of_a_tenant_are_not_remembered(readers: list[Us
     groups = [watching(user) for user in readers]
     who_is_told(groups)
 
-    with CaptureQueriesContext(connection) as captured:
-        check(groups, saved(Airline, "UA"))
-
-    assert len(statements_about(captured, "auth_permission")) == 2
+    assert permissions_read(groups) == 2
 
 
 def test_what_cannot_be_read_together_is_asked_of_each(

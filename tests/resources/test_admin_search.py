@@ -17,6 +17,7 @@ from django.test import override_settings
 from demo_project.flights.models import Airport, Flight
 from mcp_django import ModelMCP, inventory, options, site
 from mcp_django.resources import parsing
+from tests.resources.conftest import showing
 from tests.resources.inventory.conftest import run
 from tests.resources.test_reading import A_MINUTE, QUICK
 from tests.shop.models import Person, Visit
@@ -82,14 +83,14 @@ class LeakyAdmin(Admin):  # type: ignore[misc]
         return found | queryset.filter(password__startswith=search_term), may_have_duplicates
 
 
-@pytest.mark.parametrize("tool", ["find_records", "aggregate_records"])
-def test_reading_a_hidden_hash_letter_by_letter(root: DirectPeer, declared: Declared, tool: str) -> None:
+def test_reading_a_hidden_hash_letter_by_letter(root: DirectPeer, declared: Declared) -> None:
     """An override that nobody vouches for is never called, whatever is searched for."""
     declared.admin(User, LeakyAdmin)
     beginning = root.user.password[:6]
 
-    for letter in (*string.ascii_lowercase, "_", beginning):
-        assert refusal(root, tool, "auth.user", search=letter) == NOT_OFFERED
+    for tool in ("find_records", "aggregate_records"):
+        for letter in (*string.ascii_lowercase, "_", beginning):
+            assert refusal(root, tool, "auth.user", search=letter) == NOT_OFFERED
     uri = f"db://auth/user?search={beginning}"
     error = root.request(MODERN, "resources/read", {"uri": uri})["error"]
 
@@ -195,17 +196,11 @@ def test_searching_by_a_related_row_that_is_hidden(
 ) -> None:
     """The admin joins tables: it would tell by the visible row what stands in the hidden one."""
 
-    class Named(ModelMCP):
-        fields = ["name", "badge"]
-
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(name="hidden")
-
     hidden = Person.objects.create(name="hidden", badge="b1")
     visit = Visit.objects.create(person=hidden)
     mixin = packaged(monkeypatch, BY_FIELDS)
     declared.admin(Visit, type("Own", (mixin, Admin), {"search_fields": ["person__name"], "fields": ["person"]}))
-    declared.model(Person, Named)
+    declared.model(Person, showing(lambda every: every.exclude(name="hidden"), fields=["name", "badge"]))
 
     assert keys(root, "shop.visit") == [visit.pk]
     assert refusal(root, model="shop.visit", search="hid") == "shop.visit has no search fields. Use filter."
@@ -250,25 +245,25 @@ def test_a_search_neither_orders_nor_doubles_nor_adds(root: DirectPeer, declared
     assert keys(root, search="x", order_by=["-number"], limit=2) == [6, 5]
 
 
-@pytest.mark.parametrize("found", [
-    lambda request, queryset, text: queryset.order_by("-number")[:3],
-    lambda request, queryset, text: queryset.filter(number=1003).union(queryset.filter(number__gte=1004)),
-])  # fmt: skip
 def test_a_sliced_or_combined_search_counts_by_its_first_rows(
-    root: DirectPeer, declared: Declared, found: Any, monkeypatch: pytest.MonkeyPatch
+    root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    declared.admin(Flight, searching(found))
-    declared.model(Flight, ByAdmin)
-
-    assert keys(root, search="x") == [4, 5, 6]
-
-    monkeypatch.setattr("mcp_django.resources.searching.MAX_LIST_VALUES", 2)
-    answer = root.call("find_records", model="flights.flight", search="x")["structuredContent"]
-    measured = root.call("aggregate_records", model="flights.flight", search="x")["structuredContent"]
-
     note = "The admin's own search found more than 2 rows; only the first ones count here."
-    assert (len(answer["rows"]), answer["notes"]) == (2, [note])
-    assert (measured["rows"], measured["notes"]) == ([[2]], [note])
+    for found in (
+        lambda request, queryset, text: queryset.order_by("-number")[:3],
+        lambda request, queryset, text: queryset.filter(number=1003).union(queryset.filter(number__gte=1004)),
+    ):
+        declared.close()
+        declared.admin(Flight, searching(found))
+        declared.model(Flight, ByAdmin)
+        assert keys(root, search="x") == [4, 5, 6]
+
+        with monkeypatch.context() as patch:
+            patch.setattr("mcp_django.resources.searching.MAX_LIST_VALUES", 2)
+            answer = root.call("find_records", model="flights.flight", search="x")["structuredContent"]
+            measured = root.call("aggregate_records", model="flights.flight", search="x")["structuredContent"]
+        assert (len(answer["rows"]), answer["notes"]) == (2, [note])
+        assert (measured["rows"], measured["notes"]) == ([[2]], [note])
     assert parsing.MAX_LIST_VALUES > 2
 
 
@@ -280,33 +275,27 @@ def fails(request: Any, queryset: Any, text: str) -> Any:
     raise Secret("password")
 
 
-@pytest.mark.parametrize("found", [
-    fails,
-    lambda request, queryset, text: list(queryset),
-    lambda request, queryset, text: None,
-    lambda request, queryset, text: User.objects.all(),
-    lambda request, queryset, text: queryset.values("number"),
-])  # fmt: skip
 def test_a_search_that_fails_is_refused_without_its_reason(
-    root: DirectPeer, declared: Declared, found: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    declared.admin(Flight, searching(found))
-    declared.model(Flight, ByAdmin)
-
-    assert refusal(root, search="x") == "the admin's own search of flights.flight failed. Use filter."
-    [record] = caplog.records
-    assert record.getMessage().startswith("flights.Own.get_search_results")
-
-
-def test_a_search_that_gives_no_pair_is_refused(
     root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
-    own = searching(matching)
-    own.get_search_results = lambda self, request, queryset, text: queryset
-    declared.admin(Flight, own)
-    declared.model(Flight, ByAdmin)
+    no_pair = searching(matching)
+    no_pair.get_search_results = lambda self, request, queryset, text: queryset
+    failing = [
+        fails,
+        lambda request, queryset, text: list(queryset),
+        lambda request, queryset, text: None,
+        lambda request, queryset, text: User.objects.all(),
+        lambda request, queryset, text: queryset.values("number"),
+    ]
 
-    assert refusal(root, search="x") == "the admin's own search of flights.flight failed. Use filter."
+    for own in (*map(searching, failing), no_pair):
+        declared.close()
+        caplog.clear()
+        declared.admin(Flight, own)
+        declared.model(Flight, ByAdmin)
+        assert refusal(root, search="x") == "the admin's own search of flights.flight failed. Use filter."
+        [record] = caplog.records
+        assert record.getMessage().startswith("flights.Own.get_search_results")
     assert "gives no queryset of flights.flight" in caplog.text
 
 

@@ -6,29 +6,23 @@ import datetime
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connection
 from django.test import override_settings
 from pydantic import AnyUrl
 
 from demo_project.flights.models import Flight, Plane
-from mcp_django import ModelMCP, resource, site
+from mcp_django import resource, site
 from mcp_django.push import subscriptions
+from tests.resources.conftest import each, showing
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, request_of
-from tests.support.data import make_flights, make_staff
+from tests.support.data import make_staff
 from tests.support.declared import Declared
 from tests.support.leaving import Leaving
 from tests.support.peers import MODERN, REVISIONS, Peer
 
-pytestmark = pytest.mark.every_database
-
-
-@pytest.fixture
-def root(db: None) -> DirectPeer:
-    make_flights(12)
-    return DirectPeer(User.objects.create_superuser("root"))
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("flights")]
 
 
 def wrong(root: DirectPeer, uri: str) -> list[tuple[str, str]]:
@@ -45,7 +39,7 @@ def test_a_collection_is_its_first_page(root: DirectPeer) -> None:
                     "rows": [["AA", "American"], ["UA", "United"]]}  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "keys"), [
+ASKED = [
     ("origin=JFK", [1, 4, 7, 10]),
     ("origin=JFK&status=cancelled", [10]),
     ("origin__in=JFK,EWR&limit=3", [1, 2, 4]),
@@ -64,11 +58,13 @@ def test_a_collection_is_its_first_page(root: DirectPeer) -> None:
     ("disruptions__isnull=true&id__lte=2", [1, 2]),
     ("carrier__exact=AA&limit=1", [2]),
     ("origin__exact=JFK&limit=1", [1]),
-])  # fmt: skip
-def test_a_collection_is_asked_by_its_query(root: DirectPeer, query: str, keys: list[int]) -> None:
-    read = root.read(f"db://flights/flight?fields=id&{query}")
+]  # fmt: skip
 
-    assert [row[0] for row in read["rows"]] == keys
+
+def test_a_collection_is_asked_by_its_query(root: DirectPeer) -> None:
+    read = {query: root.read(f"db://flights/flight?fields=id&{query}") for query, _ in ASKED}
+
+    assert {query: [row[0] for row in page["rows"]] for query, page in read.items()} == dict(ASKED)
 
 
 def test_the_next_uri_leads_to_the_end(root: DirectPeer) -> None:
@@ -84,19 +80,18 @@ def test_the_next_uri_leads_to_the_end(root: DirectPeer) -> None:
     assert found == [12, 11, 9, 8, 6, 5, 3, 2]
 
 
-@pytest.mark.parametrize("query", ["model=737", "model__icontains=7&order_by=seats", "manufacturer=BOEING"])
-def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: DirectPeer, query: str) -> None:
+def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: DirectPeer) -> None:
     Plane.objects.create(
         tailnum="N2", type="Rotorcraft", manufacturer="BOEING", model="737", engines=1, seats=1, engine="4 Cycle"
     )
 
-    first = root.read(f"db://flights/plane?limit=1&{query}")
-    second = root.read(first["next"])
+    for query in ("model=737", "model__icontains=7&order_by=seats", "manufacturer=BOEING"):
+        first = root.read(f"db://flights/plane?limit=1&{query}")
+        second = root.read(first["next"])
+        assert sorted(row[0] for page in (first, second) for row in page["rows"]) == ["N14228", "N2"], query
 
-    assert sorted(row[0] for page in (first, second) for row in page["rows"]) == ["N14228", "N2"]
 
-
-@pytest.mark.parametrize(("query", "field"), [
+WRONG = [
     ("nope=1", "nope"),
     ("limit=0", "limit"),
     ("limit=-1", "limit"),
@@ -125,9 +120,17 @@ def test_the_next_uri_of_a_field_that_is_named_as_a_parameter_of_ours(root: Dire
     ("search=%00", "search"),
     ("_connector=OR", "_connector"),
     ("=1", ""),
-])  # fmt: skip
-def test_a_query_that_cannot_be_asked_says_what_is_wrong(root: DirectPeer, query: str, field: str) -> None:
-    assert [entry[0] for entry in wrong(root, f"db://flights/flight?{query}")] == [field]
+]  # fmt: skip
+
+
+def test_a_query_that_cannot_be_asked_says_what_is_wrong(root: DirectPeer) -> None:
+    found = {query: wrong(root, f"db://flights/flight?{query}") for query, _ in WRONG}
+
+    assert {query: [field for field, _ in errors] for query, errors in found.items()} == {
+        query: [field] for query, field in WRONG
+    }
+    assert found["origin=JFK&origin=EWR"][0][1] == "occurs twice in the query; for several values there is __in."
+    assert found["not=1"][0][1] == "cannot be written in a URI: find_records takes it in its filter."
 
 
 def test_bytes_that_are_no_text_find_nothing(root: DirectPeer) -> None:
@@ -154,12 +157,7 @@ def test_a_schema_says_what_the_record_is(root: DirectPeer) -> None:
     assert schema["properties"]["daylight_saving"]["description"] == (
         "One of A: as in the United States; N: none; U: unknown."
     )
-
-
-def test_a_schema_says_where_a_key_leads(root: DirectPeer) -> None:
-    schema = root.read("db://flights/flight.schema")
-
-    assert schema["properties"]["plane"] == {
+    assert root.read("db://flights/flight.schema")["properties"]["plane"] == {
         "type": ["string", "null"], "title": "plane", "description": "Primary key of a flights.plane.",
     }  # fmt: skip
 
@@ -189,17 +187,9 @@ def test_a_resource_larger_than_a_message_is_refused_in_words(root: DirectPeer) 
 # Resources that a project declares.
 
 
-@pytest.fixture
-def plain() -> Any:
-    """Declares resources of the test, and takes them back."""
-    before = dict(site.resources)
-    yield
-    site.resources.clear()
-    site.resources.update(before)
-
-
-def test_a_plain_resource_without_its_permission_does_not_exist(root: DirectPeer, plain: Any) -> None:
-    resource("shop://secret", mime_type="x/y", permission="shop.view_product")(lambda request: "secret")
+def test_a_plain_resource_without_its_permission_does_not_exist(root: DirectPeer, declared: Declared) -> None:
+    options = {"name": "secret", "mime_type": "x/y", "permission": "shop.view_product"}
+    declared.resource("shop://secret", lambda request: "secret", **options)
     nobody = DirectPeer(make_staff("nobody"))
 
     hidden = nobody.error(MODERN, "resources/read", {"uri": "shop://secret"})
@@ -213,12 +203,12 @@ def test_a_plain_resource_without_its_permission_does_not_exist(root: DirectPeer
 
 
 def test_a_plain_resource_that_fails_says_nothing_of_why(
-    root: DirectPeer, plain: Any, caplog: pytest.LogCaptureFixture
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(request: Any) -> str:
         raise ValueError("the password is hunter2")
 
-    resource("shop://broken")(broken)
+    declared.resource("shop://broken", broken)
 
     error = root.error(MODERN, "resources/read", {"uri": "shop://broken"})
 
@@ -260,7 +250,7 @@ def test_a_query_asks_for_fields_of_related_rows_and_for_the_total(root: DirectP
     assert "total" not in root.read("db://flights/flight?total=false")
 
 
-@pytest.mark.parametrize(("query", "named"), [
+NAMED: list[tuple[str, list[str]]] = [
     ("origin=JFK&order_by=-number&fields=id,origin&limit=5&total=true", []),
     ("origin__isnull=true&origin__in=JFK,EWR&origin__startswith=J", []),
     ("plane__model=737&fields=id,plane__seats", []),
@@ -274,28 +264,22 @@ def test_a_query_asks_for_fields_of_related_rows_and_for_the_total(root: DirectP
     ("group_by=carrier&measures=count", []),
     ("group_by=carrier__name,origin__name&measures=avg:plane__seats,count:origin__faa&having.max:origin__altitude=1"
      "&order_by=-count:carrier__name", ["group_by", "having", "measures", "order_by"]),
-])  # fmt: skip
+]  # fmt: skip
+
+
 def test_a_query_is_watched_unless_rows_decide_it_whose_changes_are_not_told(
-    root: DirectPeer, monkeypatch: pytest.MonkeyPatch, query: str, named: list[str]
+    root: DirectPeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for label in ("flights.airline", "flights.airport", "flights.disruption"):
         monkeypatch.setattr(site.models[label], "watch", False)
-    uri = f"db://flights/flight?{query}"
-    subscription = subscriptions.watch(site, uri)
 
-    assert subscription is not None
-    assert subscription.look(site, request_of(root.user)) is (named == [])
-    assert sorted(error["field"] for error in subscription.errors) == sorted(named)
-    assert "rows" in root.read(uri)
-
-
-def test_a_value_that_stands_twice_is_refused_with_the_way_to_say_it(root: DirectPeer) -> None:
-    assert wrong(root, "db://flights/flight?origin=JFK&origin=EWR") == [
-        ("origin", "occurs twice in the query; for several values there is __in."),
-    ]  # fmt: skip
-    assert wrong(root, "db://flights/flight?not=1") == [
-        ("not", "cannot be written in a URI: find_records takes it in its filter."),
-    ]  # fmt: skip
+    for query, named in NAMED:
+        uri = f"db://flights/flight?{query}"
+        subscription = subscriptions.watch(site, uri)
+        assert subscription is not None
+        assert subscription.look(site, request_of(root.user)) is (named == []), query
+        assert sorted(error["field"] for error in subscription.errors) == sorted(named), query
+        assert "rows" in root.read(uri)
 
 
 def test_a_next_uri_that_nobody_could_read_is_not_given(root: DirectPeer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,40 +344,26 @@ def test_without_options_nothing_is_said_and_nothing_is_linked(root: DirectPeer)
 
 
 def test_the_newest_row_is_the_newest_that_the_user_may_see(root: DirectPeer, declared: Declared) -> None:
-    class Early(ModelMCP):
-        fields = ("departs_at",)
-        last_modified_field = "departs_at"
-
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).filter(pk__lte=2)
-
-    declared.model(Flight, Early)
+    declared.model(
+        Flight, showing(lambda every: every.filter(pk__lte=2), fields=("departs_at",), last_modified_field="departs_at")
+    )
 
     assert resources(root)["db://flights/flight"]["annotations"] == {"lastModified": "2013-01-01T11:00:00Z"}
     Flight.objects.all().delete()
     assert "annotations" not in resources(root)["db://flights/flight"]
 
 
-@pytest.mark.parametrize("options", [
-    {"fields": ["number"]},
-    {"fields": ["number", "departs_at"], "exclude": ["departs_at"]},
-])  # fmt: skip
-def test_a_moment_that_the_user_may_not_read_is_not_told(root: DirectPeer, declared: Declared, options: Any) -> None:
-    declared.model(Flight, last_modified_field="departs_at", **options)
-
-    assert "annotations" not in resources(root)["db://flights/flight"]
-    assert link(root, id=1) == []
+def test_a_moment_that_the_user_may_not_read_is_not_told(root: DirectPeer, declared: Declared) -> None:
+    options: list[Any] = [{"fields": ["number"]}, {"fields": ["number", "departs_at"], "exclude": ["departs_at"]}]
+    for shown in options:
+        declared.close()
+        declared.model(Flight, last_modified_field="departs_at", **shown)
+        assert "annotations" not in resources(root)["db://flights/flight"], shown
+        assert link(root, id=1) == [], shown
 
 
 def test_the_newest_of_rows_that_are_asked_one_by_one_is_not_told(root: DirectPeer, declared: Declared) -> None:
-    class Picky(ModelMCP):
-        fields = ("departs_at",)
-        last_modified_field = "departs_at"
-
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.pk == 1
-
-    declared.model(Flight, Picky)
+    declared.model(Flight, each(lambda obj: obj.pk == 1, fields=("departs_at",), last_modified_field="departs_at"))
 
     assert "annotations" not in resources(root)["db://flights/flight"]
     assert link(root, id=1)[0]["annotations"] == {"lastModified": "2013-01-01T10:00:00Z"}
@@ -446,29 +416,29 @@ def test_a_plain_resource_that_does_not_know_when_it_was_changed_is_listed(
     assert "last_modified of shop://terms failed" in caplog.text
 
 
-@pytest.mark.parametrize(("uri", "options"), [
+UNREADABLE: list[tuple[str, dict[str, Any]]] = [
     ("shop://x", {"annotations": {"priority": 2}}),
     ("shop://x", {"annotations": {"audience": ["everybody"]}}),
     ("shop://x", {"annotations": {"lastModified": "2013"}}),
     ("shop://{x}", {"annotations": {"priority": "high"}}),
     ("shop://{x}", {"size": 1}),
     ("shop://{x}", {"last_modified": lambda request: None}),
-])  # fmt: skip
-def test_options_that_no_client_could_read_are_refused(uri: str, options: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match="shop://"):
-        resource(uri, **options)(lambda request, x="": x)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
-@pytest.mark.parametrize("method", ["resources/list", "resources/templates/list", "tools/list"])
+def test_options_that_no_client_could_read_are_refused() -> None:
+    for uri, options in UNREADABLE:
+        with pytest.raises(ImproperlyConfigured, match="shop://"):
+            resource(uri, **options)(lambda request, x="": x)
+
+
 def test_a_database_that_goes_away_makes_no_list_shorter(
-    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, method: str
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leaving = Leaving("flights.flight", monkeypatch)
-    whole = admin.result(MODERN, method)
-    leaving.times = 1
 
-    error = admin.error(MODERN, method)
-
-    assert error["code"] == -32603
-    assert admin.result(MODERN, method) == whole
+    for method in ("resources/list", "resources/templates/list", "tools/list"):
+        whole = admin.result(MODERN, method)
+        leaving.times = 1
+        assert admin.error(MODERN, method)["code"] == -32603, method
+        assert admin.result(MODERN, method) == whole, method

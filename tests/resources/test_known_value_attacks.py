@@ -16,6 +16,7 @@ from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
 from mcp_django.resources import keys
 from mcp_django.resources.values import fetch_values
+from tests.resources.conftest import each
 from tests.shop.models import Tag
 from tests.support.asking import DirectPeer, errors_of
 from tests.support.asking import keys as found_keys
@@ -54,41 +55,30 @@ def asked_for(peer: DirectPeer, value: str, tool: str = "find_records", **asked:
     return answer.replace(value, "?"), [sql.replace(value, "?").replace(value.lower(), "?") for sql in statements]
 
 
-@pytest.mark.parametrize("name", ["origin", "origin__in", "origin__pk", "destination__faa"])
-@pytest.mark.parametrize("tool", ["find_records", "aggregate_records"])
-def test_telling_a_hidden_key_from_one_that_is_not_there(
-    root: DirectPeer, declared: Declared, tool: str, name: str
-) -> None:
+def test_telling_a_hidden_key_from_one_that_is_not_there(root: DirectPeer, declared: Declared) -> None:
     declared.model(Airport, OnlyJFK)
-    hidden, absent = (
-        asked_for(root, value, tool, model="flights.flight", filter={name: [value] if "__in" in name else value})
-        for value in ("EWR", "XYZ")
-    )
 
-    assert hidden == absent
-    assert "no visible flights.airport has the key" in hidden[0]
-
-
-@pytest.mark.parametrize("options", [OnlyJFK, EachAirport])
-def test_telling_the_record_of_a_hidden_key_from_one_that_is_not_there(
-    root: DirectPeer, declared: Declared, options: type[ModelMCP]
-) -> None:
-    declared.model(Airport, options)
-    hidden, absent = (asked_for(root, key, "get_record", model="flights.airport", id=key)[0] for key in ("EWR", "XYZ"))
-
-    assert hidden == absent
+    for tool in ("find_records", "aggregate_records"):
+        for name in ("origin", "origin__in", "origin__pk", "destination__faa"):
+            hidden, absent = (
+                asked_for(root, key, tool, model="flights.flight", filter={name: [key] if "__in" in name else key})
+                for key in ("EWR", "XYZ")
+            )
+            assert hidden == absent, (tool, name)
+            assert "no visible flights.airport has the key" in hidden[0]
 
 
-@pytest.mark.parametrize("options", [OnlyJFK, EachAirport])
-@pytest.mark.parametrize("guess", ["Newark", "EW", "ewr", "Liberty", "newark liberty intl"])
-def test_guessing_a_hidden_row_by_what_is_suggested(
-    root: DirectPeer, declared: Declared, options: type[ModelMCP], guess: str
-) -> None:
-    declared.model(Airport, options)
-
-    [error] = errors_of(root.call("get_record", model="flights.airport", id=guess))
-
-    assert error["message"] == f"no flights.airport with the primary key {guess}."
+def test_telling_the_record_of_a_hidden_key_from_one_that_is_not_there(root: DirectPeer, declared: Declared) -> None:
+    for options in (OnlyJFK, EachAirport):
+        declared.close()
+        declared.model(Airport, options)
+        hidden, absent = (
+            asked_for(root, key, "get_record", model="flights.airport", id=key)[0] for key in ("EWR", "XYZ")
+        )
+        assert hidden == absent, options
+        for guess in ("Newark", "EW", "ewr", "Liberty", "newark liberty intl"):
+            [error] = errors_of(root.call("get_record", model="flights.airport", id=guess))
+            assert error["message"] == f"no flights.airport with the primary key {guess}.", options
 
 
 @pytest.mark.parametrize("secret", ["xq7secret", "nothing"])
@@ -97,14 +87,7 @@ def test_guessing_a_hidden_row_by_the_rows_that_it_takes_the_place_of(
 ) -> None:
     """No more than 200 rows are read. One that is hidden would be among them, and the last one that is like it not."""
 
-    class EachTag(ModelMCP):
-        fields = "__all__"
-        search_fields = ("name",)
-
-        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-            return obj is None or not obj.name.startswith("z")
-
-    declared.model(Tag, EachTag)
+    declared.model(Tag, each(lambda obj: not obj.name.startswith("z"), fields="__all__", search_fields=("name",)))
     Tag.objects.bulk_create([Tag(name=f"a{number:03}") for number in range(199)])
     Tag.objects.bulk_create([Tag(name="q7secret"), Tag(name=f"z {secret}")])
 
@@ -151,28 +134,21 @@ def test_telling_that_a_single_row_has_an_old_value_of_a_choice(root: DirectPeer
     assert len(statements) == 1
 
 
-@pytest.mark.parametrize("key", ["EWR", "XYZ", "Newark"])
-def test_telling_that_a_single_row_of_a_private_model_has_a_key(root: DirectPeer, declared: Declared, key: str) -> None:
+def test_telling_that_a_single_row_of_a_private_model_has_a_key(root: DirectPeer, declared: Declared) -> None:
     declared.model(Airport, min_group_rows=3, fields="__all__", search_fields=["name"])
 
-    found = root.call("aggregate_records", model="flights.flight", filter={"origin__in": [key, "QQQ"]})
-    [error] = errors_of(root.call("get_record", model="flights.airport", id=f"{key}Q"))
-
-    assert "notes" not in found["structuredContent"]
-    assert error["message"] == f"no flights.airport with the primary key {key}Q."
+    for key in ("EWR", "XYZ", "Newark"):
+        found = root.call("aggregate_records", model="flights.flight", filter={"origin__in": [key, "QQQ"]})
+        [error] = errors_of(root.call("get_record", model="flights.airport", id=f"{key}Q"))
+        assert "notes" not in found["structuredContent"], key
+        assert error["message"] == f"no flights.airport with the primary key {key}Q."
 
 
 @pytest.mark.parametrize("held", ["diverted", "on_time"])
 def test_telling_that_a_row_that_is_checked_one_by_one_has_an_old_value(
     root: DirectPeer, declared: Declared, held: str
 ) -> None:
-    class EachFlight(ModelMCP):
-        fields = "__all__"
-
-        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-            return obj is None or obj.pk == 1
-
-    declared.model(Flight, EachFlight)
+    declared.model(Flight, each(lambda obj: obj.pk == 1, fields="__all__"))
     Flight.objects.filter(pk=2).update(status=held)
 
     answer = root.call("find_records", model="flights.flight", filter={"status": "diverted"})
@@ -240,14 +216,17 @@ def test_reading_a_large_table_for_one_suggestion(root: DirectPeer, monkeypatch:
         assert read and sum(read) <= 200
 
 
-@pytest.mark.parametrize("value", [
+STRANGE = [
     "x" * 10_000, "%", "_", "%%%", "' OR 1=1 --", "\\", "😀", " ", "a b c d e f " * 800, "\ufeff", "İ" * 300,
-])  # fmt: skip
-@pytest.mark.parametrize("name", ["origin", "origin__pk", "status", "origin__in"])
-def test_huge_and_strange_values_are_only_values(root: DirectPeer, name: str, value: str) -> None:
-    result = root.call("find_records", model="flights.flight", filter={name: [value] if "__in" in name else value})
+]  # fmt: skip
 
-    [error] = errors_of(result)
-    assert error["message"].startswith(("no visible flights.airport has the key", "status has no choice"))
-    assert "Did you mean" not in error["message"]
-    assert len(json.dumps(result)) < 2_000
+
+def test_huge_and_strange_values_are_only_values(root: DirectPeer) -> None:
+    for value in STRANGE:
+        for name in ("origin", "origin__pk", "status", "origin__in"):
+            asked = {name: [value] if "__in" in name else value}
+            result = root.call("find_records", model="flights.flight", filter=asked)
+            [error] = errors_of(result)
+            assert error["message"].startswith(("no visible flights.airport has the key", "status has no choice"))
+            assert "Did you mean" not in error["message"]
+            assert len(json.dumps(result)) < 2_000

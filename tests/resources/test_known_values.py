@@ -45,7 +45,7 @@ def notes(peer: DirectPeer, asked: Any, model: str = "flights.flight") -> list[s
     return [note for note in found if not note.startswith("Left out")]
 
 
-@pytest.mark.parametrize(("asked", "message"), [
+REFUSED = [
     ({"status": "canceled"}, CANCELED),
     ({"status__exact": "canceled"}, CANCELED),
     ({"status__in": ["canceled"]}, CANCELED),
@@ -66,13 +66,15 @@ def notes(peer: DirectPeer, asked: Any, model: str = "flights.flight") -> list[s
     ({"origin__in": ["QQ", "RR"]}, "no visible flights.airport has the key 'QQ' or 'RR'."),
     ({"origin__daylight_saving": "united states"},
      "daylight_saving has no choice 'united states'. Did you mean A, as in the United States? Allowed: A, N, U."),
-])  # fmt: skip
-def test_a_value_that_is_none_is_refused_with_the_nearest(
-    root: DirectPeer, declared: Declared, asked: Any, message: str
-) -> None:
+]  # fmt: skip
+
+
+def test_a_value_that_is_none_is_refused_with_the_nearest(root: DirectPeer, declared: Declared) -> None:
     declared.model(Airport, fields="__all__", search_fields=["faa", "name"])
 
-    assert refused(root, asked) == [message]
+    assert {str(asked): refused(root, asked) for asked, _ in REFUSED} == {
+        str(asked): [message] for asked, message in REFUSED
+    }
 
 
 def test_all_of_a_call_are_reported_together_with_its_other_mistakes(root: DirectPeer) -> None:
@@ -85,39 +87,31 @@ def test_all_of_a_call_are_reported_together_with_its_other_mistakes(root: Direc
     assert errors[2]["received"] == "United"
 
 
-def test_aggregates_refuse_them_too(root: DirectPeer) -> None:
-    [error] = errors_of(root.call("aggregate_records", model="flights.flight", filter={"carrier": "United"}))
+def test_aggregates_and_queries_by_uri_refuse_them_too(root: DirectPeer) -> None:
+    def told(errors: Any) -> list[tuple[str, str]]:
+        return [(error["field"], error["message"]) for error in errors]
 
-    assert (error["field"], error["message"]) == ("filter.carrier", UNITED)
+    def of_tool(**asked: Any) -> list[tuple[str, str]]:
+        return told(errors_of(root.call("aggregate_records", model="flights.flight", **asked)))
 
-
-def test_conditions_of_measures_refuse_them_too(root: DirectPeer) -> None:
+    assert of_tool(filter={"carrier": "United"}) == [("filter.carrier", UNITED)]
     asked = {"conditions": {"lost": {"status": "canceled"}}, "measures": ["share@lost"]}
-
-    [error] = errors_of(root.call("aggregate_records", model="flights.flight", **asked))
-
-    assert (error["field"], error["message"]) == ("conditions.lost.status", CANCELED)
-
-
-@pytest.mark.parametrize("query", ["carrier=United", "carrier=United&measures=count"])
-def test_the_query_of_a_uri_refuses_them_by_its_parameter(root: DirectPeer, query: str) -> None:
-    [error] = root.error(MODERN, "resources/read", {"uri": f"db://flights/flight?{query}"})["data"]["errors"]
-
-    assert (error["field"], error["message"]) == ("carrier", UNITED)
+    assert of_tool(**asked) == [("conditions.lost.status", CANCELED)]
+    for query in ("carrier=United", "carrier=United&measures=count"):
+        error = root.error(MODERN, "resources/read", {"uri": f"db://flights/flight?{query}"})
+        assert told(error["data"]["errors"]) == [("carrier", UNITED)]
 
 
-def test_a_row_without_others_that_point_to_it_is_an_empty_answer(root: DirectPeer) -> None:
+def test_a_value_that_there_is_without_rows_or_that_rows_hold_is_no_mistake(root: DirectPeer) -> None:
     Airline.objects.create(carrier="B6", name="JetBlue")
+    Flight.objects.filter(pk=2).update(status="diverted")  # From before the choices.
 
-    assert (found_keys(root, filter={"carrier": "B6"}), notes(root, {"carrier": "B6"})) == ([], [])
-    assert (found_keys(root, filter={"status": "delayed"}), notes(root, {"status": "delayed"})) == ([], [])
-
-
-def test_a_value_from_before_the_choices_is_found(root: DirectPeer) -> None:
-    Flight.objects.filter(pk=2).update(status="diverted")
-
+    for asked in ({"carrier": "B6"}, {"status": "delayed"}):
+        assert (found_keys(root, filter=asked), notes(root, asked)) == ([], []), asked
     assert found_keys(root, filter={"status": "diverted"}) == [2]
     assert notes(root, {"status__in": ["diverted", "on_time"]}) == []
+    assert found_keys(root, filter={"tailnum": ""}) != []  # It may be blank, and status may not.
+    assert refused(root, {"status": ""}) == ["status has no choice ''. Allowed: on_time, delayed, cancelled."]
 
 
 def test_a_key_without_a_row_is_found(root: DirectPeer, declared: Declared) -> None:
@@ -133,11 +127,6 @@ def test_a_key_without_a_row_is_found(root: DirectPeer, declared: Declared) -> N
             assert refused(root, {"person": "never"}, "shop.visit") == ["no visible shop.person has the badge 'never'."]
         finally:
             Visit.objects.update(person_id="a")
-
-
-def test_the_empty_text_of_a_column_that_may_be_blank_is_a_value(root: DirectPeer) -> None:
-    assert found_keys(root, filter={"tailnum": ""}) != []
-    assert refused(root, {"status": ""}) == ["status has no choice ''. Allowed: on_time, delayed, cancelled."]
 
 
 def test_of_a_list_the_values_that_are_none_are_told_in_a_note(root: DirectPeer) -> None:
@@ -162,15 +151,13 @@ def test_the_next_page_is_not_refused(root: DirectPeer) -> None:
     assert page["structuredContent"]["rows"] == []
 
 
-@pytest.mark.parametrize("key", ["Acme", "acme ltd", "Akme"])
-def test_a_name_in_the_place_of_a_number_is_answered_with_the_number(
-    root: DirectPeer, declared: Declared, key: str
-) -> None:
+def test_a_name_in_the_place_of_a_number_is_answered_with_the_number(root: DirectPeer, declared: Declared) -> None:
     declared.model(Supplier, fields=["name"], search_fields=["name"])
     declared.model(Part, fields=["name", "supplier"])
     Supplier.objects.create(id=77, name="Acme Ltd")
 
-    assert refused(root, {"supplier": key}, "shop.part") == ["must be an integer. Did you mean 77, Acme Ltd?"]
+    for key in ("Acme", "acme ltd", "Akme"):
+        assert refused(root, {"supplier": key}, "shop.part") == ["must be an integer. Did you mean 77, Acme Ltd?"]
     assert refused(root, {"supplier": 78}, "shop.part") == ["no visible shop.supplier has the key '78'."]
 
 
@@ -199,13 +186,15 @@ def test_a_choice_is_no_question_to_the_database_and_a_key_is_one(root: DirectPe
 # A single key.
 
 
-@pytest.mark.parametrize(("key", "suggestion"), [
+NEAREST = [
     ("JF", " Did you mean JFK?"), ("kennedy", " Did you mean JFK, John F Kennedy Intl?"), ("QQ", ""), ("%", ""),
-])  # fmt: skip
-def test_a_key_without_a_record_is_answered_with_the_nearest(root: DirectPeer, key: str, suggestion: str) -> None:
-    [error] = errors_of(root.call("get_record", model="flights.airport", id=key))
+]  # fmt: skip
 
-    assert error["message"] == f"no flights.airport with the primary key {key}.{suggestion}"
+
+def test_a_key_without_a_record_is_answered_with_the_nearest(root: DirectPeer) -> None:
+    for key, suggestion in NEAREST:
+        [error] = errors_of(root.call("get_record", model="flights.airport", id=key))
+        assert error["message"] == f"no flights.airport with the primary key {key}.{suggestion}"
 
 
 def test_arguments_of_functions_are_answered_alike(root: DirectPeer, declared: Declared) -> None:

@@ -68,29 +68,20 @@ def test_a_page_ends_where_its_columns_took_half_of_the_time_to_compute(root: Us
     make_flights(7)
 
     page = page_of(Flight, root, fields=["took"], order_by=["id"], limit=7)
+    pages = all_rows(Flight, root, fields=["took"], order_by=["id"], limit=7)
 
     assert page.rows == [[1, 1000], [2, 1001], [3, 1002]]
     assert page.next_cursor is not None
     assert page.notes == ["The page was cut at 3 rows, since took took long to compute (REQUEST_SECONDS)."]
+    assert [row[0] for row in pages] == [*range(1, 8)]
 
 
-def test_pages_that_took_long_to_compute_are_all_rows_together(root: User, slow: None) -> None:
+def test_a_page_has_a_row_however_long_it_takes_and_all_without_a_limit(root: User, slow: None, settings: Any) -> None:
     make_flights(7)
 
-    assert [row[0] for row in all_rows(Flight, root, fields=["took"], order_by=["id"], limit=7)] == [*range(1, 8)]
-
-
-def test_a_page_has_a_row_however_long_it_takes(root: User, slow: None, settings: Any) -> None:
-    make_flights(2)
     settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.001}
-
     assert page_of(Flight, root, fields=["took"]).rows == [[1, 1000]]
-
-
-def test_requests_without_a_limit_compute_every_row(root: User, slow: None, settings: Any) -> None:
-    make_flights(7)
     settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0}
-
     assert len(page_of(Flight, root, fields=["took"]).rows) == 7
 
 
@@ -109,20 +100,16 @@ def checked(declared: Declared) -> list[int]:
     return asked
 
 
-@pytest.mark.parametrize("limit", [1, 100, 1_000])
-def test_a_long_page_looks_at_as_many_hidden_rows_as_a_short_one(root: User, checked: list[int], limit: int) -> None:
+def test_a_long_page_looks_at_as_many_hidden_rows_as_a_short_one(root: User, checked: list[int]) -> None:
     make_flights(1_200)
+    held = "A page holds at most 100 rows of a model whose permission is checked for each row (MAX_ROWS)."
 
-    page = page_of(Flight, root, fields=["id"], order_by=["id"], limit=limit)
-
-    assert page.rows == [[1]]
-    assert len(checked) == 1_000
-    held = [note for note in page.notes if "holds at most" in note]
-    assert held == (
-        ["A page holds at most 100 rows of a model whose permission is checked for each row (MAX_ROWS)."]
-        if limit > 100
-        else []
-    )
+    for limit in (1_000, 100, 1):
+        checked.clear()
+        page = page_of(Flight, root, fields=["id"], order_by=["id"], limit=limit)
+        assert page.rows == [[1]]
+        assert len(checked) == 1_000
+        assert [note for note in page.notes if "holds at most" in note] == [held] * (limit > 100)
 
 
 # Empty columns.
@@ -134,44 +121,29 @@ def test_columns_that_are_null_in_every_row_are_left_out_and_named(root: User) -
     make_flights(3)
 
     page = page_of(Flight, root)
+    read = DirectPeer(root).read("db://flights/flight?number__gte=1000")
 
-    assert page.notes == [FLIGHTS]
-    assert not {"arrival_delay", "air_time"} & set(page.columns)
+    assert page.notes == read["notes"] == [FLIGHTS]
+    assert not {"arrival_delay", "air_time"} & {*page.columns, *read["columns"]}
     assert [len(row) for row in page.rows] == [len(page.columns)] * 3
     assert dict(zip(page.columns, page.rows[1], strict=True))["distance"] == 1401
 
 
-@pytest.mark.parametrize("asked", [
-    {"fields": ["air_time", "number"]}, {"limit": 2}, {"filter": {"id": 1}}, {"filter": {"id": 9}},
-])  # fmt: skip
-def test_a_column_stays_that_was_named_or_may_have_a_value_elsewhere(root: User, asked: Any) -> None:
+def test_a_column_stays_that_was_named_or_has_a_value_or_may_have_one_elsewhere(root: User) -> None:
     make_flights(3)
+    named = {"fields": ["air_time", "number"]}
 
-    page = page_of(Flight, root, **asked)
-
-    assert "air_time" in page.columns
-    assert page.notes == []
-
-
-def test_a_later_page_leaves_no_column_out(root: User) -> None:
-    make_flights(4)
+    for asked in (named, {"limit": 2}, {"filter": {"id": 1}}, {"filter": {"id": 9}}):
+        page = page_of(Flight, root, **asked)
+        assert "air_time" in page.columns, asked
+        assert page.notes == [], asked
     first = page_of(Flight, root, limit=2)
-
     assert page_of(Flight, root, limit=2, cursor=first.next_cursor).columns == first.columns
-
-
-def test_a_column_with_one_value_stays(root: User) -> None:
-    make_flights(3)
-    Flight.objects.filter(pk=3).update(air_time=5)
-
-    assert page_of(Flight, root).notes == [FLIGHTS.replace(", air_time", "")]
-
-
-def test_texts_that_are_empty_are_no_nulls(root: User) -> None:
-    make_flights(2)
     Flight.objects.update(notes="", distance=0)
-
-    assert {"notes", "distance"} <= set(page_of(Flight, root).columns)
+    Flight.objects.filter(pk=3).update(air_time=5)
+    page = page_of(Flight, root)
+    assert page.notes == [FLIGHTS.replace(", air_time", "")]
+    assert {"notes", "distance"} <= set(page.columns)
 
 
 def test_a_file_that_no_row_has_is_left_out(root: User) -> None:
@@ -180,15 +152,6 @@ def test_a_file_that_no_row_has_is_left_out(root: User) -> None:
     [note] = page_of(Product, root).notes
 
     assert "manual" in note and "weight" not in note
-
-
-def test_the_table_of_a_resource_names_what_it_leaves_out(root: User) -> None:
-    make_flights(3)
-
-    read = DirectPeer(root).read("db://flights/flight?number__gte=1000")
-
-    assert read["notes"] == [FLIGHTS]
-    assert "air_time" not in read["columns"]
 
 
 @pytest.mark.parametrize("asked", [

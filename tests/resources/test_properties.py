@@ -375,33 +375,21 @@ def make(world: World, principal: User) -> None:
 
 
 @checked
-@given(world=worlds(), several=st.lists(asked_of("part"), min_size=4, max_size=8))
-def test_filters_of_parts(principal: User, world: World, several: list[dict[str, Any]]) -> None:
+@given(
+    world=worlds(), of_parts=st.lists(asked_of("part"), min_size=4, max_size=8),
+    of_suppliers=st.lists(asked_of("supplier"), min_size=4, max_size=8),
+)  # fmt: skip
+def test_filters(
+    principal: User, world: World, of_parts: list[dict[str, Any]], of_suppliers: list[dict[str, Any]]
+) -> None:
     make(world, principal)
 
-    for asked in [*several, *ALWAYS["part"]]:
-        expected = [row["id"] for row in world.tables["part"] if holds(world, row, asked)]
-        page = rows.find(
-            rights_on(Part, principal),
-            rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True),
-            watched=True,
-        )
-        assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
-
-
-@checked
-@given(world=worlds(), several=st.lists(asked_of("supplier"), min_size=4, max_size=8))
-def test_filters_of_suppliers(principal: User, world: World, several: list[dict[str, Any]]) -> None:
-    make(world, principal)
-
-    for asked in [*several, *ALWAYS["supplier"]]:
-        expected = [row["id"] for row in world.tables["supplier"] if holds(world, row, asked)]
-        page = rows.find(
-            rights_on(Supplier, principal),
-            rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True),
-            watched=True,
-        )
-        assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
+    for model, name, several in ((Part, "part", of_parts), (Supplier, "supplier", of_suppliers)):
+        for asked in [*several, *ALWAYS[name]]:
+            expected = [row["id"] for row in world.tables[name] if holds(world, row, asked)]
+            query = rows.RecordQuery(filter=asked, fields=["id"], order_by=["id"], total=True)
+            page = rows.find(rights_on(model, principal), query, watched=True)
+            assert ([row[0] for row in page.rows], page.total) == (expected, len(expected))
 
 
 @checked

@@ -5,31 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import override_settings
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django import ModelMCP
 from mcp_django.conf import get_conf
 from mcp_django.resources import aggregates
 from mcp_django.resources.date_parts import PARTS
 from mcp_django.resources.queries import aggregate_query, followed
 from mcp_django.resources.uris import Target, parse
+from tests.resources.conftest import each, showing
 from tests.shop.models import Making, Part, Product, Supplier, Tag
 from tests.support.asking import DirectPeer, rights_on
-from tests.support.data import make_flights, make_staff
+from tests.support.data import make_staff
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 
-pytestmark = pytest.mark.every_database
+pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("flights")]
 
 FLIGHTS = "db://flights/flight"
-
-
-@pytest.fixture
-def root(db: None) -> DirectPeer:
-    make_flights(12)
-    return DirectPeer(User.objects.create_superuser("root"))
 
 
 def wrong(peer: Peer, uri: str) -> list[tuple[str, str]]:
@@ -55,16 +48,18 @@ def template_of(peer: Peer, label: str) -> str:
 # Which URIs are aggregates.
 
 
-@pytest.mark.parametrize(("query", "kind"), [
+URIS = [
     ("group_by=carrier", "aggregate"), ("measures=count", "aggregate"), ("having.count__gte=1", "aggregate"),
     ("origin=JFK&measures", "aggregate"), ("having=x", "aggregate"), ("group%5Fby=carrier", "aggregate"),
     ("group_by__exact=carrier", "collection"), ("havings=1", "collection"), ("measures__in=a,b", "collection"),
     ("", "collection"),
-])  # fmt: skip
-def test_a_query_that_names_groups_or_measures_is_an_aggregate(query: str, kind: str) -> None:
-    target = parse(f"{FLIGHTS}?{query}")
+]  # fmt: skip
 
-    assert target is not None and target.kind == kind
+
+def test_a_query_that_names_groups_or_measures_is_an_aggregate() -> None:
+    targets = {query: parse(f"{FLIGHTS}?{query}") for query, _ in URIS}
+
+    assert {query: target and target.kind for query, target in targets.items()} == dict(URIS)
 
 
 def test_what_a_uri_asks_is_what_the_arguments_of_the_tool_ask() -> None:
@@ -95,7 +90,7 @@ def test_an_aggregate_is_read_over_a_transport(admin: Peer, flights: Any) -> Non
     }]  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "arguments"), [
+ALIKE: list[tuple[str, dict[str, Any]]] = [
     ("measures=count,sum:distance", {"measures": ["count", "sum:distance"]}),
     ("group_by=status", {"group_by": ["status"]}),
     ("group_by=origin__name,departs_at__hour&limit=3&order_by=-count",
@@ -104,13 +99,15 @@ def test_an_aggregate_is_read_over_a_transport(admin: Peer, flights: Any) -> Non
      {"group_by": ["origin"], "measures": ["avg:departure_delay"], "having": {"avg:departure_delay__gte": 10},
       "filter": {"carrier__name__startswith": "U"}}),
     ("group_by=plane&having.count=4&search=JFK", {"group_by": ["plane"], "having": {"count": 4}, "search": "JFK"}),
-])  # fmt: skip
-def test_the_resource_is_what_the_tool_answers(root: DirectPeer, query: str, arguments: dict[str, Any]) -> None:
-    table = root.call("aggregate_records", model="flights.flight", **arguments)["structuredContent"]
-    read = root.read(f"{FLIGHTS}?{query}")
+]  # fmt: skip
 
-    assert read.pop("next", "").rpartition("=")[2] == table.pop("next_cursor", "")
-    assert read == {"model": "flights.flight", **table}
+
+def test_the_resource_is_what_the_tool_answers(root: DirectPeer) -> None:
+    for query, arguments in ALIKE:
+        table = root.call("aggregate_records", model="flights.flight", **arguments)["structuredContent"]
+        read = root.read(f"{FLIGHTS}?{query}")
+        assert read.pop("next", "").rpartition("=")[2] == table.pop("next_cursor", "")
+        assert read == {"model": "flights.flight", **table}, query
 
 
 def test_the_next_groups_have_a_uri(root: DirectPeer) -> None:
@@ -123,19 +120,16 @@ def test_the_next_groups_have_a_uri(root: DirectPeer) -> None:
     assert "next" not in third
 
 
-@pytest.mark.parametrize("measure", ["p90:distance", "avg:diff:distance-departure_delay", "count:plane__seats"])
-def test_measures_of_every_form_are_written_in_a_uri(root: DirectPeer, measure: str) -> None:
-    read = root.read(
-        f"{FLIGHTS}?group_by=distance__bucket_5&measures={measure}&order_by=-{measure}&having.{measure}__gt=0"
-    )
-
-    assert read["columns"] == ["distance__bucket_5", measure]
+def test_measures_of_every_form_are_written_in_a_uri(root: DirectPeer) -> None:
+    for measure in ("p90:distance", "avg:diff:distance-departure_delay", "count:plane__seats"):
+        asked = f"group_by=distance__bucket_5&measures={measure}&order_by=-{measure}&having.{measure}__gt=0"
+        assert root.read(f"{FLIGHTS}?{asked}")["columns"] == ["distance__bucket_5", measure]
 
 
 # What they must not name.
 
 
-@pytest.mark.parametrize(("query", "field", "message"), [
+WRONG = [
     ("group_by=nothing", "group_by", "no field to group by 'nothing'."),
     ("measures=avg:carrier", "measures", "avg takes no keys."),
     ("measures=count&originn=JFK", "originn", "no field 'originn'. Did you mean origin?"),
@@ -160,19 +154,19 @@ def test_measures_of_every_form_are_written_in_a_uri(root: DirectPeer, measure: 
     ("measures=" + ",".join("abcdefghijk"), "measures", "at most 10."),
     ("group_by=carrier&order_by=a,b,c,d,e,f", "order_by", "at most 5."),
     ("group_by=carrier&" + "&".join(f"having.count__{n}=1" for n in range(11)), "having", "at most 10."),
-])  # fmt: skip
-def test_what_is_wrong_is_told_by_the_parameter(root: DirectPeer, query: str, field: str, message: str) -> None:
-    [(name, told)] = wrong(root, f"{FLIGHTS}?{query}")
+]  # fmt: skip
 
-    assert (name, told[: len(message)]) == (field, message)
+
+def test_what_is_wrong_is_told_by_the_parameter(root: DirectPeer) -> None:
+    found = {query: wrong(root, f"{FLIGHTS}?{query}") for query, *_ in WRONG}
+
+    for query, field, message in WRONG:
+        [(name, told)] = found[query]
+        assert (name, told[: len(message)]) == (field, message), query
 
 
 def test_asking_for_groups_of_what_is_hidden(root: DirectPeer, declared: Declared) -> None:
-    class WithoutJFK(ModelMCP):
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(faa="JFK")
-
-    declared.model(Airport, WithoutJFK)
+    declared.model(Airport, showing(lambda every: every.exclude(faa="JFK")))
 
     assert root.read(f"{FLIGHTS}?group_by=origin__name")["rows"] == [["EWR", 4], ["LGA", 4], [None, 4]]
     hidden = wrong(root, "db://shop/product?measures=count_distinct:api_key")
@@ -186,11 +180,7 @@ def test_asking_for_groups_of_what_is_hidden(root: DirectPeer, declared: Declare
 
 
 def test_a_model_that_is_asked_row_by_row_has_no_aggregates(root: DirectPeer, declared: Declared) -> None:
-    class Picky(ModelMCP):
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.pk == 1
-
-    declared.model(Flight, Picky)
+    declared.model(Flight, each(lambda obj: obj.pk == 1))
 
     names = [item["name"] for item in root.result(MODERN, "resources/templates/list")["resourceTemplates"]]
     assert "flights.flight query" in names and "flights.flight aggregate" not in names
@@ -241,7 +231,7 @@ def test_completion_suggests_nothing_hidden(root: DirectPeer) -> None:
 # What they look at.
 
 
-@pytest.mark.parametrize(("query", "models"), [
+MODELS: list[tuple[str, dict[str, list[str]]]] = [
     ("origin=JFK&order_by=-number", {}),
     ("carrier__flights__origin__name=x&carrier=UA",
      {"carrier__flights__origin__name": ["airline", "flight", "airport"]}),
@@ -252,15 +242,16 @@ def test_completion_suggests_nothing_hidden(root: DirectPeer) -> None:
      {"group_by": ["airline"], "measures": ["plane"], "having": ["airport"]}),
     ("group_by=origin&measures=avg:diff:plane__seats-origin__altitude&order_by=-max:diff:number-destination__altitude",
      {"measures": ["plane", "airport"], "order_by": ["airport"]}),
-])  # fmt: skip
-def test_the_models_that_a_query_names_are_known(root: DirectPeer, query: str, models: dict[str, list[str]]) -> None:
-    target = parse(f"{FLIGHTS}?{query}")
-    assert isinstance(target, Target)
+]  # fmt: skip
 
-    with override_settings(MCP={"MAX_RELATION_DEPTH": 3}):
-        found = followed(rights_on(Flight, root.user), target)
 
-    assert {place: [model._meta.model_name for model in steps] for place, steps in found.items()} == models
+def test_the_models_that_a_query_names_are_known(root: DirectPeer) -> None:
+    for query, models in MODELS:
+        target = parse(f"{FLIGHTS}?{query}")
+        assert isinstance(target, Target)
+        with override_settings(MCP={"MAX_RELATION_DEPTH": 3}):
+            found = followed(rights_on(Flight, root.user), target)
+        assert {place: [model._meta.model_name for model in steps] for place, steps in found.items()} == models
     assert get_conf().MAX_RELATION_DEPTH == 2
 
 

@@ -45,24 +45,22 @@ def root(db: None, declared: Declared) -> DirectPeer:
     return DirectPeer(User.objects.create_superuser("root"))
 
 
-@pytest.mark.parametrize(("tool", "arguments"), [
-    ("find_records", {}), ("find_records", {"filter": {"faa": "JFK"}}), ("get_record", {"id": "JFK"}),
-])  # fmt: skip
-def test_asking_a_tool_for_rows(root: DirectPeer, tool: str, arguments: Any) -> None:
-    [error] = errors_of(root.call(tool, model="flights.airport", **arguments))
+def test_asking_a_tool_for_rows(root: DirectPeer) -> None:
+    questions: list[tuple[str, Any]] = [
+        ("find_records", {}), ("find_records", {"filter": {"faa": "JFK"}}), ("get_record", {"id": "JFK"}),
+    ]  # fmt: skip
+    for tool, arguments in questions:
+        [error] = errors_of(root.call(tool, model="flights.airport", **arguments))
+        assert error["message"] == "rows of flights.airport are shown in groups alone: ask aggregate_records."
+        assert "flights.airport" not in listed(root, tool)["inputSchema"]["properties"]["model"]["enum"]
 
-    assert error["message"] == "rows of flights.airport are shown in groups alone: ask aggregate_records."
-    assert "flights.airport" not in listed(root, tool)["inputSchema"]["properties"]["model"]["enum"]
 
-
-@pytest.mark.parametrize("uri", [
-    "db://flights/airport", "db://flights/airport?faa=JFK", "db://flights/airport/JFK", "db://flights/airport?pk=JFK",
-])  # fmt: skip
-def test_asking_a_uri_for_rows(root: DirectPeer, uri: str) -> None:
-    subscription = watch(site, uri)
-
-    assert "error" in root.request(MODERN, "resources/read", {"uri": uri})
-    assert subscription is not None and not subscription.look(site, request_of(root.user))
+def test_asking_a_uri_for_rows(root: DirectPeer) -> None:
+    for ending in ("", "?faa=JFK", "/JFK", "?pk=JFK"):
+        uri = f"db://flights/airport{ending}"
+        subscription = watch(site, uri)
+        assert "error" in root.request(MODERN, "resources/read", {"uri": uri}), uri
+        assert subscription is not None and not subscription.look(site, request_of(root.user)), uri
 
 
 def test_no_list_offers_rows(root: DirectPeer) -> None:
@@ -88,16 +86,11 @@ def test_groups_are_shown_from_five_rows_on(root: DirectPeer) -> None:
     assert target is not None and Viewer(site, request_of(root.user)).sees(target)
 
 
-@pytest.mark.parametrize(("own", "setting", "smallest"), [
-    (None, 1, 5), (None, 10, 10), (1, 1, 2), (3, 1, 3), (20, 1, 20),
-])  # fmt: skip
-def test_a_group_of_one_row_is_never_shown(
-    root: DirectPeer, declared: Declared, own: int | None, setting: int, smallest: int
-) -> None:
-    declare(declared, airports={"fields": "__all__", "rows": False, "min_group_rows": own})
-
-    with override_settings(MCP={"MIN_GROUP_ROWS": setting}):
-        assert rights_on(Airport, root.user).smallest_group == smallest
+def test_a_group_of_one_row_is_never_shown(root: DirectPeer, declared: Declared) -> None:
+    for own, setting, smallest in ((1, 1, 2), (None, 1, 5), (None, 10, 10), (3, 1, 3), (20, 1, 20)):
+        declare(declared, airports={"fields": "__all__", "rows": False, "min_group_rows": own})
+        with override_settings(MCP={"MIN_GROUP_ROWS": setting}):
+            assert rights_on(Airport, root.user).smallest_group == smallest, (own, setting)
 
 
 THROUGH = [
@@ -111,30 +104,33 @@ THROUGH = [
 ]
 
 
-@pytest.mark.parametrize("asked", THROUGH)
-def test_reading_a_row_through_the_rows_that_point_to_it(root: DirectPeer, asked: Any) -> None:
-    assert errors_of(root.call("find_records", model="flights.flight", **asked))
+def test_reading_a_row_through_the_rows_that_point_to_it(root: DirectPeer) -> None:
+    for asked in THROUGH:
+        assert errors_of(root.call("find_records", model="flights.flight", **asked)), asked
+    for asked in THROUGH_GROUPS:
+        assert errors_of(root.call("aggregate_records", model="flights.flight", **asked)), asked
 
 
-@pytest.mark.parametrize("asked", [
+THROUGH_GROUPS: list[dict[str, Any]] = [
     {"group_by": ["origin__name"]}, {"measures": ["avg:origin__altitude"]}, {"filter": {"origin__altitude": 10}},
     {"conditions": {"low": {"origin__altitude__lt": 9}}, "measures": ["count@low"]},
     {"group_by": ["origin"], "having": {"max:origin__altitude__gt": 1}},
-])  # fmt: skip
-def test_reading_a_row_through_groups_of_the_rows_that_point_to_it(root: DirectPeer, asked: Any) -> None:
-    assert errors_of(root.call("aggregate_records", model="flights.flight", **asked))
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("asked", [
+POINTED_TO: list[dict[str, Any]] = [
     {"fields": ["departures"]}, {"fields": ["departures__number"]}, {"fields": ["departures__count"]},
     {"filter": {"departures__number": 1000}}, {"filter": {"departures": {"number": 1000}}},
     {"filter": {"departures__count__gte": 1}}, {"filter": {"departures__isnull": False}},
     {"order_by": ["departures__count"]},
-])  # fmt: skip
-def test_reading_a_row_through_the_row_that_it_points_to(root: DirectPeer, declared: Declared, asked: Any) -> None:
+]  # fmt: skip
+
+
+def test_reading_a_row_through_the_row_that_it_points_to(root: DirectPeer, declared: Declared) -> None:
     declare(declared, airports={"fields": "__all__"}, flights={"rows": False})
 
-    assert errors_of(root.call("find_records", model="flights.airport", **asked))
+    for asked in POINTED_TO:
+        assert errors_of(root.call("find_records", model="flights.airport", **asked)), asked
 
 
 def test_reading_a_row_that_joins_two_others(root: DirectPeer, declared: Declared) -> None:
@@ -148,25 +144,19 @@ def test_reading_a_row_that_joins_two_others(root: DirectPeer, declared: Declare
     assert "makers" not in root.call("get_record", model="shop.part", id=str(part.pk))["structuredContent"]
 
 
-def test_the_key_that_a_row_holds_is_its_own_value(root: DirectPeer) -> None:
-    table = root.call("find_records", model="flights.flight", fields=["origin"], filter={"origin": "JFK"}, limit=1)
-
-    assert table["structuredContent"]["rows"] == [[1, "JFK"]]
-    assert root.call("get_record", model="flights.flight", id="1")["structuredContent"]["origin"] == "JFK"
-
-
-def test_finding_a_row_by_a_search_through_others(root: DirectPeer) -> None:
-    assert described(root)["search_fields"] == ["notes"]
-    result = root.call("find_records", model="flights.flight", search="JFK")
-    assert result["structuredContent"]["rows"] == []
-
-
-def test_an_order_that_is_declared_reveals_no_row(root: DirectPeer) -> None:
+def test_neither_a_search_nor_a_declared_order_through_others_reveals_a_row_whose_key_they_hold(
+    root: DirectPeer,
+) -> None:
     Airport.objects.filter(faa="JFK").update(name="ZZZ")
 
-    found = root.call("find_records", model="flights.flight", fields=["id"], limit=3)["structuredContent"]["rows"]
+    def found(**asked: Any) -> Any:
+        return root.call("find_records", model="flights.flight", **asked)["structuredContent"]["rows"]
 
-    assert found == [[1], [2], [3]]
+    assert described(root)["search_fields"] == ["notes"]
+    assert found(search="JFK") == []
+    assert found(fields=["id"], limit=3) == [[1], [2], [3]]
+    assert found(fields=["origin"], filter={"origin": "JFK"}, limit=1) == [[1, "JFK"]]
+    assert root.call("get_record", model="flights.flight", id="1")["structuredContent"]["origin"] == "JFK"
 
 
 def test_guessing_keys(root: DirectPeer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -68,36 +69,26 @@ def test_every_row_is_shown_where_nothing_is_declared(
     assert not rights.scoped
 
 
-def test_rows_that_a_modelmcp_hides_read_as_null(root: User, flights: None, declared: Declared) -> None:
-    declared.model(Airport, FewMCP)
-
-    assert rights_on(Airport, root).scoped
-    assert origins(root) == ["JFK", None, None]
-
-
-def test_rows_that_a_modeladmin_hides_read_as_null(root: User, flights: None, declared: Declared) -> None:
-    declared.admin(Airport, FewAdmin)
-
-    assert rights_on(Airport, root).scoped
-    assert origins(root) == ["JFK", None, None]
-
-
-def test_rows_that_a_manager_hides_read_as_null(
+def test_rows_that_the_project_hides_in_its_own_way_read_as_null(
     root: User, flights: None, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manager = Few()
-    manager.model = Airport
-    monkeypatch.setitem(Airport._meta.__dict__, "default_manager", manager)
+    def by_manager() -> None:
+        manager = Few()
+        manager.model = Airport
+        monkeypatch.setitem(Airport._meta.__dict__, "default_manager", manager)
 
-    assert rights_on(Airport, root).scoped
-    assert origins(root) == ["JFK", None, None]
-
-
-def test_all_rows_read_as_null_where_their_queryset_fails(root: User, flights: None, declared: Declared) -> None:
-    declared.admin(Airport, FailingAdmin)
-
-    assert rights_on(Airport, root).scoped
-    assert origins(root) == [None, None, None]
+    jfk = ["JFK", None, None]
+    ways: list[tuple[Callable[[], None], list[str | None]]] = [
+        (lambda: declared.model(Airport, FewMCP), jfk),
+        (lambda: declared.admin(Airport, FewAdmin), jfk),
+        (lambda: declared.admin(Airport, FailingAdmin), [None, None, None]),
+        (by_manager, jfk),
+    ]
+    for hide, seen in ways:
+        declared.close()
+        hide()
+        assert rights_on(Airport, root).scoped
+        assert origins(root) == seen
 
 
 @pytest.mark.parametrize("model", [Locker, Book])

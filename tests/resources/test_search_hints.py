@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from django.http import HttpRequest
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from demo_project.flights.models import Airport, Flight, Plane
-from mcp_django import ModelMCP
+from tests.resources.conftest import showing
 from tests.support.asking import DirectPeer
 from tests.support.data import make_flights
 from tests.support.declared import Declared
@@ -43,7 +42,7 @@ def notes(peer: DirectPeer, tool: str = "find_records", **asked: Any) -> list[st
     return [note for note in found if not note.startswith("Left out")]
 
 
-@pytest.mark.parametrize(("search", "hints"), [
+HINTS = [
     ("nowhere", ""),
     ("Cancelled", ' status has such a choice: filter {"status": "cancelled"}.'),
     ("on time", ' status has such a choice: filter {"status": "on_time"}.'),
@@ -52,33 +51,31 @@ def notes(peer: DirectPeer, tool: str = "find_records", **asked: Any) -> list[st
     ("N14228", ' plane takes keys of flights.plane: filter {"plane": "N14228"}.'),
     ("6", ' id holds such a value: filter {"id": 6}.'),
     ("all the flights from JFK", ""),
-])  # fmt: skip
-def test_it_says_where_it_looked_and_which_filter_may_be_meant(root: DirectPeer, search: str, hints: str) -> None:
+]  # fmt: skip
+
+
+def test_it_says_where_it_looked_and_which_filter_may_be_meant(root: DirectPeer) -> None:
     Flight.objects.update(notes="")
 
-    assert notes(root, search=search) == [NOTHING + hints]
-    assert notes(root, "aggregate_records", search=search) == [NOTHING + hints]
-    assert notes(root, "aggregate_records", search=search, group_by=["status"]) == [NOTHING + hints]
+    for search, hints in HINTS:
+        assert notes(root, search=search) == [NOTHING + hints]
+        assert notes(root, "aggregate_records", search=search) == [NOTHING + hints]
+        assert notes(root, "aggregate_records", search=search, group_by=["status"]) == [NOTHING + hints]
+    for word in ("x" * 200, "%", "' OR 1=1 --", "😀", "9" * 199):
+        assert notes(root, search=word) == [NOTHING], word
 
 
-def test_it_says_nothing_where_rows_are_found(root: DirectPeer) -> None:
+def test_it_says_nothing_where_rows_are_found_or_on_the_next_page(root: DirectPeer) -> None:
+    page = root.call("find_records", model="flights.flight", search="note", limit=2)["structuredContent"]
+
     assert notes(root, search="note") == []
     assert notes(root, "aggregate_records", search="note", measures=["sum:departure_delay"], filter={"id": 5}) == []
-
-
-def test_a_search_of_the_next_page_says_nothing(root: DirectPeer) -> None:
-    page = root.call("find_records", model="flights.flight", search="note", limit=2)["structuredContent"]
     Flight.objects.update(notes="")
-
     assert notes(root, search="note", limit=2, cursor=page["next_cursor"]) == []
 
 
 def test_guessing_a_hidden_row_by_a_hint(root: DirectPeer, declared: Declared) -> None:
-    class OnlyJFK(ModelMCP):
-        def get_queryset(self, request: HttpRequest) -> Any:
-            return super().get_queryset(request).filter(faa="JFK")
-
-    declared.model(Airport, OnlyJFK)
+    declared.model(Airport, showing(lambda every: every.filter(faa="JFK")))
 
     def asked_for(word: str) -> tuple[list[str], list[str]]:
         with CaptureQueriesContext(connection) as captured:
@@ -96,16 +93,14 @@ def test_guessing_a_single_row_of_a_private_model_by_a_hint(root: DirectPeer, de
     assert notes(root, search="N14228") == [NOTHING]
 
 
-def test_guessing_a_hidden_field_by_a_hint(peer: DirectPeer, declared: Declared) -> None:
+def test_guessing_by_a_hint_a_field_that_is_hidden_or_that_no_filter_may_name(
+    peer: DirectPeer, declared: Declared
+) -> None:
     declared.model(Flight, fields=["number", "notes"], search_fields=["notes"])
+    assert [notes(peer, search=word) for word in ("JFK", "cancelled")] == [[NOTHING]] * 2
 
-    assert notes(peer, search="JFK") == [NOTHING]
-    assert notes(peer, search="cancelled") == [NOTHING]
-
-
-def test_guessing_the_field_that_no_filter_may_name(peer: DirectPeer, declared: Declared) -> None:
+    declared.close()
     declared.model(Flight, fields="__all__", search_fields=["notes"], filter_fields=["number"])
-
     assert notes(peer, search="JFK") == [NOTHING]
 
 
@@ -114,11 +109,6 @@ def test_telling_no_rows_from_a_few_where_small_groups_are_hidden(root: DirectPe
         none, few = (notes(root, "aggregate_records", search=word) for word in ("nowhere", "3"))
 
     assert none == few
-
-
-@pytest.mark.parametrize("word", ["x" * 200, "%", "' OR 1=1 --", "😀", "9" * 199])
-def test_strange_words_are_only_words(root: DirectPeer, word: str) -> None:
-    assert notes(root, search=word) == [NOTHING]
 
 
 def test_hints_take_few_statements(root: DirectPeer) -> None:

@@ -14,7 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import models
 from django.test.utils import isolate_apps
 
-from mcp_django import MCPSite, site
+from mcp_django import MCPSite, ModelMCP, site
 from mcp_django.models import AccessToken, Tool, WatchedResource
 from mcp_django.models import Session as MCPSession
 from mcp_django.secrets import is_hidden_model, is_secret_name, why_hidden
@@ -24,8 +24,7 @@ from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 
-
-@pytest.mark.parametrize("name", [
+SECRET = [
     "password", "PASSWORD", "user_password", "passwords", "api_key", "apikey", "apiKey", "access_key", "access_token",
     "resetToken", "reset_token", "secret", "client_secret", "totp_secret", "pin", "cvv", "cvc", "iban", "ssn", "salt",
     "webhook", "webhook_url", "private_key", "signing_key", "ssh_key", "session_key", "otp", "nonce", "csrf", "cookie",
@@ -35,25 +34,30 @@ from tests.support.peers import MODERN, Peer
     "MagicLinks", "passport_numbers", "social_security_number", "social_security",
     "ccv", "device_code", "driving_licence", "drivers_license", "recovery_phrase", "signed_url", "DATABASE_URL",
     "national_insurance_no", "routing_number", "backup_codes", "connectionString", "taxId", "creditcard", "mfaKeys",
-])  # fmt: skip
-def test_a_name_that_says_secret(name: str) -> None:
-    assert is_secret_name(name)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [
+def test_a_name_that_says_secret() -> None:
+    assert [name for name in SECRET if not is_secret_name(name)] == []
+
+
+PLAIN = [
     "name", "sort_key", "primary_key", "key", "foreign_key", "keyboard", "tokenizer", "pinned", "seedling", "hashtag",
     "link", "url", "website_url", "answer", "card", "tax_rate", "passport", "time", "string", "connection", "number",
     "postal_code", "country_code", "order_number", "login",
     "phrase", "license", "licence", "security", "social", "insurance", "device", "database", "driver", "routing",
     "secretary", "passenger", "compass", "basalt", "spinner", "assassin", "opinion", "description", "notes", "monkey",
-])  # fmt: skip
-def test_a_name_that_says_nothing(name: str) -> None:
-    assert not is_secret_name(name)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey])
-def test_a_model_that_the_bridge_hides(model: type[models.Model]) -> None:
-    assert is_hidden_model(model)
+def test_a_name_that_says_nothing() -> None:
+    assert [name for name in PLAIN if is_secret_name(name)] == []
+
+
+def test_the_models_that_the_bridge_hides() -> None:
+    hidden = [LogEntry, Session, AccessToken, Tool, MCPSession, WatchedResource, Apikey]
+
+    assert [model for model in (*hidden, User, Product, Tag) if is_hidden_model(model)] == hidden
 
 
 def made(name: str, *fields: str) -> type[models.Model]:
@@ -64,7 +68,7 @@ def made(name: str, *fields: str) -> type[models.Model]:
         return type(name, (models.Model,), {"__module__": __name__, "Meta": meta, **columns})
 
 
-@pytest.mark.parametrize("model", [
+OF_MAIL = [
     # As django-oscar's communication.Email.
     made("Email", "user", "email", "subject", "body_text", "body_html", "date_sent"),
     made("Sent", "to_address", "subject", "message"),
@@ -72,32 +76,33 @@ def made(name: str, *fields: str) -> type[models.Model]:
     made("Copied", "sender", "cc", "subject", "text"),
     made("MagicLink", "user", "created"), made("OneTimeCode", "user"), made("LoginCode", "user"),
     made("Invite_Codes", "user"), made("APIKey", "name"),
-], ids=lambda model: model.__name__)  # fmt: skip
-def test_a_model_that_lets_somebody_in_is_hidden_with_the_reason(model: type[models.Model]) -> None:
-    assert why_hidden(model) in (
-        "it holds mail that was sent, which may have links to log in or to set a password",
-        f"by its name, each row of {model.__name__} lets somebody in",
-    )
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [
+def test_a_model_that_lets_somebody_in_is_hidden_with_the_reason() -> None:
+    mail = "it holds mail that was sent, which may have links to log in or to set a password"
+
+    assert {model.__name__: why_hidden(model) for model in OF_MAIL} == {
+        **{model.__name__: f"by its name, each row of {model.__name__} lets somebody in" for model in OF_MAIL},
+        **dict.fromkeys(("Email", "Sent", "Outbox", "Copied"), mail),
+    }
+
+
+LIKE_MAIL = [
     made("Comment", "name", "email", "body"), made("Contact", "name", "email", "subject", "message"),
     made("Post", "title", "subject", "body"), made("Ticket", "topic", "subject", "text"), made("Link", "url"),
     made("Code", "number"), made("Customer", "email", "company"), made("Template", "subject", "body"),
-], ids=lambda model: model.__name__)  # fmt: skip
-def test_a_model_that_only_looks_like_mail_is_shown(model: type[models.Model]) -> None:
-    assert why_hidden(model) is None
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("model", [User, Product, Tag])
-def test_a_model_that_the_bridge_shows(model: type[models.Model]) -> None:
-    assert not is_hidden_model(model)
+def test_a_model_that_only_looks_like_mail_is_shown() -> None:
+    assert [model for model in LIKE_MAIL if why_hidden(model) is not None] == []
 
 
-@pytest.mark.parametrize("model", [AccessToken, Tool, MCPSession, WatchedResource])
-def test_registering_a_model_of_ours(model: type[models.Model]) -> None:
-    with pytest.raises(ImproperlyConfigured, match="The models of mcp_django are never exposed"):
-        MCPSite("other").register(model, fields="__all__")
+def test_registering_a_model_of_ours() -> None:
+    for model in (AccessToken, Tool, MCPSession, WatchedResource):
+        with pytest.raises(ImproperlyConfigured, match="The models of mcp_django are never exposed"):
+            MCPSite("other").register(model, fields="__all__")
 
 
 def test_models_with_secrets_exist_for_no_agent(admin: Peer, flights: Any) -> None:
@@ -125,11 +130,6 @@ def test_a_model_of_ours_stays_hidden_though_the_admin_registers_it_anew(db: Non
     assert not {"mcp_django.accesstoken", "admin.logentry", "sessions.session"} & site.models.keys()
 
 
-@pytest.fixture
-def root(db: None) -> DirectPeer:
-    return DirectPeer(User.objects.create_superuser("root", password="hunter2"))
-
-
 QUESTIONS: list[dict[str, Any]] = [
     {"filter": {"password__startswith": "md5"}},
     {"filter": {"password": "x"}},
@@ -141,31 +141,31 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("asked", QUESTIONS, ids=str)
-def test_asking_for_passwords(root: DirectPeer, asked: dict[str, Any]) -> None:
-    def answer(name: str) -> str:
+def test_asking_for_passwords(root: DirectPeer) -> None:
+    def answer(asked: dict[str, Any], name: str) -> str:
         filled = json.loads(json.dumps(asked).replace("password", name))
         return json.dumps(root.call("find_records", model="auth.user", **filled)).replace(name, "NAME")
 
-    assert answer("password") == answer("pqssword")
+    for asked in QUESTIONS:
+        assert answer(asked, "password") == answer(asked, "pqssword"), asked
 
 
-@pytest.mark.parametrize("fields", [None, "__all__"])
-def test_passwords_appear_nowhere(root: DirectPeer, declared: Declared, fields: Any) -> None:
-    if fields is not None:
-        declared.model(User, fields=fields)
+def test_passwords_appear_nowhere(root: DirectPeer, declared: Declared) -> None:
     token_of(root.user)
     key = root.user.pk
 
-    everything = json.dumps([
-        root.call("describe_models", model="auth.user"), root.call("find_records", model="auth.user"),
-        root.call("get_record", model="auth.user", id=key), root.read(f"db://auth/user/{key}"),
-        root.read("db://auth/user.schema"), root.read("db://auth/user"), root.result(MODERN, "tools/list"),
-    ])  # fmt: skip
-
-    assert "password" not in everything
-    assert root.user.password not in everything
-    assert root.read("db://auth/user")["rows"]
+    for options in ({"fields": "__all__"}, {}):
+        declared.close()
+        if options:
+            declared.model(User, **options)
+        everything = json.dumps([
+            root.call("describe_models", model="auth.user"), root.call("find_records", model="auth.user"),
+            root.call("get_record", model="auth.user", id=key), root.read(f"db://auth/user/{key}"),
+            root.read("db://auth/user.schema"), root.read("db://auth/user"), root.result(MODERN, "tools/list"),
+        ])  # fmt: skip
+        assert "password" not in everything
+        assert root.user.password not in everything
+        assert root.read("db://auth/user")["rows"]
 
 
 def test_searching_in_passwords(root: DirectPeer, declared: Declared) -> None:
@@ -178,33 +178,25 @@ def test_searching_in_passwords(root: DirectPeer, declared: Declared) -> None:
     assert found["rows"] == []
 
 
+class ByMethod(ModelMCP):
+    def get_fields(self, request: Any) -> list[str]:
+        return ["name", "api_key"]
+
+
 def test_a_secret_field_is_hidden_and_shown_where_it_is_named(root: DirectPeer, declared: Declared) -> None:
     product = Product.objects.create(name="x")
 
-    by_admin = root.read(f"db://shop/product/{product.pk}")
-    declared.model(Product, fields="__all__")
-    by_all = root.read(f"db://shop/product/{product.pk}")
-    declared.close()
-    declared.model(Product, fields=["name", "api_key"])
-    by_name = root.read(f"db://shop/product/{product.pk}")
+    def read(model_mcp: type[ModelMCP] | None = None, **options: Any) -> Any:
+        declared.close()
+        declared.model(Product, model_mcp, **options)
+        return root.read(f"db://shop/product/{product.pk}")
+
+    assert "api_key" not in root.read(f"db://shop/product/{product.pk}")  # By the admin.
+    assert "api_key" not in read(fields="__all__")
+    assert read(ByMethod) == {"id": product.pk, "name": "x"}
+    assert read(fields=["name", "api_key"]) == {"id": product.pk, "name": "x", "api_key": "sk-secret"}
     found = root.call("find_records", model="shop.product", filter={"api_key__startswith": "sk-"}, fields=["api_key"])
-
-    assert "api_key" not in by_admin and "api_key" not in by_all
-    assert by_name == {"id": product.pk, "name": "x", "api_key": "sk-secret"}
     assert found["structuredContent"]["rows"] == [[product.pk, "sk-secret"]]
-
-
-def test_a_secret_field_stays_hidden_where_a_method_returns_it(root: DirectPeer, declared: Declared) -> None:
-    from mcp_django import ModelMCP
-
-    class Careless(ModelMCP):
-        def get_fields(self, request: Any) -> list[str]:
-            return ["name", "api_key"]
-
-    declared.model(Product, Careless)
-    product = Product.objects.create(name="x")
-
-    assert root.read(f"db://shop/product/{product.pk}") == {"id": product.pk, "name": "x"}
 
 
 def test_a_model_whose_key_is_secret_is_not_there_until_the_key_is_named(root: DirectPeer, declared: Declared) -> None:
@@ -213,15 +205,10 @@ def test_a_model_whose_key_is_secret_is_not_there_until_the_key_is_named(root: D
     declared.model(Apikey, fields="__all__")
     lists = [root.result(MODERN, method) for method in ("resources/list", "resources/templates/list", "tools/list")]
     unnamed = root.call("find_records", model="shop.apikey")
+    declared.close()
+    declared.model(Apikey, fields=["token"])
 
     assert "apikey" not in json.dumps(lists)
     assert unnamed["isError"] is True and "no model 'shop.apikey'" in json.dumps(unnamed)
     assert "sk-1" not in json.dumps(unnamed)
-
-
-def test_a_model_whose_key_is_secret_is_there_once_the_key_is_named(root: DirectPeer, declared: Declared) -> None:
-    Apikey.objects.create(token="sk-1")
-
-    declared.model(Apikey, fields=["token"])
-
     assert root.read("db://shop/apikey/sk-1") == {"token": "sk-1"}

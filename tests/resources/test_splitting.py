@@ -8,7 +8,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from django.contrib.auth.models import User
 from django.db.models import BooleanField, Q
 from django.db.models.expressions import RawSQL
 from django.test import override_settings
@@ -21,6 +20,7 @@ from mcp_django.resources import aggregates, queries, rows
 from mcp_django.resources.policy import Rights
 from mcp_django.resources.splitting import explained
 from mcp_django.sites import site
+from tests.resources.conftest import each, showing
 from tests.resources.test_reading import A_MINUTE
 from tests.support.asking import DirectPeer, request_of
 from tests.support.data import make_flights
@@ -31,11 +31,6 @@ pytestmark = pytest.mark.every_database
 
 STOPPED = "The query was stopped: it took longer than 5 s (STATEMENT_SECONDS). "
 NARROW = "Narrow it: filter by the key or by another indexed field, over a smaller range, and through fewer relations."
-
-
-@pytest.fixture
-def root(db: None) -> DirectPeer:
-    return DirectPeer(User.objects.create_superuser("root"))
 
 
 @pytest.fixture
@@ -66,7 +61,7 @@ def test_the_range_of_the_column_is_that_of_the_visible_rows(root: DirectPeer, f
     )
 
 
-@pytest.mark.parametrize(("asked", "runs"), [
+RANGES: list[tuple[Any, str]] = [
     ({"departs_at__gte": "2013-02-01", "departs_at__lt": "2013-04-30"}, "from 2013-02-01 to 2013-04-30, one month"),
     ({"departs_at__range": ["2013-02-01", "2013-02-20"]}, "from 2013-02-01 to 2013-02-20, one week"),
     ({"departs_at__range": "2013-02-01,2013-02-05T10:00:00Z"}, "from 2013-02-01 to 2013-02-05, one day"),
@@ -77,21 +72,25 @@ def test_the_range_of_the_column_is_that_of_the_visible_rows(root: DirectPeer, f
     ({"id__gte": 3, "id__lt": 9}, "from 3 to 9, a tenth of it"),
     ({"id__gte": 0, "id__lt": 9}, "from 0 to 9, a tenth of it"),
     ({"status": "on_time", "id__in": [1]}, "from 2013-01-01 to 2013-12-31, one quarter"),
-])  # fmt: skip
-def test_the_range_is_that_of_the_filter_where_it_has_one(
-    root: DirectPeer, flights: None, asked: Any, runs: str
-) -> None:
-    said = advice(root, filter=asked)
-
-    ends, _, part = runs.rpartition(", ")
-    assert f" runs {ends} and is indexed; " in said
-    assert said.endswith(f", e.g. {part} at a time.")
+]  # fmt: skip
 
 
-def test_without_a_column_to_split_by_the_error_is_the_common_one(root: DirectPeer, flights: None) -> None:
-    assert advice(root, "flights.plane") == ""
-    assert advice(root, "flights.nothing") == ""
-    assert advice(root, id="1") == ""
+def test_the_range_is_that_of_the_filter_where_it_has_one(root: DirectPeer, flights: None) -> None:
+    for asked, runs in RANGES:
+        said = advice(root, filter=asked)
+        ends, _, part = runs.rpartition(", ")
+        assert f" runs {ends} and is indexed; " in said, asked
+        assert said.endswith(f", e.g. {part} at a time."), asked
+
+
+def test_without_a_column_to_split_by_the_error_is_the_common_one(root: DirectPeer) -> None:
+    make_flights(1)
+
+    assert [advice(root, "flights.plane"), advice(root, "flights.nothing"), advice(root, id="1")] == ["", "", ""]
+    Flight.objects.all().delete()
+    assert (
+        advice(root) == "Split it: departs_at is indexed; ask for departs_at__gte/departs_at__lt of a part at a time."
+    )
 
 
 def test_the_end_of_the_calendar_is_a_range_too(root: DirectPeer, flights: None) -> None:
@@ -103,47 +102,26 @@ def test_the_end_of_the_calendar_is_a_range_too(root: DirectPeer, flights: None)
     assert " from 2013-01-01 to 9999-12-31 " in said
 
 
-def test_a_column_without_values_has_no_range(root: DirectPeer) -> None:
-    assert (
-        advice(root) == "Split it: departs_at is indexed; ask for departs_at__gte/departs_at__lt of a part at a time."
-    )
-
-
 @override_settings(MCP={"STATEMENT_SECONDS": 5.0})
-def test_a_tool_says_it_as_an_error_of_the_filter(
+def test_tools_and_resources_say_it_as_an_error_of_the_filter(
     root: DirectPeer, flights: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_slow(*args: Any, **named: Any) -> Any:
         raise TooSlow
 
-    monkeypatch.setattr(rows, "find", too_slow)
-    monkeypatch.setattr(aggregates, "aggregate", too_slow)
+    for module, name in ((rows, "find"), (aggregates, "aggregate"), (queries, "answer")):
+        monkeypatch.setattr(module, name, too_slow)
     expected = advice(root)
+    errors = [{"field": "filter", "message": expected, "received": None}]
 
     for tool in ("find_records", "aggregate_records"):
         result = root.call(tool, model="flights.flight")
-
         assert result["isError"] is True
-        assert json.loads(result["content"][0]["text"]) == {
-            "error": STOPPED + expected,
-            "errors": [{"field": "filter", "message": expected, "received": None}],
-        }
-
-
-@override_settings(MCP={"STATEMENT_SECONDS": 5.0})
-@pytest.mark.parametrize("uri", ["db://flights/flight?departs_at__year=2013", "db://flights/flight?measures=count"])
-def test_a_resource_says_it_too(root: DirectPeer, flights: None, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
-    def too_slow(*args: Any, **named: Any) -> Any:
-        raise TooSlow
-
-    monkeypatch.setattr(queries, "answer", too_slow)
-    expected = advice(root)
-
-    assert root.error(MODERN, "resources/read", {"uri": uri}) == {
-        "code": -32603,
-        "message": STOPPED + expected,
-        "data": {"reason": "TOO_SLOW", "errors": [{"field": "filter", "message": expected, "received": None}]},
-    }
+        assert json.loads(result["content"][0]["text"]) == {"error": STOPPED + expected, "errors": errors}
+    for query in ("departs_at__year=2013", "measures=count"):
+        assert root.error(MODERN, "resources/read", {"uri": f"db://flights/flight?{query}"}) == {
+            "code": -32603, "message": STOPPED + expected, "data": {"reason": "TOO_SLOW", "errors": errors},
+        }  # fmt: skip
 
 
 @override_settings(MCP={"STATEMENT_SECONDS": 0.3})
@@ -169,13 +147,7 @@ def test_a_query_that_is_really_slow_is_explained_in_time(root: DirectPeer, flig
 
 
 def test_rows_of_others_do_not_widen_the_range(root: DirectPeer, flights: None, declared: Declared) -> None:
-    class Flights(ModelMCP):
-        fields = ("departs_at",)
-
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).filter(Q(id__gte=4, id__lte=6))
-
-    declared.model(Flight, Flights)
+    declared.model(Flight, showing(lambda every: every.filter(Q(id__gte=4, id__lte=6)), fields=("departs_at",)))
 
     assert " from 2013-04-01 to 2013-06-01 " in advice(root)
 
@@ -205,12 +177,6 @@ def test_small_groups_give_away_no_ends(root: DirectPeer, flights: None) -> None
 def test_rows_that_are_checked_one_by_one_give_away_no_ends(
     root: DirectPeer, flights: None, declared: Declared
 ) -> None:
-    class Flights(ModelMCP):
-        fields = ("departs_at",)
-
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.pk == 5
-
-    declared.model(Flight, Flights)
+    declared.model(Flight, each(lambda obj: obj.pk == 5, fields=("departs_at",)))
 
     assert "2013" not in advice(root)

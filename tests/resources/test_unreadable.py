@@ -13,10 +13,10 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
-from mcp_django import ModelMCP
 from mcp_django.resources.field_kinds import kind_of
 from mcp_django.resources.kinds import TEXT
 from mcp_django.resources.unreadable import is_fault_of_value
+from tests.resources.conftest import each
 from tests.shop.fields import Size
 from tests.shop.models import Parcel, Person
 from tests.support.asking import DirectPeer
@@ -54,25 +54,18 @@ def page(root: DirectPeer, **asked: Any) -> Any:
     return root.call("find_records", model="shop.parcel", **asked)["structuredContent"]
 
 
-def test_a_page_has_null_where_a_value_cannot_be_read(root: DirectPeer) -> None:
-    spoil("P2")
+def test_a_page_and_a_record_have_null_where_a_value_cannot_be_read(root: DirectPeer) -> None:
+    key = spoil("P2")
 
     found = page(root, fields=["code", "size"])
+    record = root.call("get_record", model="shop.parcel", id=key)
 
     assert [row[1:] for row in found["rows"]] == [
         ["P1", "size 1"], ["P2", None], ["P3", "size 3"], ["P4", "size 4"], ["P5", "size 5"],
     ]  # fmt: skip
     assert found["notes"] == [NOTE]
-
-
-def test_a_record_has_null_where_a_value_cannot_be_read(root: DirectPeer) -> None:
-    key = spoil("P2")
-
-    result = root.call("get_record", model="shop.parcel", id=key)
-
-    assert result["structuredContent"]["size"] is None
-    assert result["structuredContent"]["code"] == "P2"
-    assert NOTE in str(result["content"])
+    assert (record["structuredContent"]["code"], record["structuredContent"]["size"]) == ("P2", None)
+    assert NOTE in str(record["content"])
     assert root.read(f"db://shop/parcel/{key}")["size"] is None
 
 
@@ -113,12 +106,7 @@ def test_a_page_whose_values_can_all_be_read_takes_one_query_and_no_note(root: D
 
     assert "notes" not in found
     assert len([query for query in asked if "shop_parcel" in query["sql"]]) == 1
-
-
-def test_values_that_a_page_does_not_show_are_not_read(root: DirectPeer) -> None:
-    spoil("P2")
-
-    assert "notes" not in page(root, fields=["code"])
+    assert "notes" not in page(root, fields=["code"])  # What is not shown is not read.
 
 
 def test_a_list_of_related_rows_has_null_where_a_value_cannot_be_read(root: DirectPeer) -> None:
@@ -149,13 +137,7 @@ def test_a_computed_value_of_a_row_that_cannot_be_read_is_null(root: DirectPeer,
 
 
 def test_a_row_that_the_permission_cannot_be_asked_of_is_hidden(root: DirectPeer, declared: Declared) -> None:
-    class OneByOne(ModelMCP):
-        fields = ["code", "size"]
-
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.code != "P3"
-
-    declared.model(Parcel, OneByOne)
+    declared.model(Parcel, each(lambda obj: obj.code != "P3", fields=["code", "size"]))
     hidden = spoil("P2")
 
     found = page(root, fields=["code"])
@@ -218,13 +200,7 @@ def test_a_page_that_ends_with_an_unreadable_value_of_its_order_has_no_cursor(
 def test_rows_are_looked_at_up_to_an_unreadable_value_of_their_order(
     root: DirectPeer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OneByOne(ModelMCP):
-        fields = ["code", "size"]
-
-        def has_view_permission(self, request: Any, obj: Any = None) -> bool:
-            return obj is None or obj.code == "P5"
-
-    declared.model(Parcel, OneByOne)
+    declared.model(Parcel, each(lambda obj: obj.code == "P5", fields=["code", "size"]))
     fail_for_p2(monkeypatch)
     monkeypatch.setattr("mcp_django.resources.rows._LOOKED_AT_ONCE", 2)
 

@@ -109,3 +109,14 @@ def client(tools: Declared, users: Any, peers: Peers) -> Peer:
     peer = peers(token_of(users.admin))
     peer.capabilities = {**TASKS, "elicitation": {}}
     return peer
+
+
+@pytest.fixture
+def add(tools: Declared) -> Callable[..., None]:
+    """Declares one more tool that becomes a task, and switches it on."""
+
+    def add(function: Callable[..., Any], **options: Any) -> None:
+        tools.tool(function, **{"task": True, **options})
+        switch_on(function.__name__)
+
+    return add

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from mcp_django.models import AccessToken, Task, TaskQuestion, Tool
 from tests.support import tasks
-from tests.support.data import switch_on, token_of
+from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, HTTPPeer, Peer, Peers
 from tests.support.tasks import TASKS, text_of
@@ -41,15 +41,14 @@ def test_the_task_of_another_user(client: Peer, users: Any, peers: Peers) -> Non
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_a_task_of_the_same_user_by_a_token_of_fewer_scopes(client: Peer, users: Any, peers: Peers) -> None:
-    created = tasks.start(client, "delete", filename="a")
-    assert_hidden(knowing(peers(token_of(users.admin, "read"))), created)
-    assert_hidden(knowing(peers(token_of(users.admin))), created)
-
-
-def test_a_task_of_a_token_that_may_less_since(client: Peer) -> None:
+def test_a_task_of_the_same_user_by_another_token_or_one_that_may_less_since(
+    client: Peer, users: Any, peers: Peers
+) -> None:
     created = tasks.start(client, "delete", filename="a")
     token = AccessToken.objects.latest("pk")
+
+    assert_hidden(knowing(peers(token_of(users.admin, "read"))), created)
+    assert_hidden(knowing(peers(token_of(users.admin))), created)
     token.scopes = ["read"]
     token.save()
     assert_hidden(client, created)
@@ -64,16 +63,22 @@ def test_the_task_of_a_caller_without_credentials(client: Peer, users: Any, peer
     assert tasks.get(nobody, created)["status"] == "input_required"
 
 
-def test_an_id_in_other_letters(client: Peer) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    for other in (created["taskId"].swapcase(), created["taskId"] + " ", created["taskId"] + "\n"):
+def test_ids_cannot_be_guessed_nor_written_in_other_letters(client: Peer) -> None:
+    ids = {tasks.start(client, "add", a=1, b=2)["taskId"] for _ in range(5)}
+
+    assert len(ids) == 5 and all(len(key) == 43 for key in ids)
+    key = ids.pop()
+    for other in (key.swapcase(), f"{key} ", f"{key}\n"):
         assert client.error(MODERN, "tasks/get", {"taskId": other})["data"]["reason"] == "TASK_NOT_FOUND"
 
 
-def test_ids_cannot_be_guessed(client: Peer) -> None:
-    ids = {tasks.start(client, "add", a=1, b=2)["taskId"] for _ in range(5)}
-    assert len(ids) == 5
-    assert all(len(key) == 43 for key in ids)
+def test_neither_credentials_nor_the_rows_of_tasks_are_in_reach(client: HTTPPeer, database: None) -> None:
+    tasks.start(client, "delete", filename="a")
+
+    [row] = Task.objects.values()
+    assert str(client.token) not in str(row)
+    described = str(client.call("describe_models"))
+    assert "mcp_django" not in described and "django_tasks_database" not in described
 
 
 def _lost(client: Peer, created: Any) -> None:
@@ -123,13 +128,12 @@ def test_going_on_with_a_deleted_user(client: Peer, users: Any, database: None) 
     assert not Task.objects.exists()
 
 
-def test_going_on_after_the_permission_was_taken(users: Any, peers: Peers, tools: Declared, database: None) -> None:
+def test_going_on_after_the_permission_was_taken(users: Any, peers: Peers, add: Any, database: None) -> None:
     def close(request: Any) -> str:
         """Closes."""
         return "closed"
 
-    tools.tool(close, task=True, permission="flights.change_flight")
-    switch_on("close")
+    add(close, permission="flights.change_flight")
     permission = Permission.objects.get(codename="change_flight")
     users.ops.user_permissions.add(permission)
     ops = knowing(peers(token_of(users.ops)))
@@ -157,26 +161,24 @@ def test_the_revocation_of_a_token_between_two_runs(client: Peer, database: None
     _lost(client, created)
 
 
-def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: None) -> None:
+def test_answering_a_question_that_was_not_asked_yet(client: Peer, database: None, configure: Configure) -> None:
     created = tasks.start(client, "delete", filename="a")
     tasks.update(client, created, sure=YES)
     tasks.work()
     assert tasks.get(client, created)["status"] == "input_required"
-
-
-def test_answers_that_came_with_the_call_confirm_nothing(client: Peer) -> None:
+    # Nor do answers confirm anything that came with the call.
+    configure(TASK_BACKEND="default")
     params = {"name": "delete", "arguments": {"filename": "a"}, "inputResponses": {"sure": YES}}
     created = client.result(MODERN, "tools/call", params)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, tools: Declared) -> None:
+def test_answers_to_an_untrusted_question_may_come_with_the_call(client: Peer, add: Any) -> None:
     def relaxed(request: Any) -> str:
         """Asks, and believes anything."""
         return str(request.mcp.elicit("Sure?", CONFIRM, key="sure", trusted=False).content["confirm"])
 
-    tools.tool(relaxed, task=True)
-    switch_on("relaxed")
+    add(relaxed)
     for given, status in ((YES, "completed"), ({"action": "accept", "content": 7}, "input_required")):
         params = {"name": "relaxed", "arguments": {}, "inputResponses": {"sure": given}}
         assert tasks.get(client, client.result(MODERN, "tools/call", params))["status"] == status
@@ -203,14 +205,13 @@ def test_answering_twice_runs_once(client: Peer, database: None) -> None:
     assert DBTaskResult.objects.count() == before + 1
 
 
-def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
+def test_huge_and_odd_input(client: Peer, add: Any) -> None:
     def echo(request: Any, text: str) -> str:
         """Says how long it is."""
         answer = request.mcp.elicit("More?", {"type": "object", "properties": {"t": {"type": "string"}}}, key="m")
         return f"{len(text)} {len(answer.content['t'])} {text[:3]!r}"
 
-    tools.tool(echo, task=True)
-    switch_on("echo")
+    add(echo)
     text = "\x00🛫\\" + "x" * 400_000
     created = tasks.start(client, "echo", text=text)
     tasks.update(client, created, m={"action": "accept", "content": {"t": "\x00" * 1000 + "é" * 50_000}})
@@ -219,16 +220,3 @@ def test_huge_and_odd_input(client: Peer, tools: Declared) -> None:
     created = tasks.start(client, "echo", text="a")
     tasks.update(client, created, **{f"k{number}" * 50: {"x": [[]] * 50} for number in range(500)})
     assert TaskQuestion.objects.filter(task=created["taskId"], answer=None).count() == 1
-
-
-def test_credentials_are_kept_nowhere(client: HTTPPeer, database: None) -> None:
-    tasks.start(client, "delete", filename="a")
-    [row] = Task.objects.values()
-    assert str(client.token) not in str(row)
-
-
-def test_agents_cannot_read_the_rows_of_tasks(client: Peer) -> None:
-    tasks.start(client, "add", a=1, b=2)
-    described = client.call("describe_models")
-    assert "mcp_django" not in str(described)
-    assert "django_tasks_database" not in str(described)

@@ -65,16 +65,13 @@ def test_legacy_clients_know_no_tasks(client: Peer, revision: str, database: Non
         assert client.error(revision, method, {"taskId": "x"})["code"] == -32601
 
 
-def test_a_task_param_is_ignored(client: Peer, database: None) -> None:
+def test_a_task_param_is_ignored_and_wrong_arguments_fail_at_once(client: Peer, database: None) -> None:
     asked = {"name": "add", "arguments": {"a": 1, "b": 2}, "task": {"ttl": 1, "pollInterval": 1}}
+    wrong = client.call("add", a="one", b=2)
+    assert wrong["isError"] is True
+    assert not Task.objects.exists()
     assert client.result(MODERN, "tools/call", asked)["ttlMs"] == 3_600_000
     assert client.result(MODERN, "tools/call", {**asked, "name": "describe_models", "arguments": {}})["content"]
-
-
-def test_wrong_arguments_fail_at_once(client: Peer, database: None) -> None:
-    result = client.call("add", a="one", b=2)
-    assert result["isError"] is True
-    assert not Task.objects.exists()
 
 
 def test_failures_of_a_tool(client: Peer, caplog: pytest.LogCaptureFixture) -> None:
@@ -103,11 +100,14 @@ def test_a_task_that_does_not_exist(client: Peer) -> None:
             assert (error["code"], error["data"]["reason"]) == (-32602, "TASK_NOT_FOUND"), (method, key)
 
 
-def test_the_capability_is_checked_before_the_task(client: Peer) -> None:
+def test_the_capability_is_checked_before_the_task(client: HTTPPeer) -> None:
     client.capabilities = {}
-    for method in METHODS:
-        error = client.error(MODERN, method, {"taskId": "nothing", "inputResponses": {}})
-        assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, TASKS), method
+    asked = {"name": "add_in_a_task", "arguments": {"a": 1, "b": 2}}
+
+    for method, params in (("tools/call", asked), *((one, {"taskId": "no", "inputResponses": {}}) for one in METHODS)):
+        answer = client.send(MODERN, method, params)
+        error = answer.json["error"]
+        assert (answer.status, error["code"], error["data"]["requiredCapabilities"]) == (400, -32021, TASKS), method
 
 
 def test_params_that_are_wrong(client: Peer) -> None:
@@ -124,9 +124,7 @@ def test_params_that_are_wrong(client: Peer) -> None:
     assert [(error["code"], error["data"]["errors"][0]["field"]) for error in errors] == [
         (-32602, field) for *_, field in wrong
     ]
-
-
-def test_methods_that_the_extension_does_not_have(client: Peer) -> None:
+    # Methods that the extension does not have.
     for method in ("tasks/list", "tasks/result"):
         assert client.error(MODERN, method, {"taskId": "x"})["code"] == -32601
 
@@ -153,10 +151,3 @@ def test_the_name_header_is_the_id_of_the_task(client: HTTPPeer) -> None:
             answer = client.post(message, {**headers, "Mcp-Name": wrong})  # type: ignore[dict-item]
             assert (answer.status, answer.json["error"]["code"]) == (400, -32020)
         assert client.post(message, headers).status == 200
-
-
-def test_a_missing_capability_has_its_status(client: HTTPPeer) -> None:
-    client.capabilities = {}
-    assert client.send(MODERN, "tasks/get", {"taskId": "x"}).status == 400
-    asked = {"name": "add_in_a_task", "arguments": {"a": 1, "b": 2}}
-    assert client.send(MODERN, "tools/call", asked).status == 400

@@ -10,8 +10,6 @@ from pydantic import BaseModel, field_validator
 from mcp_django import Sampling
 from mcp_django.models import Task, TaskQuestion
 from tests.support import tasks
-from tests.support.data import switch_on
-from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 from tests.support.talking import accept, call, talk
 from tests.support.tasks import TASKS, text_of
@@ -92,7 +90,7 @@ def test_an_answer_that_is_none_is_refused_and_its_question_stays_open(client: P
     assert set(tasks.get(client, created)["inputRequests"]) == {"first", "second"}
 
 
-def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared) -> None:
+def test_a_key_is_never_used_for_another_question(client: Peer, add: Any) -> None:
     def haggle(request: Any) -> str:
         """Asks under one key until it is content."""
         offer = 1
@@ -102,8 +100,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
                 return f"sold for {offer}"
             offer = int(answer)
 
-    tools.tool(haggle, task=True)
-    switch_on("haggle")
+    add(haggle)
     created = tasks.start(client, "haggle")
     assert set(tasks.get(client, created)["inputRequests"]) == {"offer"}
     tasks.update(client, created, offer=named("2"))
@@ -113,7 +110,7 @@ def test_a_key_is_never_used_for_another_question(client: Peer, tools: Declared)
     assert tasks.get(client, created)["status"] == "input_required"
 
 
-def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: Peer, tools: Declared) -> None:
+def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: Peer, add: Any) -> None:
     class Even(BaseModel):
         number: int
 
@@ -128,8 +125,7 @@ def test_a_question_is_asked_again_if_only_its_model_refuses_the_answer(client: 
         """Halves."""
         return str(request.mcp.elicit("Which number?", Even, key="n").content.number // 2)
 
-    tools.tool(halve, task=True)
-    switch_on("halve")
+    add(halve)
     created = tasks.start(client, "halve")
     tasks.update(client, created, n={"action": "accept", "content": {"number": 3}})
     assert set(tasks.get(client, created)["inputRequests"]) == {"n-2"}
@@ -145,14 +141,13 @@ def test_a_question_that_the_client_cannot_be_asked_fails_the_task(client: Peer)
     assert failed["error"]["data"]["requiredCapabilities"] == {"elicitation": {}}
 
 
-def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
+def test_sampling_and_roots_in_a_task(client: Peer, add: Any) -> None:
     def poem(request: Any) -> str:
         """Lets the client's model write."""
         found = request.mcp.ask({"poem": Sampling("A poem.", 100, "Be brief.", {"temperature": 0.5})})["poem"]
         return f"{found.text} in {request.mcp.list_roots(key='where')[0].uri}"
 
-    tools.tool(poem, task=True)
-    switch_on("poem")
+    add(poem)
     client.capabilities = {**TASKS, "sampling": {}, "roots": {}}
     created = tasks.start(client, "poem")
     assert tasks.get(client, created)["inputRequests"]["poem"]["params"] == {
@@ -169,15 +164,14 @@ def test_sampling_and_roots_in_a_task(client: Peer, tools: Declared) -> None:
     assert text_of(tasks.get(client, created)) == "Roses in file:///home"
 
 
-def test_a_tool_that_asks_without_end_fails(client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_asks_without_end_fails(client: Peer, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def curious(request: Any) -> str:
         """Asks and asks."""
         for number in range(100):
             request.mcp.elicit(f"{number}?", NAME)
         return "content"
 
-    tools.tool(curious, task=True)
-    switch_on("curious")
+    add(curious)
     monkeypatch.setattr("mcp_django.exchange.questions.MAX_ROUNDS", 3)
     created = tasks.start(client, "curious")
     for _ in range(3):

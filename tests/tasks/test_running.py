@@ -27,7 +27,7 @@ from tests.end_to_end.servers import wait_for
 from tests.support import tasks
 from tests.support.asgi import ASGICall
 from tests.support.asking import request_of
-from tests.support.data import switch_on, token_of
+from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, ASGIPeer, HTTPPeer, Peer, Peers, meta
 from tests.support.tasks import TASKS, text_of
@@ -88,7 +88,7 @@ def test_cancelling_stops_the_worker(client: Peer, database: None) -> None:
     assert tasks.get(client, created)["status"] == "cancelled"
 
 
-def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database: None) -> None:
+def test_cancelling_at_the_first_moment(client: Peer, add: Any, database: None) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def patient(request: Any) -> str:
@@ -98,8 +98,7 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
         ended.set()
         return "given up"
 
-    tools.tool(patient, task=True)
-    switch_on("patient")
+    add(patient)
     tasks.start(client, "patient")
     with tasks.working():
         assert begun.wait(30)
@@ -108,14 +107,13 @@ def test_cancelling_at_the_first_moment(client: Peer, tools: Declared, database:
         assert ended.wait(30)
 
 
-def test_cancelling_before_it_runs(client: Peer, database: None) -> None:
+def test_cancelling_before_it_runs_and_while_it_asks(client: Peer, database: None, configure: Configure) -> None:
     created = tasks.start(client, "add", a=1, b=2)
     tasks.cancel(client, created)
     tasks.work()
     assert tasks.get(client, created)["status"] == "cancelled"
 
-
-def test_cancelling_while_it_asks(client: Peer) -> None:
+    configure(TASK_BACKEND="default")
     created = tasks.start(client, "two")
     tasks.cancel(client, created)
     tasks.update(client, created, first={"action": "accept", "content": {"name": "late"}})
@@ -133,13 +131,13 @@ def test_a_task_that_has_ended_cannot_be_cancelled(client: Peer) -> None:
         assert before["status"] == status
 
 
-def test_cancelling_stops_the_query(client: Peer, tools: Declared, database: None, slow: SlowTool) -> None:
+def test_cancelling_stops_the_query(client: Peer, add: Any, database: None, slow: SlowTool) -> None:
     def slow_task(request: Any) -> str:
         """Takes a minute."""
         slow.run()
         return "done"
 
-    tools.tool(slow_task, task=True, read_only=True)
+    add(slow_task, read_only=True)
     created = tasks.start(client, "slow_task")
     with tasks.working():
         assert slow.started.wait(30)
@@ -180,23 +178,6 @@ def test_a_task_ends_with_its_time(client: Peer, database: None) -> None:
     assert list(Task.objects.values_list("pk", flat=True)) == [other["taskId"]]
 
 
-def test_a_worker_that_is_not_heard_of_any_more(client: Peer, database: None) -> None:
-    created = tasks.start(client, "add", a=1, b=2)
-    claimed = store.claim(created["taskId"])
-    assert claimed is not None
-    assert tasks.get(client, created)["status"] == "working"
-
-    age(created, lease_until=1)
-
-    failed = tasks.get(client, created)
-    assert failed["status"] == "failed"
-    assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
-    # The lost worker is alive after all, and its writes are ignored.
-    store.complete(claimed.key, claimed.run, {"content": []})
-    store.set_message(claimed.key, claimed.run, "well under way")
-    assert tasks.get(client, created) == failed
-
-
 def test_a_run_shows_that_it_lives(client: Peer, configure: Configure) -> None:
     configure(TASK_BACKEND="database", TASK_LEASE_SECONDS=3)
     created = tasks.start(client, "slow", seconds=6)
@@ -212,46 +193,49 @@ def test_a_run_that_has_lost_its_task_stops(client: Peer, database: None, caplog
     assert "Traceback" not in caplog.text
 
 
-def test_a_task_is_run_once(client: Peer, database: None) -> None:
+def test_a_task_is_run_once_and_shown_as_lost_with_its_worker(client: Peer, database: None) -> None:
     created = tasks.start(client, "add", a=1, b=2)
-    runs = [store.claim(created["taskId"]) for _ in range(3)]
-    assert [run is None for run in runs] == [False, True, True]
+    claimed, *others = [store.claim(created["taskId"]) for _ in range(3)]
+    assert claimed is not None and others == [None, None]
+    assert tasks.get(client, created)["status"] == "working"
+
+    age(created, lease_until=1)
+
+    failed = tasks.get(client, created)
+    assert failed["status"] == "failed"
+    assert failed["error"]["data"] == {"reason": "WORKER_LOST"}
+    # The lost worker is alive after all, and its writes are ignored.
+    store.complete(claimed.key, claimed.run, {"content": []})
+    store.set_message(claimed.key, claimed.run, "well under way")
+    assert tasks.get(client, created) == failed
 
 
-def test_a_task_that_the_queue_has_lost_is_given_to_it_again(client: Peer, database: None) -> None:
+def test_a_task_that_the_queue_has_lost_or_never_had_is_given_to_it_again(
+    client: Peer, database: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from django_tasks_db.backend import DatabaseBackend
     from django_tasks_db.models import DBTaskResult
+
+    def away(*_: Any) -> None:
+        raise ConnectionError("nobody there")
 
     created = tasks.start(client, "add", a=1, b=2)
     DBTaskResult.objects.all().delete()
     tasks.get(client, created)
     assert DBTaskResult.objects.count() == 0
-    age(created, queued_at=31)
-    tasks.get(client, created)
-    tasks.get(client, created)
-    assert DBTaskResult.objects.count() == 1
-    age(created, queued_at=31)
-    tasks.get(client, created)
-    assert DBTaskResult.objects.count() == 1
-    tasks.work()
-    assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
-
-
-def test_a_queue_that_is_away_loses_no_task(
-    client: Peer, database: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    from django_tasks_db.backend import DatabaseBackend
-
-    def away(*_: Any) -> None:
-        raise ConnectionError("nobody there")
-
+    for _ in range(2):
+        age(created, queued_at=31)
+        tasks.get(client, created)
+        tasks.get(client, created)
+        assert DBTaskResult.objects.count() == 1
     with monkeypatch.context() as patch:
         patch.setattr(DatabaseBackend, "enqueue", away)
-        created = tasks.start(client, "add", a=1, b=2)
+        other = tasks.start(client, "add", a=2, b=2)
     assert "could not enqueue a task" in caplog.text
-    age(created, queued_at=31)
-    tasks.get(client, created)
+    age(other, queued_at=31)
+    tasks.get(client, other)
     tasks.work()
-    assert text_of(tasks.get(client, created)) == "1 + 2 = 3"
+    assert [text_of(tasks.get(client, task)) for task in (created, other)] == ["1 + 2 = 3", "2 + 2 = 4"]
 
 
 def test_unfinished_tasks_are_counted(client: Peer, configure: Configure) -> None:
@@ -272,13 +256,12 @@ def test_the_oldest_finished_tasks_give_way(client: Peer, monkeypatch: pytest.Mo
     assert kept == [task["taskId"] for task in created[-4:]]
 
 
-def test_a_result_that_is_too_large_fails_the_task(client: Peer, tools: Declared, configure: Configure) -> None:
+def test_a_result_that_is_too_large_fails_the_task(client: Peer, add: Any, configure: Configure) -> None:
     def huge(request: Any, size: int) -> str:
         """Much."""
         return "x" * size
 
-    tools.tool(huge, task=True)
-    switch_on("huge")
+    add(huge)
     configure(MAX_RESULT_BYTES=20_000)
     fits, just, refused = (
         tasks.get(client, tasks.start(client, "huge", size=size)) for size in (5_000, 19_000, 21_000)
@@ -295,33 +278,26 @@ def test_a_result_that_is_too_large_fails_the_task(client: Peer, tools: Declared
     )
 
 
-def test_a_tool_that_ends_its_worker(client: Peer, tools: Declared, database: None) -> None:
+def test_a_tool_that_ends_its_worker_and_an_asynchronous_one(client: Peer, add: Any, database: None) -> None:
     def leave(request: Any) -> str:
         """Interrupts."""
         raise KeyboardInterrupt
 
-    tools.tool(leave, task=True)
-    switch_on("leave")
-    created = tasks.start(client, "leave")
-    tasks.work()
-    assert tasks.get(client, created)["status"] == "failed"
-
-
-def test_an_asynchronous_tool(client: Peer, tools: Declared, database: None) -> None:
     async def count(request: Any) -> str:
         """Counts tasks."""
         request.mcp.progress(1)
         return str(await Task.objects.acount())
 
-    tools.tool(count, task=True)
-    switch_on("count")
-    created = tasks.start(client, "count")
+    add(leave)
+    add(count)
+    interrupted, counted = tasks.start(client, "leave"), tasks.start(client, "count")
     tasks.work()
-    assert text_of(tasks.get(client, created)) == "1"
+    assert tasks.get(client, interrupted)["status"] == "failed"
+    assert text_of(tasks.get(client, counted)) == "2"
 
 
 def test_a_tool_runs_for_its_principal_as_it_would_have_run_in_the_call(
-    client: ASGIPeer, tools: Declared, database: None
+    client: ASGIPeer, add: Any, database: None
 ) -> None:
     def who(request: Any) -> str:
         """Says who asks."""
@@ -336,8 +312,7 @@ def test_a_tool_runs_for_its_principal_as_it_would_have_run_in_the_call(
     from mcp_django.models import AccessToken
 
     client_token = AccessToken.objects.latest("pk").pk
-    tools.tool(who, task=True)
-    switch_on("who")
+    add(who)
     params = {"name": "who", "arguments": {}, "_meta": client.meta()}
     headers = {
         **client.modern_headers("tools/call", params),
@@ -384,7 +359,7 @@ def test_the_call_context_is_entered_in_the_worker(users: Any, peers: Peers, dat
     assert text_of(tasks.get(peer, created)) == expected
 
 
-def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPeer, tools: Declared) -> None:
+def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPeer, add: Any) -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def patient(request: Any) -> str:
@@ -394,8 +369,7 @@ def test_a_client_that_goes_away_takes_its_immediate_task_with_it(client: ASGIPe
         ended.set()
         return "given up"
 
-    tools.tool(patient, task=True)
-    switch_on("patient")
+    add(patient)
     params = {"name": "patient", "arguments": {}, "_meta": client.meta()}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
@@ -441,9 +415,8 @@ def _finished(client: Peer) -> Any:
     return created
 
 
-@pytest.mark.parametrize("moment", [datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)])
-def test_times_are_in_utc_in_every_project(moment: datetime) -> None:
-    task = Task(
-        key="k", created_at=moment, updated_at=moment, expires_at=moment + timedelta(seconds=1), state=Task.State.QUEUED
-    )
-    assert task_json(task)["createdAt"] == "2026-01-01T12:00:00.005Z"
+def test_times_are_in_utc_in_every_project() -> None:
+    for moment in (datetime(2026, 1, 1, 7, 0, 0, 5000), datetime(2026, 1, 1, 12, 0, 0, 5999, UTC)):
+        times = {"created_at": moment, "updated_at": moment, "expires_at": moment + timedelta(seconds=1)}
+        task = Task(key="k", state=Task.State.QUEUED, **times)
+        assert task_json(task)["createdAt"] == "2026-01-01T12:00:00.005Z"

@@ -19,7 +19,6 @@ from django.test import override_settings
 from mcp_django import site
 from mcp_django.models import Task
 from mcp_django.tasks import framework
-from tests.support.data import switch_on
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, Peer
 
@@ -70,60 +69,58 @@ def middleware(patch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    ("broken", "said"),
-    [
-        (unknown_backend, "The backend 'nowhere' of TASKS cannot be used"),
-        (unknown_queue, "Queue 'nowhere' is not valid"),
-        (no_setting, "The setting TASKS is missing"),
-        pytest.param(
-            no_package,
-            "Install mcp_django with its extra tasks",
-            marks=pytest.mark.skipif(find_spec("django.tasks") is not None, reason="this Django has a tasks framework"),
-        ),
-        (no_app, "Insert 'django_tasks_db' in INSTALLED_APPS"),
-        (middleware, "A task does not pass project.Tenants"),
-    ],
-)
+BROKEN: dict[Break, str] = {
+    unknown_backend: "The backend 'nowhere' of TASKS cannot be used",
+    unknown_queue: "Queue 'nowhere' is not valid",
+    no_setting: "The setting TASKS is missing",
+    no_app: "Insert 'django_tasks_db' in INSTALLED_APPS",
+    middleware: "A task does not pass project.Tenants",
+    no_package: "Install mcp_django with its extra tasks",
+}
+if find_spec("django.tasks") is not None:
+    del BROKEN[no_package]  # This Django has a tasks framework.
+
+
 @pytest.mark.parametrize("transport", ["stdio"])
 def test_without_a_usable_backend_a_check_says_why_and_tools_run_as_calls(
-    client: Peer, broken: Break, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: Peer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.tools()
-    with broken(monkeypatch):
-        [warning] = [
-            message for message in run_checks(tags=["mcp_django"], databases=[]) if message.id == "mcp_django.W004"
-        ]
-        assert warning.msg == (
-            "Nothing runs as a task: add is declared with task=, and its callers wait while it runs; "
-            "nobody can see or call add_in_a_task."
-        )
-        assert said in str(warning.hint)
+    for broken, said in BROKEN.items():
+        caplog.clear()
+        with broken(monkeypatch):
+            [warning] = _warnings()
+            assert warning.msg == (
+                "Nothing runs as a task: add is declared with task=, and its callers wait while it runs; "
+                "nobody can see or call add_in_a_task."
+            )
+            assert said in str(warning.hint)
 
-        assert client.call("add", a=1, b=2)["content"] == [{"type": "text", "text": "1 + 2 = 3"}]
-        listed = client.tools()
-        assert "add" in listed
-        assert "add_in_a_task" not in listed
-        error = client.error(MODERN, "tools/call", {"name": "add_in_a_task", "arguments": {"a": 1, "b": 2}})
-        assert error["data"]["reason"] == "TOOL_NOT_FOUND"
-        assert "extensions" not in client.result(MODERN, "server/discover")["capabilities"]
-        assert client.error(MODERN, "tasks/get", {"taskId": "x"})["code"] == -32601
-        assert not Task.objects.exists()
-    warnings = [record for record in caplog.records if record.levelno == logging.WARNING and said in record.message]
-    assert len(warnings) == 1
-    assert "add_in_a_task" in client.tools()
+            assert client.call("add", a=1, b=2)["content"] == [{"type": "text", "text": "1 + 2 = 3"}]
+            listed = client.tools()
+            assert "add" in listed
+            assert "add_in_a_task" not in listed
+            error = client.error(MODERN, "tools/call", {"name": "add_in_a_task", "arguments": {"a": 1, "b": 2}})
+            assert error["data"]["reason"] == "TOOL_NOT_FOUND"
+            assert "extensions" not in client.result(MODERN, "server/discover")["capabilities"]
+            assert client.error(MODERN, "tasks/get", {"taskId": "x"})["code"] == -32601
+            assert not Task.objects.exists()
+        warnings = [record for record in caplog.records if record.levelno == logging.WARNING and said in record.message]
+        assert len(warnings) == 1, said
+        assert "add_in_a_task" in client.tools()
 
 
-def test_a_tool_that_must_be_a_task_says_so_itself(
-    client: Peer, tools: Declared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _warnings() -> list[Any]:
+    return [one for one in run_checks(tags=["mcp_django"], databases=[]) if one.id == "mcp_django.W004"]
+
+
+def test_a_tool_that_must_be_a_task_says_so_itself(client: Peer, add: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def must(request: Any) -> str:
         """Is a task or nothing."""
         request.mcp.as_task(required=True)
         return "done"
 
-    tools.tool(must, task="later")
-    switch_on("must")
+    add(must, task="later")
     assert client.call("must")["resultType"] == "task"
     with unknown_backend(monkeypatch):
         refused = client.call("must")
@@ -133,7 +130,7 @@ def test_a_tool_that_must_be_a_task_says_so_itself(
 
 def test_a_complete_project_gets_no_warning(tools: Declared) -> None:
     assert framework.problem(site) is None
-    assert not [message for message in run_checks(tags=["mcp_django"], databases=[]) if message.id == "mcp_django.W004"]
+    assert _warnings() == []
 
 
 def test_a_word_that_means_nothing(declared: Declared) -> None:

@@ -85,55 +85,54 @@ EXTENDED = {"Content-Disposition": "attachment; filename=\"x.csv\"; filename*=ut
 BROKEN = {"Content-Disposition": "attachment; filename*=none''%ff"}
 
 
-@pytest.mark.parametrize(("response", "about", "resource"), [
-    (lambda request: HttpResponse("täxt", content_type="text/plain; charset=utf-8", headers=FILE),
+FILES: list[tuple[Any, str, Any]] = [
+    (lambda: HttpResponse("täxt", content_type="text/plain; charset=utf-8", headers=FILE),
      "a b.txt, text/plain, 5 bytes",
      {"uri": f"file:///{NAME}/a%20b.txt", "mimeType": "text/plain", "text": "täxt"}),
-    (lambda request: HttpResponse(b"\xff\x00", content_type="application/pdf"),
+    (lambda: HttpResponse(b"\xff\x00", content_type="application/pdf"),
      "file.pdf, application/pdf, 2 bytes",
      {"uri": f"file:///{NAME}/file.pdf", "mimeType": "application/pdf",
       "blob": base64.b64encode(b"\xff\x00").decode()}),
-    (lambda request: JsonResponse({"a": 1}),
+    (lambda: JsonResponse({"a": 1}),
      "file.json, application/json, 8 bytes",
      {"uri": f"file:///{NAME}/file.json", "mimeType": "application/json", "text": '{"a": 1}'}),
-    (lambda request: StreamingHttpResponse(_now(b"a", b"b"), content_type="text/plain"),
+    (lambda: StreamingHttpResponse(_now(b"a", b"b"), content_type="text/plain"),
      "file.txt, text/plain, 2 bytes",
      {"uri": f"file:///{NAME}/file.txt", "mimeType": "text/plain", "text": "ab"}),
-    (lambda request: StreamingHttpResponse(_later(b"a", b"b"), content_type="text/plain"),
+    (lambda: StreamingHttpResponse(_later(b"a", b"b"), content_type="text/plain"),
      "file.txt, text/plain, 2 bytes",
      {"uri": f"file:///{NAME}/file.txt", "mimeType": "text/plain", "text": "ab"}),
-    (lambda request: FileResponse(BytesIO(b"abc"), as_attachment=True, filename="../../etc/passwd"),
+    (lambda: FileResponse(BytesIO(b"abc"), as_attachment=True, filename="../../etc/passwd"),
      "passwd, application/octet-stream, 3 bytes",
      {"uri": f"file:///{NAME}/passwd", "mimeType": "application/octet-stream", "text": "abc"}),
-    (lambda request: HttpResponse("<p>", headers={"Content-Disposition": "attachment; filename=page.html"}),
+    (lambda: HttpResponse("<p>", headers={"Content-Disposition": "attachment; filename=page.html"}),
      "page.html, text/html, 3 bytes",
      {"uri": f"file:///{NAME}/page.html", "mimeType": "text/html", "text": "<p>"}),
-    (lambda request: HttpResponse("", content_type="text/csv"),
+    (lambda: HttpResponse("", content_type="text/csv"),
      "file.csv, text/csv, 0 lines, 0 bytes",
      {"uri": f"file:///{NAME}/file.csv", "mimeType": "text/csv", "text": ""}),
-    (lambda request: StreamingHttpResponse(_now(b"a")),
+    (lambda: StreamingHttpResponse(_now(b"a")),
      "file.html, text/html, 1 bytes",
      {"uri": f"file:///{NAME}/file.html", "mimeType": "text/html", "text": "a"}),
-    (lambda request: HttpResponse("<p>", headers={"Content-Disposition": "attachment"}),
+    (lambda: HttpResponse("<p>", headers={"Content-Disposition": "attachment"}),
      "file.html, text/html, 3 bytes",
      {"uri": f"file:///{NAME}/file.html", "mimeType": "text/html", "text": "<p>"}),
-    (lambda request: HttpResponse('a,b\n1,"x\ny"\n', content_type="text/csv; charset=utf-8", headers=EXTENDED),
+    (lambda: HttpResponse('a,b\n1,"x\ny"\n', content_type="text/csv; charset=utf-8", headers=EXTENDED),
      "äö.csv, text/csv, 2 lines, 12 bytes",
      {"uri": f"file:///{NAME}/%C3%A4%C3%B6.csv", "mimeType": "text/csv", "text": 'a,b\n1,"x\ny"\n'}),
-    (lambda request: HttpResponse("a\tb\n" * 1_000, content_type="text/tab-separated-values", headers=BROKEN),
+    (lambda: HttpResponse("a\tb\n" * 1_000, content_type="text/tab-separated-values", headers=BROKEN),
      "file.tsv, text/tab-separated-values, 1,000 lines, 4.0 kB",
      {"uri": f"file:///{NAME}/file.tsv", "mimeType": "text/tab-separated-values", "text": "a\tb\n" * 1_000}),
-], ids=[
-    "text", "binary", "json", "stream", "async stream", "file", "html file", "empty", "html stream", "unnamed",
-    "extended name", "broken name",
-])  # fmt: skip
-def test_a_file_is_an_embedded_resource(give: Any, response: Any, about: str, resource: Any) -> None:
-    result = give(response)
+]  # fmt: skip
 
-    assert result["content"] == [
-        {"type": "text", "text": f"attached: {about}"}, {"type": "resource", "resource": resource},
-    ]  # fmt: skip
-    assert result["isError"] is False
+
+def test_a_file_is_an_embedded_resource(give: Any) -> None:
+    for response, about, resource in FILES:
+        result = give(lambda request, make=response: make())
+        assert result["content"] == [
+            {"type": "text", "text": f"attached: {about}"}, {"type": "resource", "resource": resource},
+        ]  # fmt: skip
+        assert result["isError"] is False
     assert changed()
 
 
@@ -148,21 +147,20 @@ def test_messages_and_the_line_about_a_file_are_one_text(give: Any) -> None:
     assert file["type"] == "resource"
 
 
-@pytest.mark.parametrize("page", [
-    lambda request: TemplateResponse(request, "admin/base.html", {}),
-    lambda request: HttpResponse("<html>"),
-    lambda request: render(request, "admin/404.html", {}),
-    lambda request: TemplateResponse(request, "admin/base.html", admin.site.each_context(request)),
-], ids=["template", "html", "rendered", "of the admin"])  # fmt: skip
-def test_a_page_is_refused_with_a_link_for_a_person(give: Any, page: Any) -> None:
-    result = give(page)
-
-    assert result["isError"] is True
-    assert text_of(result) == (
-        "A person must finish this action on a page of the admin. Nothing was changed. "
-        "Open http://localhost/admin/flights/flight/ and run it there."
-    )
-    assert not changed()
+def test_a_page_is_refused_with_a_link_for_a_person(give: Any) -> None:
+    for page in (
+        lambda request: TemplateResponse(request, "admin/base.html", admin.site.each_context(request)),
+        lambda request: TemplateResponse(request, "admin/base.html", {}),
+        lambda request: HttpResponse("<html>"),
+        lambda request: render(request, "admin/404.html", {}),
+    ):
+        result = give(page)
+        assert result["isError"] is True
+        assert text_of(result) == (
+            "A person must finish this action on a page of the admin. Nothing was changed. "
+            "Open http://localhost/admin/flights/flight/ and run it there."
+        )
+        assert not changed()
 
 
 def test_delete_selected_asks_a_person_where_a_model_admin_names_it(db: None, declared: Declared) -> None:
@@ -176,19 +174,18 @@ def test_delete_selected_asks_a_person_where_a_model_admin_names_it(db: None, de
     assert Flight.objects.count() == 2
 
 
-@pytest.mark.parametrize("body", [
-    lambda: HttpResponse(b"x" * 2_000, content_type="text/csv"),
-    lambda: StreamingHttpResponse(_now(*[b"x" * 100] * 20), content_type="text/csv"),
-    lambda: StreamingHttpResponse(_later(*[b"x" * 100] * 20), content_type="text/csv"),
-    lambda: HttpResponse("\x01" * 500, content_type="text/csv"),
-], ids=["whole", "stream", "async stream", "escapes"])  # fmt: skip
-def test_a_file_over_the_limit_is_refused_and_nothing_is_changed(give: Any, body: Any) -> None:
-    with override_settings(MCP={"MAX_RESULT_BYTES": 1_000}):
-        result = give(lambda request: body())
-
-    assert result["isError"] is True
-    assert text_of(result) == "The file is larger than 1000 bytes (MAX_RESULT_BYTES). Pass fewer ids."
-    assert not changed()
+def test_a_file_over_the_limit_is_refused_and_nothing_is_changed(give: Any) -> None:
+    for response in (
+        HttpResponse(b"x" * 2_000, content_type="text/csv"),
+        StreamingHttpResponse(_now(*[b"x" * 100] * 20), content_type="text/csv"),
+        StreamingHttpResponse(_later(*[b"x" * 100] * 20), content_type="text/csv"),
+        HttpResponse("\x01" * 500, content_type="text/csv"),
+    ):
+        with override_settings(MCP={"MAX_RESULT_BYTES": 1_000}):
+            result = give(response)
+        assert result["isError"] is True
+        assert text_of(result) == "The file is larger than 1000 bytes (MAX_RESULT_BYTES). Pass fewer ids."
+        assert not changed()
 
 
 def test_no_more_of_an_endless_file_is_drawn_than_fits(give: Any) -> None:
@@ -200,19 +197,16 @@ def test_no_more_of_an_endless_file_is_drawn_than_fits(give: Any) -> None:
             drawn += 1
             yield b"x" * 100_000
 
-    result = give(lambda request: StreamingHttpResponse(endless(), content_type="text/csv"))
+    result = give(StreamingHttpResponse(endless(), content_type="text/csv"))
 
     assert result["isError"] is True
     assert drawn < 12
 
 
 def test_a_file_is_closed(give: Any) -> None:
-    class Closing(BytesIO):
-        pass
+    opened = BytesIO(b"abc")
 
-    opened = Closing(b"abc")
-
-    give(lambda request: FileResponse(opened, filename="x.txt"))
+    give(FileResponse(opened, filename="x.txt"))
 
     assert opened.closed
 
@@ -223,7 +217,7 @@ def test_a_stream_that_fails_leaves_nothing_changed(give: Any, caplog: pytest.Lo
         yield b"abc"
         raise RuntimeError("hunter2")
 
-    result = give(lambda request: StreamingHttpResponse(failing(), content_type="text/csv"))
+    result = give(StreamingHttpResponse(failing(), content_type="text/csv"))
 
     assert result["isError"] is True and "hunter2" not in str(result)
     assert not changed()

@@ -17,7 +17,7 @@ from django.db import DatabaseError, connections, transaction
 from django.http import HttpRequest
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django import MCPSite
+from mcp_django import MCPSite, tool
 from mcp_django.exceptions import ToolError
 from mcp_django.on_loop import guard
 from tests.conftest import TRANSPORTS
@@ -47,6 +47,41 @@ def calling(peers: Peers, users: Users, tool: str, number: int) -> Iterator[list
 
 def texts(calls: list[Future[Any]]) -> list[str]:
     return [text_of(call.result(60)["result"]) for call in calls]
+
+
+class Gate:
+    """An asynchronous tool ``wait`` that runs until the test lets it go, or the server ends it."""
+
+    def __init__(self, peers: Peers) -> None:
+        self.begun, self.ended = threading.Semaphore(0), threading.Event()
+        self._loop, self._open = peers.loop.loop, asyncio.Event()
+
+    async def wait(self, request: HttpRequest) -> str:
+        """Wait."""
+        self.begun.release()
+        try:
+            await self._open.wait()
+        finally:
+            self.ended.set()
+        return "done"
+
+    def has_begun(self, times: int = 1) -> bool:
+        return all(self.begun.acquire(timeout=60) for _ in range(times))
+
+    def open(self) -> None:
+        self._loop.call_soon_threadsafe(self._open.set)
+
+
+@pytest.fixture
+def gate(peers: Peers, declared: Declared) -> Gate:
+    made = Gate(peers)
+
+    async def wait(request: HttpRequest) -> str:
+        """Wait."""
+        return await made.wait(request)
+
+    declared.tool(wait, read_only=True)
+    return made
 
 
 # Where the body runs.
@@ -95,14 +130,9 @@ def test_a_tool_can_be_kept_in_a_worker(admin: Peer, peers: Peers, declared: Dec
     assert text_of(admin.call("place")) == "worker"
 
 
-@pytest.mark.parametrize(
-    ("which", "expected"), [("Tenants", "worker sync"), ("AsyncTenants", "loop async"), ("Below", "worker below")]
-)
 def test_a_site_with_a_call_context_runs_bodies_on_the_loop_only_in_an_asynchronous_one(
-    peers: Peers, users: Users, which: str, expected: str
+    peers: Peers, users: Users
 ) -> None:
-    from mcp_django import tool
-
     entered: list[str] = []
 
     class Tenants(MCPSite):
@@ -128,15 +158,16 @@ def test_a_site_with_a_call_context_runs_bodies_on_the_loop_only_in_an_asynchron
             yield
             entered.pop()
 
-    peers.site = {cls.__name__: cls for cls in (Tenants, AsyncTenants, Below)}[which]("tenants")
-
-    @tool(read_only=True, site=peers.site)
     async def place(request: HttpRequest) -> str:
         """Say where this runs."""
         return f"{where(peers)} {entered[-1]}"
 
-    assert text_of(peers(token_of(users.admin)).call("place")) == expected
-    assert entered == []
+    for site_class, expected in ((Tenants, "worker sync"), (AsyncTenants, "loop async"), (Below, "worker below")):
+        peers.site = site_class(site_class.__name__.lower())
+        tool(read_only=True, site=peers.site)(place)
+
+        assert text_of(peers(token_of(users.admin)).call("place")) == expected
+        assert entered == []
 
 
 # Many at a time.
@@ -162,27 +193,18 @@ def test_more_tools_wait_at_a_time_than_there_are_threads(
         assert texts(calls) == ["met"] * 12
 
 
-def test_one_principal_gets_a_tenth_of_max_async(peers: Peers, users: Users, declared: Declared, settings: Any) -> None:
+def test_one_principal_gets_a_tenth_of_max_async(peers: Peers, users: Users, gate: Gate, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_ASYNC": 20}
-    begun, go_on = threading.Semaphore(0), asyncio.Event()
-
-    async def wait(request: HttpRequest) -> str:
-        """Wait."""
-        begun.release()
-        await go_on.wait()
-        return "done"
-
-    declared.tool(wait, read_only=True)
     other = peers(token_of(users.ops))
 
     with calling(peers, users, "wait", 2) as calls, ThreadPoolExecutor(1) as pool:
-        assert begun.acquire(timeout=30) and begun.acquire(timeout=30)
+        assert gate.has_begun(2)
         error = peers(token_of(users.admin)).error(MODERN, "tools/call", {"name": "wait", "arguments": {}})
         theirs = pool.submit(other.call, "wait")
-        assert begun.acquire(timeout=30)
-        peers.loop.loop.call_soon_threadsafe(go_on.set)
+        assert gate.has_begun()
+        gate.open()
 
-        assert texts(calls) == ["done", "done"] and text_of(theirs.result(30)) == "done"
+        assert texts(calls) == ["done", "done"] and text_of(theirs.result(60)) == "done"
     assert error["data"]["reason"] == "OVERLOADED" and "a tenth of MAX_ASYNC" in error["message"]
     # Their places are free again.
     assert text_of(peers(token_of(users.admin)).call("wait")) == "done"
@@ -256,49 +278,35 @@ def test_it_reports_progress_and_asks_its_user(admin: Peer, declared: Declared, 
     assert [method for method, _ in found.asked] == ["elicitation/create"]
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (ToolError("Ask the tower."), "Ask the tower."),
-        (Flight.DoesNotExist("hunter2"), "There is no such object."),
-        (RuntimeError("hunter2"), "fail failed. The server's log has the details; calling it again may not help."),
-        (SystemExit("hunter2"), "fail failed. The server's log has the details; calling it again may not help."),
-        (asyncio.CancelledError(), "fail failed. The server's log has the details; calling it again may not help."),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_an_error_is_told_as_that_of_any_tool(admin: Peer, declared: Declared, error: BaseException, text: str) -> None:
+def test_an_error_is_told_as_that_of_any_tool(admin: Peer, declared: Declared) -> None:
+    failed = "fail failed. The server's log has the details; calling it again may not help."
+    told: dict[type[BaseException], str] = {
+        asyncio.CancelledError: failed, SystemExit: failed, RuntimeError: failed,
+        Flight.DoesNotExist: "There is no such object.", ToolError: "hunter2",
+    }  # fmt: skip
+    raised = iter(told)
+
     async def fail(request: HttpRequest) -> str:
         """Fail."""
         await asyncio.sleep(0)
-        raise error
+        raise next(raised)("hunter2")
 
     declared.tool(fail, read_only=True)
 
-    result = admin.call("fail")
+    results = {error: admin.call("fail") for error in told}
 
-    assert result["isError"] is True and text_of(result) == text
+    assert {error: text_of(result) for error, result in results.items()} == told
+    assert all(result["isError"] is True for result in results.values())
 
 
-def test_a_call_that_takes_too_long_is_cancelled(admin: Peer, declared: Declared, settings: Any) -> None:
-    ended = threading.Event()
-
-    async def wait(request: HttpRequest) -> str:
-        """Wait."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-        return "never"
-
-    declared.tool(wait, read_only=True)
+def test_a_call_that_takes_too_long_is_cancelled(admin: Peer, gate: Gate, settings: Any) -> None:
     admin.tools()
     settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.3}
 
     error = admin.error(MODERN, "tools/call", {"name": "wait", "arguments": {}})
 
     assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
-    assert ended.wait(30)
+    assert gate.ended.wait(60)
 
 
 def test_a_tool_that_swallows_its_cancellation_holds_up_nobody(
@@ -325,35 +333,20 @@ def test_a_tool_that_swallows_its_cancellation_holds_up_nobody(
     assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
     assert "stay" in admin.tools()
     peers.loop.loop.call_soon_threadsafe(go_on.set)
-    assert ended.wait(30)
+    assert ended.wait(60)
 
 
 @pytest.mark.parametrize("transport", ["websocket"])
-def test_a_client_that_gives_a_call_up_cancels_its_body(peers: Peers, users: Users, declared: Declared) -> None:
-    begun, cancelled = threading.Event(), threading.Event()
-
-    async def wait(request: HttpRequest) -> str:
-        """Wait."""
-        begun.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            cancelled.set()
-            raise
-        return "never"
-
-    declared.tool(wait, read_only=True)
-    peer = peers(token_of(users.admin))
-    assert isinstance(peer, DuplexPeer)
-    opened = peer.connection(MODERN)
+def test_a_client_that_gives_a_call_up_cancels_its_body(admin: DuplexPeer, gate: Gate) -> None:
+    opened = admin.connection(MODERN)
 
     params = {"name": "wait", "arguments": {}, "_meta": meta()}
     opened.send({"jsonrpc": "2.0", "id": "slow", "method": "tools/call", "params": params})
-    assert begun.wait(30)
+    assert gate.has_begun()
     opened.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "slow"}})
 
-    assert cancelled.wait(30)
-    assert "wait" in peer.tools()
+    assert gate.ended.wait(60)
+    assert "wait" in admin.tools()
 
 
 @pytest.mark.every_database
@@ -373,7 +366,7 @@ def test_the_statement_of_a_call_that_takes_too_long_is_stopped(admin: Peer, dec
     error = admin.error(MODERN, "tools/call", {"name": "query", "arguments": {}})
 
     assert error["data"]["reason"] == "REQUEST_TIMED_OUT"
-    assert slow.ended.wait(30)
+    assert slow.ended.wait(60)
     assert isinstance(slow.error, DatabaseError)
 
 
@@ -494,7 +487,7 @@ def test_a_task_that_a_tool_leaves_behind_cannot_use_the_database(
     left[0].get_loop().call_soon_threadsafe(go_on.set)
 
     with pytest.raises(RuntimeError, match="The function has ended"):
-        found.result(30)
+        found.result(60)
 
 
 def test_a_tool_that_holds_the_loop_is_logged_by_its_name(
@@ -541,7 +534,7 @@ def test_a_cancelled_tool_that_waits_for_a_thread_gives_its_turn_up(
     declared.tool(hold, read_only=True)
     declared.tool(ask, read_only=True)
     with calling(peers, users, "hold", 1) as calls:
-        assert holds.wait(30)
+        assert holds.wait(60)
         assert text_of(peers(token_of(users.admin)).call("ask")) == "no thread"
         # Another principal has a thread all the same.
         assert text_of(peers(token_of(users.ops)).call("ask")) == str(Flight.objects.count())

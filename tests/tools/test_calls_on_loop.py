@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from tests.conftest import PUSHING
 from tests.support.data import Users, token_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, HTTPPeer, Peer, Peers, meta
-from tests.tools.test_async_tools import where
+from tests.tools.test_async_tools import Gate, where
 from tests.tools.test_function_calls import text_of
 
 ON_LOOP = pytest.mark.parametrize("transport", PUSHING)
@@ -66,19 +66,16 @@ def test_it_begins_and_ends_there(admin: Peer, declared: Declared, places: list[
     assert places == ["loop", "loop"]
 
 
-def test_the_first_call_reads_the_token_and_the_decisions_in_a_worker(
-    admin: Peer, declared: Declared, places: list[str]
+def test_a_first_call_and_one_in_a_session_begin_in_a_worker_and_one_without_a_token_there(
+    admin: Peer, peers: Peers, declared: Declared, places: list[str], settings: Any
 ) -> None:
     declared.tool(echo, read_only=True)
 
     assert text_of(admin.call("echo")) == "a"
     assert places == ["thread", "thread"]
-
-
-def test_it_is_so_without_a_token_too(peers: Peers, declared: Declared, places: list[str], settings: Any) -> None:
+    assert text_of(second(admin, places, "echo", LEGACY[-1])["result"]) == "a"
+    assert places == ["thread", "thread"]
     settings.MCP = {**settings.MCP, "ANONYMOUS_SCOPES": ["read"]}
-    declared.tool(echo, read_only=True)
-
     assert text_of(second(peers(None), places, "echo")["result"]) == "a"
     assert places == ["loop", "loop"]
 
@@ -122,30 +119,28 @@ def synchronous(request: HttpRequest) -> str:
     return "a"
 
 
-@pytest.mark.parametrize(
-    ("function", "options"),
-    [
-        (echo, {"read_only": False}),
-        (echo, {"read_only": True, "permission": "flights.view_flight"}),
-        (echo, {"read_only": True, "on_loop": False}),
-        (echo, {"read_only": True, "task": True}),
-        (with_model, {"read_only": True}),
-        (with_validator, {"read_only": True}),
-        (with_factory, {"read_only": True}),
-        (with_class, {"read_only": True}),
-        (with_serializer, {"read_only": True, "input_schema": {"type": "object"}}),
-        (synchronous, {"read_only": True}),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else " ".join(f"{name}={one}" for name, one in value.items()),
-)
 def test_a_tool_of_another_kind_begins_in_a_worker(
-    users: Users, peers: Peers, declared: Declared, places: list[str], function: Callable[..., Any], options: Any
+    admin: Peer, declared: Declared, places: list[str], flights: Any
 ) -> None:
-    declared.tool(function, **options)
-    peer = peers(token_of(users.admin))
+    kinds: dict[str, tuple[Any, Any]] = {
+        "permission": (echo, {"permission": "flights.view_flight"}),
+        "writes": (echo, {"read_only": False}),
+        "kept": (echo, {"on_loop": False}),
+        "task": (echo, {"task": True}),
+        "model": (with_model, {}),
+        "validator": (with_validator, {}),
+        "factory": (with_factory, {}),
+        "class": (with_class, {}),
+        "serializer": (with_serializer, {"input_schema": {"type": "object"}}),
+        "synchronous": (synchronous, {}),
+    }
+    found = {}
+    for name, (function, options) in kinds.items():
+        declared.tool(function, name=name, **{"read_only": True, **options})
+        assert second(admin, places, name)["result"]["isError"] is False
+        found[name] = list(places)
 
-    assert second(peer, places, function.__name__)["result"]["isError"] is False
-    assert places == ["thread", "thread"]
+    assert found == {name: ["thread", "thread"] for name in kinds}
 
 
 def test_a_tool_that_reads_and_one_with_a_schema_of_its_own_begin_on_the_loop(
@@ -172,30 +167,22 @@ def test_a_tool_that_reads_and_one_with_a_schema_of_its_own_begin_on_the_loop(
     assert text_of(second(admin, places, "raw", a=3)["result"]) == "3" and places == ["loop", "loop"]
 
 
-def test_a_call_in_a_session_begins_in_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
-    declared.tool(echo, read_only=True)
-
-    assert text_of(second(admin, places, "echo", LEGACY[-1])["result"]) == "a"
-    assert places == ["thread", "thread"]
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"TOKEN_CACHE_SECONDS": 0},
-        {"AUTHENTICATION_CLASSES": [OUR_CLASSES[0], "rest_framework.authentication.BasicAuthentication"]},
-        {"THROTTLES": {"user": {"calls": "100/minute"}}},
-    ],
-    ids=lambda value: next(iter(value)),
-)
 def test_with_these_settings_it_begins_in_a_worker(
-    users: Users, peers: Peers, declared: Declared, places: list[str], settings: Any, values: Any
+    users: Users, peers: Peers, declared: Declared, places: list[str], settings: Any
 ) -> None:
-    settings.MCP = {**settings.MCP, **values}
+    before, found = settings.MCP, {}
+    values: dict[str, Any] = {
+        "TOKEN_CACHE_SECONDS": 0,
+        "AUTHENTICATION_CLASSES": [OUR_CLASSES[0], "rest_framework.authentication.BasicAuthentication"],
+        "THROTTLES": {"user": {"calls": "100/minute"}},
+    }
     declared.tool(echo, read_only=True)
+    for name, value in values.items():
+        settings.MCP = {**before, name: value}
+        assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
+        found[name] = list(places)
 
-    assert text_of(second(peers(token_of(users.admin)), places, "echo")["result"]) == "a"
-    assert places == ["thread", "thread"]
+    assert found == {name: ["thread", "thread"] for name in values}
 
 
 def test_a_token_with_limits_of_its_own_is_counted_in_a_worker(
@@ -227,7 +214,7 @@ def test_where_the_project_has_a_say_in_each_call_it_begins_in_a_worker(
     peers: Peers, users: Users, places: list[str]
 ) -> None:
     for site_class, user in ((_Entering, users.admin), (_Remembering, users.ops)):
-        peers.site = site_class("tenants")
+        peers.site = site_class(site_class.__name__.strip("_").lower())
         tool(read_only=True, site=peers.site)(echo)
 
         assert text_of(second(peers(token_of(user)), places, "echo")["result"]) == "a"
@@ -349,34 +336,38 @@ def test_a_decision_that_is_forgotten_meanwhile_is_not_read_on_the_loop(
 # How it ends.
 
 
-@pytest.mark.parametrize(
-    "returned", [{"a": object}, type("Text", (str,), {})("a"), "a" * 30_000, [[1] * 2_000], (1, 2)], ids=repr
-)
-def test_what_is_not_plain_is_written_in_a_worker(
-    admin: Peer, declared: Declared, places: list[str], returned: Any
-) -> None:
-    async def give(request: HttpRequest):  # type: ignore[no-untyped-def]
+def test_what_is_not_plain_is_written_in_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
+    async def give(request: HttpRequest, which: int):  # type: ignore[no-untyped-def]
         """Return something."""
-        return returned
+        return returned[which]
 
+    returned = [{"a": object}, type("Text", (str,), {})("a"), "a" * 30_000, [[1] * 2_000], (1, 2)]
     declared.tool(give, read_only=True)
 
-    second(admin, places, "give")
+    for which, value in enumerate(returned):
+        second(admin, places, "give", which=which)
+        assert places == ["loop", "thread"], value
 
-    assert places == ["loop", "thread"]
 
-
-def test_an_error_is_told_by_a_worker(admin: Peer, declared: Declared, places: list[str]) -> None:
+def test_an_error_is_told_by_a_worker_and_a_call_stands_in_the_audit_trail(
+    admin: Peer, declared: Declared, places: list[str], settings: Any
+) -> None:
     async def fail(request: HttpRequest) -> str:
         """Fail."""
         raise ValueError("secret")
 
+    settings.MCP = {**settings.MCP, "AUDIT": "on"}
     declared.tool(fail, read_only=True)
+    declared.tool(echo, read_only=True)
 
     result = second(admin, places, "fail")["result"]
-
     assert result["isError"] is True and "secret" not in str(result)
     assert places == ["loop"]
+    second(admin, places, "echo")
+    assert places == ["loop", "loop"]
+
+    recorder.flush()
+    assert list(Call.objects.filter(name="echo").values_list("outcome", flat=True)) == ["done", "done"]
 
 
 def test_a_body_that_used_the_database_ends_in_a_worker(
@@ -421,66 +412,48 @@ def test_a_crowd_of_calls_that_fail_takes_no_more_places_than_one_caller_has(
     assert text_of(peer.call("echo")) == "a"
 
 
-def test_a_call_beyond_max_async_is_refused_there(
-    admin: Peer, peers: Peers, declared: Declared, places: list[str], settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.MCP = {**settings.MCP, "MAX_ASYNC": 10}
-    begun, go_on = threading.Event(), asyncio.Event()
+@pytest.fixture
+def gate(peers: Peers, declared: Declared) -> Gate:
+    """A tool ``wait`` that runs until the test lets it go, if it is to take long."""
+    made = Gate(peers)
 
     async def wait(request: HttpRequest, long: bool = False) -> str:
         """Wait."""
-        if long:
-            begun.set()
-            await go_on.wait()
-        return "done"
+        return await made.wait(request) if long else "done"
 
     declared.tool(wait, read_only=True)
+    return made
+
+
+def test_a_call_beyond_max_async_is_refused_there(
+    admin: Peer, places: list[str], settings: Any, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MCP = {**settings.MCP, "MAX_ASYNC": 10}
     admin.call("wait")
     taken_up: list[Any] = []
     monkeypatch.setattr(Workers, "_take_up", lambda *job: taken_up.append(job))
     with ThreadPoolExecutor(1) as pool:
         call = pool.submit(admin.call, "wait", long=True)
-        assert begun.wait(30)
+        assert gate.has_begun()
         error = admin.error(MODERN, "tools/call", {"name": "wait", "arguments": {}})
-        peers.loop.loop.call_soon_threadsafe(go_on.set)
-        assert text_of(call.result(30)) == "done"
+        gate.open()
+        assert text_of(call.result(60)) == "done"
 
     assert error["data"]["reason"] == "OVERLOADED" and "MAX_ASYNC" in error["message"]
     assert taken_up == []
 
 
-def test_the_end_of_the_pool_waits_for_such_a_call(admin: Peer, peers: Peers, declared: Declared, places: Any) -> None:
-    begun, go_on = threading.Event(), asyncio.Event()
-
-    async def wait(request: HttpRequest, long: bool = False) -> str:
-        """Wait."""
-        if long:
-            begun.set()
-            await go_on.wait()
-        return "done"
-
-    declared.tool(wait, read_only=True)
+def test_the_end_of_the_pool_waits_for_such_a_call(admin: Peer, places: list[str], gate: Gate) -> None:
     admin.call("wait")
     with ThreadPoolExecutor(2) as pool:
         call = pool.submit(admin.call, "wait", long=True)
-        assert begun.wait(30)
+        assert gate.has_begun()
         assert places[-1] == "loop"
         workers = get_workers()
         closing = pool.submit(close_workers)
         assert not closing.done()
-        peers.loop.loop.call_soon_threadsafe(go_on.set)
+        gate.open()
 
-        assert text_of(call.result(30)) == "done"
-        closing.result(30)
+        assert text_of(call.result(60)) == "done"
+        closing.result(60)
     assert workers._open == set()
-
-
-def test_its_line_stands_in_the_audit_trail(admin: Peer, declared: Declared, places: list[str], settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "AUDIT": "on"}
-    declared.tool(echo, read_only=True)
-    second(admin, places, "echo")
-    assert places == ["loop", "loop"]
-
-    recorder.flush()
-
-    assert list(Call.objects.filter(name="echo").values_list("outcome", flat=True)) == ["done", "done"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -19,7 +18,7 @@ from mcp_django.protocol.jsonrpc import encode
 from mcp_django.tools.results import may_be_longer, structured_result, text_result
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.declared import Declared
-from tests.support.peers import LEGACY, MODERN, REVISIONS, Peer
+from tests.support.peers import MODERN, REVISIONS, Peer
 
 #: Bytes whose base64 has both special characters of the standard alphabet, and padding.
 DATA = b"\xfb\xff\xbf\x00"
@@ -58,25 +57,24 @@ BLOCKS: list[tuple[Block, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("block", "expected"), BLOCKS, ids=[type(block).__name__ for block, _ in BLOCKS])
-def test_a_block_as_json(block: Block, expected: dict[str, Any]) -> None:
-    assert block.to_json() == expected
+def test_a_block_as_json() -> None:
+    assert [block.to_json() for block, _ in BLOCKS] == [expected for _, expected in BLOCKS]
 
 
-@pytest.mark.parametrize("make", [
-    lambda: EmbeddedText("no-scheme", "x"),
-    lambda: EmbeddedBlob("shop://with space", b"x"),
-    lambda: EmbeddedBlob("shop://größe", b"x"),
-    lambda: ResourceLink("", "x"),
-    lambda: ResourceLink("shop:", "x"),
-    lambda: Text("x", audience=["nobody"]),  # type: ignore[list-item]
-    lambda: Text("x", audience="user"),  # type: ignore[arg-type]
-    lambda: Text("x", priority=1.5),
-    lambda: Text("x", priority=float("nan")),
-])  # fmt: skip
-def test_a_block_that_no_client_could_read_is_not_made(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"must be|is not"):
-        make()
+def test_a_block_that_no_client_could_read_is_not_made() -> None:
+    for make in (
+        lambda: EmbeddedText("no-scheme", "x"),
+        lambda: EmbeddedBlob("shop://with space", b"x"),
+        lambda: EmbeddedBlob("shop://größe", b"x"),
+        lambda: ResourceLink("", "x"),
+        lambda: ResourceLink("shop:", "x"),
+        lambda: Text("x", audience=["nobody"]),  # type: ignore[list-item]
+        lambda: Text("x", audience="user"),  # type: ignore[arg-type]
+        lambda: Text("x", priority=1.5),
+        lambda: Text("x", priority=float("nan")),
+    ):
+        with pytest.raises(ValueError, match=r"must be|is not"):
+            make()
 
 
 # Blocks in results.
@@ -156,24 +154,19 @@ PROMISES: list[tuple[Any, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("returns", "value", "content"), PROMISES, ids=[str(one[0])[:40] for one in PROMISES])
-def test_blocks_are_promised_by_the_annotation_and_have_no_schema(
-    root: DirectPeer, declared: Declared, returns: Any, value: Any, content: Any
-) -> None:
-    declared.tool(giving(value, returns), name="give")
-
-    result = root.call("give")
-
-    assert (result["content"], result["isError"]) == (content, False)
-    assert "structuredContent" not in result and "outputSchema" not in listed(root, "give")
+def test_blocks_are_promised_by_the_annotation_and_have_no_schema(root: DirectPeer, declared: Declared) -> None:
+    for number, (returns, value, content) in enumerate(PROMISES):
+        declared.tool(giving(value, returns), name=f"give_{number}")
+        result = root.call(f"give_{number}")
+        assert (result["content"], result["isError"]) == (content, False), returns
+        assert "structuredContent" not in result and "outputSchema" not in listed(root, f"give_{number}"), returns
 
 
-@pytest.mark.parametrize("returns", [
-    dict[str, Image], list[Image | int], list[list[Image]], Image | int, tuple[Image, int],
-])  # fmt: skip
-def test_a_promise_of_blocks_among_other_things_is_refused(declared: Declared, returns: Any) -> None:
-    with pytest.raises(ImproperlyConfigured, match=r"^The tool give may return a content block, or a list of content"):
-        declared.tool(giving(None, returns), name="give")
+def test_a_promise_of_blocks_among_other_things_is_refused(declared: Declared) -> None:
+    wrong: list[Any] = [dict[str, Image], list[Image | int], list[list[Image]], Image | int, tuple[Image, int]]
+    for returns in wrong:
+        with pytest.raises(ImproperlyConfigured, match=r"^The tool give may return a content block, or a list of"):
+            declared.tool(giving(None, returns), name="give")
 
 
 def test_a_list_of_blocks_that_holds_something_else_is_no_result(
@@ -219,53 +212,42 @@ VALUES: list[tuple[Any, Any, Any, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("returns", "value", "schema", "structured"), VALUES, ids=[str(one[0]) for one in VALUES])
-def test_a_value_that_is_no_object_stands_under_result_for_older_clients(
-    root: DirectPeer, declared: Declared, returns: Any, value: Any, schema: Any, structured: Any
-) -> None:
-    declared.tool(giving(value, returns), name="give", read_only=True)
-    under = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-    text = json.dumps(structured, separators=(",", ":"))
+def test_a_value_that_is_no_object_stands_under_result_for_older_clients(root: DirectPeer, declared: Declared) -> None:
+    for number, (returns, value, schema, structured) in enumerate(VALUES):
+        name = f"give_{number}"
+        declared.tool(giving(value, returns), name=name, read_only=True)
+        under = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+        plain = {"content": [{"type": "text", "text": encode(structured).decode()}], "isError": False}
+        titled = {**plain, "structuredContent": {"result": structured}}
 
-    schemas = {revision: tool_of(root, revision, "give").get("outputSchema") for revision in REVISIONS}
-    results = {revision: root.call("give", revision) for revision in REVISIONS}
+        schemas = {revision: tool_of(root, revision, name).get("outputSchema") for revision in REVISIONS}
+        results = {revision: root.call(name, revision) for revision in REVISIONS}
 
-    assert schemas == {
-        "2024-11-05": None, "2025-03-26": None, "2025-06-18": under, "2025-11-25": under, MODERN: schema,
-    }  # fmt: skip
-    plain = {"content": [{"type": "text", "text": text}], "isError": False}
-    assert {revision: results[revision] for revision in LEGACY} == {
-        "2024-11-05": plain,
-        "2025-03-26": plain,
-        "2025-06-18": {**plain, "structuredContent": {"result": structured}},
-        "2025-11-25": {**plain, "structuredContent": {"result": structured}},
-    }
-    assert results[MODERN] == {
-        **plain, "structuredContent": structured, "resultType": "complete", "_meta": results[MODERN]["_meta"],
-    }  # fmt: skip
+        meta = results[MODERN]["_meta"]
+        assert schemas == {
+            "2024-11-05": None, "2025-03-26": None, "2025-06-18": under, "2025-11-25": under, MODERN: schema,
+        }  # fmt: skip
+        assert results == {
+            "2024-11-05": plain, "2025-03-26": plain, "2025-06-18": titled, "2025-11-25": titled,
+            MODERN: {**plain, "structuredContent": structured, "resultType": "complete", "_meta": meta},
+        }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [None, Seat(row=1)], ids=["null", "object"])
 def test_what_may_be_an_object_or_not_stands_under_result_in_every_revision(
-    root: DirectPeer, declared: Declared, value: Any
+    root: DirectPeer, declared: Declared
 ) -> None:
-    declared.tool(giving(value, Seat | None), name="give", read_only=True)
-    expected = {"result": None if value is None else {"row": 1}}
-    revisions = ("2025-06-18", "2025-11-25", MODERN)
-
-    schemas = [tool_of(root, revision, "give")["outputSchema"] for revision in revisions]
-    structured = [root.call("give", revision)["structuredContent"] for revision in revisions]
-
-    assert structured == [expected] * 3
-    assert [(schema["type"], schema["required"]) for schema in schemas] == [("object", ["result"])] * 3
-
-
-def test_one_of_several_objects_is_given_as_it_is(root: DirectPeer, declared: Declared) -> None:
-    declared.tool(giving(Standing(floor=2), Seat | Standing), name="give", read_only=True)
+    declared.tool(giving(None, Seat | None), name="nothing", read_only=True)
+    declared.tool(giving(Seat(row=1), Seat | None), name="seat", read_only=True)
+    declared.tool(giving(Standing(floor=2), Seat | Standing), name="standing", read_only=True)
 
     for revision in ("2025-06-18", "2025-11-25", MODERN):
-        assert tool_of(root, revision, "give")["outputSchema"]["type"] == "object"
-        assert root.call("give", revision)["structuredContent"] == {"floor": 2}
+        for name, structured in (("seat", {"result": {"row": 1}}), ("nothing", {"result": None})):
+            schema = tool_of(root, revision, name)["outputSchema"]
+            assert (schema["type"], schema["required"]) == ("object", ["result"])
+            assert root.call(name, revision)["structuredContent"] == structured
+        # One of several objects is given as it is.
+        assert tool_of(root, revision, "standing")["outputSchema"]["type"] == "object"
+        assert root.call("standing", revision)["structuredContent"] == {"floor": 2}
 
 
 def test_wrong_arguments_are_a_result_in_every_revision(root: DirectPeer, declared: Declared) -> None:
@@ -297,13 +279,8 @@ def test_a_call_that_is_no_call_is_a_protocol_error_in_every_revision(root: Dire
         assert [(error["code"], error["data"]["reason"]) for error in errors] == [
             (-32602, reason) for _, reason in calls
         ]
-
-
-def test_arguments_may_be_left_out(root: DirectPeer, declared: Declared) -> None:
-    declared.tool(giving("given", str), name="give", read_only=True)
-
-    for params in ({"name": "give"}, {"name": "give", "arguments": {}}):
-        assert text_of(root.result(MODERN, "tools/call", params)) == "given"
+    # Arguments may be left out.
+    assert text_of(root.result(MODERN, "tools/call", {"name": "give"})) == "given"
 
 
 def giving(value: Any, returns: Any) -> Any:
@@ -322,15 +299,12 @@ def tool_of(peer: Peer, revision: str, name: str) -> Any:
     return tool
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_a_result_that_is_too_long_is_never_taken_for_a_short_one() -> None:
+    results: list[dict[str, Any]] = [
+        {"content": [{"type": "image", "data": "x", "mimeType": "image/png"}]},
         text_result("x" * 100_000),
         text_result("\x01" * 20_000),
         structured_result({"value": "\x01" * 10_000}),
-        {"content": [{"type": "image", "data": "x", "mimeType": "image/png"}]},
-    ],
-)
-def test_a_result_that_is_too_long_is_never_taken_for_a_short_one(result: dict[str, Any]) -> None:
-    assert may_be_longer(result, len(encode(result)) - 1)
+    ]
+    assert all(may_be_longer(result, len(encode(result)) - 1) for result in results)
     assert not may_be_longer(text_result("short"), 1_000)

@@ -135,130 +135,82 @@ WAYS = [
     Way("smolagents", "MCPClient(structured_output=True)", as_given, structured_content),
 ]
 
-every_way = pytest.mark.parametrize("way", WAYS, ids=lambda way: f"{way.framework} {way.name}")
 
-
-def recorded(*tools: str) -> pytest.MarkDecorator:
-    """Parametrizes a test with the recorded calls; with those of some tools, if any is named."""
-    found = [(way, call) for way in WAYS for call in way.calls if not tools or call["tool"] in tools]
-    assert {call["tool"] for _, call in found} >= set(tools)
-    ids = [f"{way.framework} {way.name} {call['tool']}" for way, call in found]
-    return pytest.mark.parametrize(("way", "call"), found, ids=ids)
-
-
-# Arguments.
-
-
-@recorded(*QUERY_TOOLS, EXPORT)
-def test_a_framework_was_recorded_with_the_schema_of_today(root: DirectPeer, way: Way, call: Any) -> None:
-    """Where the schema has changed since, the frameworks are to be recorded anew."""
-    schema = listed(root, call["tool"])["inputSchema"]
-
-    assert way.sends(schema, call["given"]) == call["sent"]
-
-
-@recorded(*QUERY_TOOLS, EXPORT)
-def test_what_a_framework_sends_has_the_result_of_what_its_model_gave(root: DirectPeer, way: Way, call: Any) -> None:
-    plain = root.call(call["tool"], REVISION, **call["given"])
-
-    assert plain["isError"] is call["result"]["isError"]
-    assert root.call(call["tool"], REVISION, **call["sent"]) == plain
+#: Each recorded call of the tools of today, with its way.
+CALLS = [(way, call) for way in WAYS for call in way.calls if call["tool"] in (*QUERY_TOOLS, EXPORT)]
 
 
 #: What a model gives where it has nothing to say and the schema no default.
 BLANKS: Arguments = {"string": "", "array": [], "object": {}, "boolean": False}
 
 
-@recorded(*QUERY_TOOLS, EXPORT)
-def test_what_a_framework_has_its_model_give_may_be_blank(root: DirectPeer, way: Way, call: Any) -> None:
-    """smolagents has its model give every argument, even those that the schema does not require."""
-    properties = listed(root, call["tool"])["inputSchema"]["properties"]
-    blanks = {name: BLANKS.get(properties[name]["type"]) for name in call["required"]}
-    defaults = {name: properties[name]["default"] for name in blanks if "default" in properties[name]}
-    plain = root.call(call["tool"], REVISION, **call["given"])
+# Arguments.
 
-    assert root.call(call["tool"], REVISION, **{**blanks, **defaults, **call["given"]}) == plain
+
+def test_a_framework_was_recorded_with_the_schema_of_today(root: DirectPeer) -> None:
+    """Where the schema has changed since, the frameworks are to be recorded anew."""
+    schemas = {name: listed(root, name)["inputSchema"] for name in (*QUERY_TOOLS, EXPORT)}
+
+    for way, call in CALLS:
+        assert way.sends(schemas[call["tool"]], call["given"]) == call["sent"], way
+    assert {call["tool"] for _, call in CALLS} == set(schemas)
+
+
+def test_what_a_framework_sends_has_the_result_of_what_its_model_gave(root: DirectPeer) -> None:
+    """smolagents has its model give every argument, even those that the schema does not require."""
+    schemas = {name: listed(root, name)["inputSchema"]["properties"] for name in (*QUERY_TOOLS, EXPORT)}
+
+    for way, call in CALLS:
+        properties = schemas[call["tool"]]
+        blanks = {
+            name: properties[name].get("default", BLANKS.get(properties[name]["type"])) for name in call["required"]
+        }
+        plain = root.call(call["tool"], REVISION, **call["given"])
+        assert plain["isError"] is call["result"]["isError"]
+        assert root.call(call["tool"], REVISION, **call["sent"]) == plain, way
+        assert root.call(call["tool"], REVISION, **{**blanks, **call["given"]}) == plain, way
 
 
 # Results.
 
 
-@recorded()
-def test_the_rule_reads_what_the_framework_read(way: Way, call: Any) -> None:
-    assert way.reads(call["result"]) == call["read"]
+def test_the_rule_reads_what_the_framework_read() -> None:
+    for way in WAYS:
+        for call in way.calls:
+            assert way.reads(call["result"]) == call["read"], (way, call["tool"])
 
 
-@every_way
-def test_rows_and_the_next_cursor_are_read(root: DirectPeer, way: Way) -> None:
-    result = root.call("find_records", REVISION, model="flights.flight", fields=["carrier"], limit=2)
+def test_what_a_model_must_know_is_read_in_each_way(root: DirectPeer, declared: Declared) -> None:
+    returned: list[HttpResponse | None] = [HttpResponse(b"\xff", content_type="application/pdf"), None]
+    levels = [messages.SUCCESS, messages.ERROR]
 
-    assert '"rows":[[1,"UA"],[2,"AA"]]' in way.words(result)
-    assert result["structuredContent"]["next_cursor"] in way.words(result)
+    @admin.action(permissions=["view"])
+    def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
+        self.message_user(request, "said", levels.pop(0))
+        return returned.pop(0)
 
+    actions = [*FlightAdmin.actions, "act"]
+    declared.admin(Flight, type("Acting", (FlightAdmin,), {"actions": actions, "act": act}))
+    switch_on("flights_flight_act")
+    asked = {"model": "flights.flight", "fields": ["carrier"], "limit": 2}
+    page = root.call("find_records", REVISION, **asked)
+    csv = root.call("find_records", REVISION, **asked, format="csv")
+    results: list[tuple[Any, list[str]]] = [
+        (page, ['"rows":[[1,"UA"],[2,"AA"]]', page["structuredContent"]["next_cursor"]]),
+        (root.call("get_record", REVISION, model="flights.airline", id="AA"), ['{"carrier":"AA","name":"American"}']),
+        (root.call("find_records", REVISION, model="flight"), ["Did you mean flights.flight?"]),
+        (root.call(EXPORT, REVISION, ids=["0"]), ["no flights.flight with the primary key 0."]),
+        (root.call(EXPORT, REVISION, ids=["1", "2"]), ["attached: flights.csv, text/csv, 3 lines, 239 bytes"]),
+        (
+            root.call("flights_flight_act", REVISION, ids=["1"]),
+            ["said", "attached: file.pdf, application/pdf, 1 bytes"],
+        ),
+        (root.call("flights_flight_act", REVISION, ids=["1"]), ["error: said", "Nothing was rolled back"]),
+    ]
 
-@every_way
-def test_the_rows_of_a_csv_are_read(root: DirectPeer, way: Way) -> None:
-    result = root.call("find_records", REVISION, model="flights.flight", fields=["carrier"], limit=2, format="csv")
-
-    words = way.words(result)
-    if way.reads is structured_content:
-        # Here the model reads no text, and is told where the rows are.
-        assert '"row_count":2,"rows_in":"text"' in words
-    else:
-        assert "1,UA\r\n2,AA" in words.replace("\\r\\n", "\r\n")
-
-
-@every_way
-def test_a_record_is_read(root: DirectPeer, way: Way) -> None:
-    result = root.call("get_record", REVISION, model="flights.airline", id="AA")
-
-    assert '{"carrier":"AA","name":"American"}' in way.words(result)
-
-
-@every_way
-def test_the_first_error_is_read(root: DirectPeer, way: Way) -> None:
-    of_arguments = root.call("find_records", REVISION, model="flight")
-    of_ids = root.call(EXPORT, REVISION, ids=["0"])
-
-    assert "Did you mean flights.flight?" in way.words(of_arguments)
-    assert "no flights.flight with the primary key 0." in way.words(of_ids)
-
-
-@every_way
-def test_a_file_is_named(root: DirectPeer, way: Way) -> None:
-    result = root.call(EXPORT, REVISION, ids=["1", "2"])
-
-    assert "attached: flights.csv, text/csv, 3 lines, 239 bytes" in way.words(result)
-
-
-@pytest.fixture
-def act(root: DirectPeer, declared: Declared) -> Callable[..., Any]:
-    """Runs an action that says something and returns what is given."""
-
-    def run(level: int, returns: Any = None) -> Any:
-        @admin.action(permissions=["view"])
-        def act(self: Any, request: HttpRequest, queryset: Any) -> Any:
-            self.message_user(request, "said", level)
-            return returns
-
-        declared.admin(Flight, type("Acting", (FlightAdmin,), {"actions": ["act"], "act": act}))
-        switch_on("flights_flight_act")
-        return root.call("flights_flight_act", REVISION, ids=["1"])
-
-    return run
-
-
-@every_way
-def test_a_file_is_named_beside_a_message(act: Callable[..., Any], way: Way) -> None:
-    result = act(messages.SUCCESS, HttpResponse(b"\xff", content_type="application/pdf"))
-
-    assert "said" in way.words(result)
-    assert "attached: file.pdf, application/pdf, 1 bytes" in way.words(result)
-
-
-@every_way
-def test_a_failure_is_read_without_its_flag(act: Callable[..., Any], way: Way) -> None:
-    result = act(messages.ERROR)
-
-    assert "error: said" in way.words(result)
-    assert "Nothing was rolled back" in way.words(result)
+    for way in WAYS:
+        for result, needed in results:
+            assert [words for words in needed if words not in way.words(result)] == [], way
+        # Where the model reads no text, it is told where the rows are.
+        rows = '"row_count":2,"rows_in":"text"' if way.reads is structured_content else "1,UA\r\n2,AA"
+        assert rows in way.words(csv).replace("\\r\\n", "\r\n"), way

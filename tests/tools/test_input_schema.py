@@ -51,6 +51,9 @@ TOO_MUCH = {
 }
 
 
+UNIQUE = {"type": "object", "properties": {"items": {"uniqueItems": True}}}
+
+
 def reach(request: HttpRequest, arguments: dict[str, Any]) -> dict[str, Any]:
     """Reach somebody."""
     return arguments
@@ -90,24 +93,22 @@ def test_an_async_function_under_any_names_takes_a_ready_schema(root: DirectPeer
     assert text_of(root.call("greet", name="Ann")) == "Hello, Ann!"
 
 
-@pytest.mark.parametrize(("arguments", "errors"), [
-    ({}, [("", "'email' is a required property"), ("", "{} is not valid under any of the given schemas")]),
-    ({"contactMethod": "phone", "email": "x"}, [("", "'phone' is a required property")]),
-    ({"phone": "1"}, [("", "'email' is a required property")]),
-    ({"contactMethod": "phone", "phone": "x"}, [("phone", "'x' does not match '^[0-9]+$'")]),
-    ({"email": "x", "address": {"city": 5}}, [("address.city", "5 is not of type 'string'")]),
-    ({"email": "x", "second": {"city": 5}}, [("second.city", "5 is not of type 'string'")]),
-    ({"email": "x", "else": 1},
-     [("else", "no argument 'else'. Allowed: name, address, second, contactMethod, phone, email.")]),
-])  # fmt: skip
-def test_arguments_are_held_against_the_whole_of_a_ready_schema(
-    root: DirectPeer, declared: Declared, arguments: Any, errors: list[tuple[str, str]]
-) -> None:
+def test_arguments_are_held_against_the_whole_of_a_ready_schema(root: DirectPeer, declared: Declared) -> None:
     declared.tool(reach, input_schema=CONTACT)
+    wrong: list[tuple[Any, list[tuple[str, str]]]] = [
+        ({}, [("", "'email' is a required property"), ("", "{} is not valid under any of the given schemas")]),
+        ({"contactMethod": "phone", "email": "x"}, [("", "'phone' is a required property")]),
+        ({"phone": "1"}, [("", "'email' is a required property")]),
+        ({"contactMethod": "phone", "phone": "x"}, [("phone", "'x' does not match '^[0-9]+$'")]),
+        ({"email": "x", "address": {"city": 5}}, [("address.city", "5 is not of type 'string'")]),
+        ({"email": "x", "second": {"city": 5}}, [("second.city", "5 is not of type 'string'")]),
+        ({"email": "x", "else": 1},
+         [("else", "no argument 'else'. Allowed: name, address, second, contactMethod, phone, email.")]),
+    ]  # fmt: skip
 
-    found = errors_of(root.call("reach", **arguments))
-
-    assert sorted((error["field"], error["message"]) for error in found) == errors
+    for arguments, errors in wrong:
+        found = errors_of(root.call("reach", **arguments))
+        assert sorted((error["field"], error["message"]) for error in found) == errors
 
 
 def test_a_function_that_changes_its_arguments_changes_nothing_else(root: DirectPeer, declared: Declared) -> None:
@@ -170,78 +171,69 @@ def test_alternatives_of_alternatives_cannot_keep_the_server_following_them(
     assert errors_of(root.call("reach", rule=rule)) == [TOO_MUCH]
 
 
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_pattern_cannot_be_kept_backtracking(root: DirectPeer, declared: Declared, ready: bool) -> None:
+def test_a_pattern_cannot_be_kept_backtracking(root: DirectPeer, declared: Declared) -> None:
     def take(request: HttpRequest, text: Annotated[str, Field(pattern="^(a+)+$")]) -> str:
         """Take."""
         return "taken"
 
-    if ready:
-        declared.tool(reach, name="take", input_schema={
-            "type": "object", "properties": {"text": {"type": "string", "pattern": "^(a+)+$"}}
-        })  # fmt: skip
-    else:
-        declared.tool(take)
+    declared.tool(take)
+    declared.tool(reach, input_schema={"type": "object", "properties": {"text": {"pattern": "^(a+)+$"}}})
 
-    assert root.call("take", text="a" * 50_000)["isError"] is False
-    [error] = errors_of(root.call("take", text="a" * 50_000 + "!"))
-    assert error["field"] == "text"
+    for name in ("reach", "take"):
+        assert root.call(name, text="a" * 50_000)["isError"] is False
+        [error] = errors_of(root.call(name, text="a" * 50_000 + "!"))
+        assert error["field"] == "text"
 
 
-@pytest.mark.parametrize(("pattern", "text", "matches"), [
-    ("b", "abc", True), ("^b", "abc", False), ("^abc$", "abc", True), ("^abc$", "abc\n", False), ("é", "é", True),
-    ("^(?=.*[0-9])[a-z0-9]+$", "a1", True), ("^(?=.*[0-9])[a-z0-9]+$", "ab", False), (r"^(a|b)\1$", "aa", True),
-    ("b", 5, True),
-])  # fmt: skip
-def test_a_pattern_is_looked_for_within_the_text(
-    root: DirectPeer, declared: Declared, pattern: str, text: Any, matches: bool
-) -> None:
-    declared.tool(reach, input_schema={"type": "object", "properties": {"text": {"pattern": pattern}}})
+def test_a_pattern_is_looked_for_within_the_text(root: DirectPeer, declared: Declared) -> None:
+    matches: dict[tuple[str, Any], bool] = {
+        ("b", "abc"): True, ("^b", "abc"): False, ("^abc$", "abc"): True, ("^abc$", "abc\n"): False, ("é", "é"): True,
+        ("^(?=.*[0-9])[a-z0-9]+$", "a1"): True, ("^(?=.*[0-9])[a-z0-9]+$", "ab"): False, (r"^(a|b)\1$", "aa"): True,
+        ("b", 5): True,
+    }  # fmt: skip
+    found = {}
+    for number, (pattern, text) in enumerate(matches):
+        schema = {"type": "object", "properties": {"text": {"pattern": pattern}}}
+        declared.tool(reach, name=f"reach_{number}", input_schema=schema)
+        found[pattern, text] = not root.call(f"reach_{number}", text=text)["isError"]
 
-    assert root.call("reach", text=text)["isError"] is not matches
+    assert found == matches
 
 
 def test_many_unlike_objects_cannot_keep_the_server_comparing_them(root: DirectPeer, declared: Declared) -> None:
     """Each with each would be half a billion comparisons."""
-    declared.tool(reach, input_schema={"type": "object", "properties": {"items": {"uniqueItems": True}}})
+    declared.tool(reach, input_schema=UNIQUE)
     many: list[Any] = [{"a": number} for number in range(30_000)]
 
     assert root.call("reach", items=many)["isError"] is False
     assert [error["field"] for error in errors_of(root.call("reach", items=[*many, {"a": 5}]))] == ["items"]
 
 
-@pytest.mark.parametrize(("items", "unique"), [
-    ([1, True, "1", None, 0, False, "", [], {}, [1], [True], {"a": 1}, {"a": True}], True),
-    ([1, 1.0], False), ([[1, {"a": [2]}], [1.0, {"a": [2.0]}]], False), ([{"a": 1, "b": 2}, {"b": 2, "a": 1}], False),
-    ([None, None], False), (["é", "e\u0301"], True), ("not a list", True),
-])  # fmt: skip
-def test_what_counts_as_the_same_item(root: DirectPeer, declared: Declared, items: Any, unique: bool) -> None:
-    declared.tool(reach, input_schema={"type": "object", "properties": {"items": {"uniqueItems": True}}})
+def test_what_counts_as_the_same_item(root: DirectPeer, declared: Declared) -> None:
+    declared.tool(reach, input_schema=UNIQUE)
+    unlike = [1, True, "1", None, 0, False, "", [], {}, [1], [True], {"a": 1}, {"a": True}]
+    alike = [
+        [1, 1.0], [[1, {"a": [2]}], [1.0, {"a": [2.0]}]], [{"a": 1, "b": 2}, {"b": 2, "a": 1}], [None, None],
+    ]  # fmt: skip
 
-    assert root.call("reach", items=items)["isError"] is not unique
-
-
-def test_properties_that_are_true_or_false_are_objects_for_older_clients(root: DirectPeer, declared: Declared) -> None:
-    given = {"type": "object", "properties": {"any": True, "none": False, "text": {"type": "string"}}}
-    declared.tool(reach, input_schema=given)
-    older = {"type": "object", "properties": {"any": {}, "none": {"not": {}}, "text": {"type": "string"}}}
-
-    assert {revision: schema_of(root, revision) for revision in REVISIONS} == {
-        **dict.fromkeys(LEGACY, older), MODERN: given,
-    }  # fmt: skip
+    assert [root.call("reach", items=items)["isError"] for items in alike] == [True] * 4
+    assert [root.call("reach", items=items)["isError"] for items in (unlike, ["é", "e\u0301"], "not a list")] == [
+        False
+    ] * 3
 
 
-def test_clients_before_2026_07_28_are_given_properties_where_a_schema_names_none(
-    root: DirectPeer, declared: Declared
-) -> None:
+def test_older_clients_are_given_properties_and_these_as_objects(root: DirectPeer, declared: Declared) -> None:
     """smolagents connects to no server where they are missing."""
-    given = {"type": "object"}
-    declared.tool(reach, input_schema=given)
-    older = {"type": "object", "properties": {}}
+    given = {"type": "object", "properties": {"any": True, "none": False, "text": {"type": "string"}}}
+    older = {"type": "object", "properties": {"any": {}, "none": {"not": {}}, "text": {"type": "string"}}}
+    schemas = [(given, older), ({"type": "object"}, {"type": "object", "properties": {}})]
 
-    assert {revision: schema_of(root, revision) for revision in REVISIONS} == {
-        **dict.fromkeys(LEGACY, older), MODERN: given,
-    }  # fmt: skip
+    for newest, expected in schemas:
+        declared.tool(reach, input_schema=newest)
+        assert {revision: schema_of(root, revision) for revision in REVISIONS} == {
+            **dict.fromkeys(LEGACY, expected), MODERN: newest,
+        }  # fmt: skip
+        declared.close()
 
 
 # Refused when it is declared.
@@ -307,90 +299,62 @@ REFUSED: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_ready_schema_that_cannot_be_served_is_refused_in_words(declared: Declared, case: str) -> None:
-    schema, problem = REFUSED[case]
-
+def refusal(declared: Declared, function: Any, schema: Any) -> str:
     with pytest.raises(ImproperlyConfigured) as refused:
-        declared.tool(reach, input_schema=schema)
+        declared.tool(function, input_schema=schema)
+    return str(refused.value)
 
-    assert str(refused.value) == f"The input_schema of the tool reach {problem}"
+
+def test_a_ready_schema_that_cannot_be_served_is_refused_in_words(declared: Declared) -> None:
+    found = {case: refusal(declared, reach, schema) for case, (schema, _) in REFUSED.items()}
+
+    assert found == {case: f"The input_schema of the tool reach {problem}" for case, (_, problem) in REFUSED.items()}
 
 
-@pytest.mark.parametrize("schema", [
-    {"type": "object", "properties": {"a": {"$ref": "https://example.com/schema.json"}}},
-    {"type": "object", "properties": {"a": {"items": {"anyOf": [{"$ref": "http://169.254.169.254/latest"}]}}}},
-    {"type": "object", "$defs": {"a": {"$ref": "file:///etc/passwd"}}},
-    {"type": "object", "properties": {"a": {"$dynamicRef": "https://example.com/schema.json#a"}}},
-    {"type": "object", "properties": {"a": {"$ref": DIALECT}}},
-    {"type": "object", "$id": "https://example.com/a/", "properties": {"a": {"$ref": "b.json"}}},
-    {"type": "object", "properties": {"a": {"$ref": "#/x-types/a"}},
-     "x-types": {"a": {"properties": {"b": {"$ref": "https://example.com/b.json"}}}}},
-])  # fmt: skip
-def test_a_schema_that_would_make_the_server_fetch_another(
-    declared: Declared, monkeypatch: pytest.MonkeyPatch, schema: dict[str, Any]
-) -> None:
+def test_a_schema_that_would_make_the_server_fetch_another(declared: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "create_connection", lambda *args, **more: pytest.fail("connected"))
+    fetching: list[dict[str, Any]] = [
+        {"properties": {"a": {"$ref": "https://example.com/schema.json"}}},
+        {"properties": {"a": {"items": {"anyOf": [{"$ref": "http://169.254.169.254/latest"}]}}}},
+        {"$defs": {"a": {"$ref": "file:///etc/passwd"}}},
+        {"properties": {"a": {"$dynamicRef": "https://example.com/schema.json#a"}}},
+        {"properties": {"a": {"$ref": DIALECT}}},
+        {"$id": "https://example.com/a/", "properties": {"a": {"$ref": "b.json"}}},
+        {"properties": {"a": {"$ref": "#/x-types/a"}},
+         "x-types": {"a": {"properties": {"b": {"$ref": "https://example.com/b.json"}}}}},
+    ]  # fmt: skip
 
-    refused = r"which is not in it\. Schemas are never fetched: put it under \$defs\.$"
-    with pytest.raises(ImproperlyConfigured, match=refused):
-        declared.tool(reach, input_schema=schema)
-
-
-@pytest.mark.parametrize("schema", [
-    {"type": "object", "properties": {"a": {"$ref": "#a"}}, "$defs": {"x": {"$anchor": "a", "type": "string"}}},
-    {"type": "object", "properties": {"a": {"$ref": "https://example.com/a"}},
-     "$defs": {"x": {"$id": "https://example.com/a", "type": "string"}}},
-    {"type": "object", "properties": {"a": {"$dynamicRef": "#a"}},
-     "$defs": {"x": {"$dynamicAnchor": "a", "type": "string"}}},
-    {"type": "object", "properties": {"a": {"type": "string"}, "$ref": {"type": "integer"}},
-     "default": {"$ref": "https://example.com/"}, "examples": [{"$ref": "https://example.com/"}]},
-    {"$schema": DIALECT + "#", "type": "object", "properties": {"a": {"type": "string"}}},
-])  # fmt: skip
-def test_what_a_schema_holds_itself_may_be_referred_to(
-    root: DirectPeer, declared: Declared, schema: dict[str, Any]
-) -> None:
-    declared.tool(reach, input_schema=schema)
-
-    assert root.call("reach", a="text")["isError"] is False
-    assert [error["field"] for error in errors_of(root.call("reach", a=5))] == ["a"]
+    for schema in fetching:
+        refused = refusal(declared, reach, {"type": "object", **schema})
+        assert refused.endswith("which is not in it. Schemas are never fetched: put it under $defs."), schema
 
 
-def nothing(request: HttpRequest) -> str:
-    """Take nothing."""
-    return ""
+def test_what_a_schema_holds_itself_may_be_referred_to(root: DirectPeer, declared: Declared) -> None:
+    referring: list[dict[str, Any]] = [
+        {"properties": {"a": {"$ref": "#a"}}, "$defs": {"x": {"$anchor": "a", "type": "string"}}},
+        {"properties": {"a": {"$ref": "https://example.com/a"}},
+         "$defs": {"x": {"$id": "https://example.com/a", "type": "string"}}},
+        {"properties": {"a": {"$dynamicRef": "#a"}}, "$defs": {"x": {"$dynamicAnchor": "a", "type": "string"}}},
+        {"properties": {"a": {"type": "string"}, "$ref": {"type": "integer"}},
+         "default": {"$ref": "https://example.com/"}, "examples": [{"$ref": "https://example.com/"}]},
+        {"$schema": DIALECT + "#", "properties": {"a": {"type": "string"}}},
+    ]  # fmt: skip
+
+    for number, schema in enumerate(referring):
+        declared.tool(reach, name=f"reach_{number}", input_schema={"type": "object", **schema})
+        assert root.call(f"reach_{number}", a="text")["isError"] is False, schema
+        assert [error["field"] for error in errors_of(root.call(f"reach_{number}", a=5))] == ["a"], schema
 
 
-def too_much(request: HttpRequest, arguments: Any, more: Any) -> str:
-    """Take too much."""
-    return ""
+def test_a_function_that_takes_no_arguments_as_one_is_refused(declared: Declared) -> None:
+    parameters = ("request", "request, arguments, more", "*, request, arguments", "request, *all", "request, **all")
 
-
-def only_named(*, request: HttpRequest, arguments: Any) -> str:
-    """Take by name only."""
-    return ""
-
-
-def starred(request: HttpRequest, *arguments: Any) -> str:
-    """Take many."""
-    return ""
-
-
-def by_name(request: HttpRequest, **arguments: Any) -> str:
-    """Take each by its name."""
-    return ""
-
-
-@pytest.mark.parametrize("function", [nothing, too_much, only_named, starred, by_name])
-def test_a_function_that_takes_no_arguments_as_one_is_refused(declared: Declared, function: Any) -> None:
-    name = function.__name__
-
-    with pytest.raises(ImproperlyConfigured) as refused:
-        declared.tool(function, input_schema={"type": "object"})
-
-    assert str(refused.value) == (
-        f"The tool {name} has an input_schema, and must be written as {name}(request, arguments)."
-    )
+    for taken in parameters:
+        made: dict[str, Any] = {}
+        exec(f"def take({taken}) -> str:\n    'Take.'", made)
+        assert refusal(declared, made["take"], {"type": "object"}) == (
+            "The tool take has an input_schema, and must be written as take(request, arguments)."
+        ), taken
 
 
 # Schemas that are read from annotations.

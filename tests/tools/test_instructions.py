@@ -71,20 +71,15 @@ def test_the_list_of_models_repeats_it_without_the_models(viewer: DirectPeer) ->
     assert all(line in told(viewer) for line in lines) and "flights" not in " ".join(lines)
 
 
-def test_tools_that_change_data_are_said_to_be_there(users: Users) -> None:
-    assert CHANGES in told(DirectPeer(users.ops)) and OFF not in told(DirectPeer(users.ops))
-    Tool.objects.update(enabled=False)
-    assert f"Your tools only read. {OFF}." in told(DirectPeer(users.ops))
+def test_tools_that_change_data_are_said_to_be_there(users: Users, settings: Any) -> None:
+    ops = DirectPeer(users.ops)
 
-
-def test_a_token_without_the_scope_is_told_so(users: Users) -> None:
+    assert CHANGES in told(ops) and OFF not in told(ops)
     assert f"{OFF} and give your token the scope actions." in told(DirectPeer(users.ops, "read"))
-
-
-def test_a_setting_keeps_quiet_about_actions(viewer: DirectPeer, settings: Any) -> None:
+    Tool.objects.update(enabled=False)
+    assert f"Your tools only read. {OFF}." in told(ops)
     settings.MCP = {**settings.MCP, "MENTION_SWITCHED_OFF": False}
-
-    assert "Your tools only read. Date-times" in told(viewer)
+    assert "Your tools only read. Date-times" in told(ops)
 
 
 def test_the_time_zone_is_that_of_the_request(viewer: DirectPeer, settings: Any) -> None:
@@ -112,18 +107,16 @@ def test_many_models_are_said_by_their_apps(users: Users, monkeypatch: pytest.Mo
     assert "You may read 6 models of the apps flights. " in told(DirectPeer(users.ops))
 
 
-@pytest.mark.parametrize("most", [0, 10_000])
-def test_ours_is_never_longer_than_it_may_be(users: Users, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_ours_is_never_longer_than_it_may_be(users: Users, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["ü" * 60] * 100
     monkeypatch.setattr(instructions, "MAX_BYTES", 1_200)
-    user = make_staff("ÿ" * 150, "flights.view_flight")
 
-    text = told(DirectPeer(user))
-    fitted = list(instructions._fitting(names, most))
+    text = told(DirectPeer(make_staff("ÿ" * 150, "flights.view_flight")))
 
     assert len(text.encode()) <= 1_200
     assert f"the user {'ÿ' * 60}." in text
-    assert fitted == (["…"] if not most else [*names[:81], "…"])
+    assert list(instructions._fitting(names, 10_000)) == [*names[:81], "…"]
+    assert list(instructions._fitting(names, 0)) == ["…"]
 
 
 # The project's own words.
@@ -134,17 +127,13 @@ class _Speaking(MCPSite):
         return f"Ask {request.user}.\n" + "Every word stays. " * 200
 
 
-def test_the_projects_own_words_come_first_and_are_never_cut(users: Users) -> None:
+def test_the_projects_own_words_come_first_and_are_never_cut(users: Users, settings: Any) -> None:
     own, ours = told(DirectPeer(users.viewer, site=_Speaking("speaking"))).split("\n\n")
 
     assert own == "Ask viewer.\n" + "Every word stays. " * 200
     assert ours.startswith("You act as the user viewer.")
-
-
-def test_the_setting_is_the_projects_own_words(viewer: DirectPeer, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "INSTRUCTIONS": "Flights out of New York."}
-
-    assert told(viewer).startswith("Flights out of New York.\n\nYou act as the user viewer. ")
+    assert told(DirectPeer(users.viewer)).startswith("Flights out of New York.\n\nYou act as the user viewer. ")
 
 
 def test_a_hook_that_fails_does_not_break_the_handshake(users: Users, declared: Declared) -> None:
@@ -181,21 +170,17 @@ def test_a_database_that_is_away_leaves_the_projects_own_words(
 
 
 def test_learning_of_hidden_models_and_tools(users: Users) -> None:
-    Tool.objects.update_or_create(site="mcp", name="find_records", defaults={"enabled": False})
-    Tool.objects.update_or_create(site="mcp", name="aggregate_records", defaults={"enabled": False})
+    nobody = told(DirectPeer(make_staff("nobody")))
+    for name in ("find_records", "aggregate_records"):
+        Tool.objects.update_or_create(site="mcp", name=name, defaults={"enabled": False})
     viewer = DirectPeer(users.viewer)
 
     text = told(viewer) + " ".join(notes(viewer))
 
     for hidden in ("plane", "weather", "auth.", "find_records", "aggregate_records", "mark_cancelled"):
         assert hidden not in text
-
-
-def test_a_user_without_rights_is_told_of_no_tool(db: None) -> None:
-    text = told(DirectPeer(make_staff("nobody")))
-
-    assert "You may read 0 models. " in text
-    assert not any(name in text for name in site.tools)
+    assert "You may read 0 models. " in nobody
+    assert not any(name in nobody for name in site.tools)
 
 
 def test_a_user_name_that_pretends_to_be_an_instruction(db: None) -> None:

@@ -62,14 +62,12 @@ def test_every_argument_of_get_record_is_reported(root: DirectPeer) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tool", ["find_records", "aggregate_records"])
-def test_a_value_that_is_none_is_reported_beside_a_wrong_argument(root: DirectPeer, tool: str) -> None:
-    asked = {"status": "canceled", "carrier": "UA"}
-
-    assert errors(root, tool, filter=asked, limit=0) == [
-        ("limit", "must not be less than 1"),
-        ("filter.status", "status has no choice 'canceled'. Did you mean cancelled?"),
-    ]
+def test_a_value_that_is_none_is_reported_beside_a_wrong_argument(root: DirectPeer) -> None:
+    for tool in ("find_records", "aggregate_records"):
+        assert errors(root, tool, filter={"status": "canceled", "carrier": "UA"}, limit=0) == [
+            ("limit", "must not be less than 1"),
+            ("filter.status", "status has no choice 'canceled'. Did you mean cancelled?"),
+        ]
 
 
 def test_wrong_groups_are_not_reported_where_they_are_repeated(root: DirectPeer) -> None:
@@ -80,67 +78,60 @@ def test_wrong_groups_are_not_reported_where_they_are_repeated(root: DirectPeer)
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("asked", "meant"), [
-    ({"or": [{"id": 1}]}, "any"), ({"OR": []}, "any"), ({"$or": []}, "any"), ({"and": []}, "all"), ({"$not": 1}, "not"),
-    ({"month": 1}, "departs_at__month"), ({"hour": 1}, "departs_at__hour"), ({"carrier_name": "x"}, "carrier__name"),
-    ({"carrier.name": "x"}, "carrier__name"), ({"origin.name__icontains": "x"}, "origin__name"),
-    ({"departs_at_gte": 1}, "departs_at__gte"), ({"statsu": 1}, "status"),
-])  # fmt: skip
-def test_the_name_that_is_meant_in_a_filter(root: DirectPeer, asked: Any, meant: str) -> None:
-    [(field, message)] = errors(root, filter=asked)
-
-    assert message.endswith(f" Did you mean {meant}?")
-    assert field == f"filter.{next(iter(asked))}"
-
-
-@pytest.mark.parametrize(("name", "values"), [
-    ("status", ["on_time"]), ("carrier", ["UA", "AA"]), ("carrier__name", ["x"]), ("number__exact", [1]),
-])  # fmt: skip
-def test_a_list_is_asked_for_by_in(root: DirectPeer, name: str, values: list[Any]) -> None:
-    [(_, message)] = errors(root, filter={name: values})
-
-    assert message.endswith(f" Did you mean {name.removesuffix('__exact')}__in?")
+def test_the_name_that_is_meant_in_a_filter(root: DirectPeer) -> None:
+    meant: dict[str, tuple[Any, str]] = {
+        "or": ([{"id": 1}], "any"), "OR": ([], "any"), "$or": ([], "any"), "and": ([], "all"), "$not": (1, "not"),
+        "month": (1, "departs_at__month"), "hour": (1, "departs_at__hour"), "carrier_name": ("x", "carrier__name"),
+        "carrier.name": ("x", "carrier__name"), "origin.name__icontains": ("x", "origin__name"),
+        "departs_at_gte": (1, "departs_at__gte"), "statsu": (1, "status"),
+    }  # fmt: skip
+    lists = {"status": ["on_time"], "carrier": ["UA", "AA"], "carrier__name": ["x"], "number__exact": [1]}
+    for name, (value, right) in meant.items():
+        [(field, message)] = errors(root, filter={name: value})
+        assert message.endswith(f" Did you mean {right}?"), name
+        assert field == f"filter.{name}"
+    for name, values in lists.items():
+        [(_, message)] = errors(root, filter={name: values})
+        assert message.endswith(f" Did you mean {name.removesuffix('__exact')}__in?")
 
 
-@pytest.mark.parametrize(("asked", "meant"), [
-    ({"group_by": ["month"]}, "departs_at__month"), ({"group_by": ["trunc_month"]}, "departs_at__trunc_month"),
-    ({"group_by": ["carrier_name"]}, "carrier__name"), ({"measures": ["avg:plane_seats"]}, "plane__seats"),
-    ({"measures": ["diff:arrival_delay-departure_delay"]}, "avg:diff:arrival_delay-departure_delay"),
-])  # fmt: skip
-def test_the_name_that_is_meant_in_groups_and_measures(root: DirectPeer, asked: Any, meant: str) -> None:
-    [(_, message)] = errors(root, "aggregate_records", **asked)
-
-    assert message.endswith(f" Did you mean {meant}?")
-
-
-@pytest.mark.parametrize(("tool", "name", "meant"), [
-    ("find_records", "where", "filter"), ("find_records", "columns", "fields"), ("find_records", "sort", "order_by"),
-    ("find_records", "Limits", "limit"), ("aggregate_records", "groupby", "group_by"), ("get_record", "pk", "id"),
-    ("aggregate_records", "metrics", "measures"),
-])  # fmt: skip
-def test_an_unknown_argument_is_answered_with_the_allowed_ones(
-    root: DirectPeer, tool: str, name: str, meant: str
-) -> None:
-    given = {"id": "1"} if tool == "get_record" else {}
-    [error] = errors_of(root.call(tool, **{"model": "flights.flight", name: "x", **given}))
-
-    assert error["field"] == name
-    assert error["message"].startswith(f"no argument '{name}'. Did you mean {meant}? Allowed: model, ")
+def test_the_name_that_is_meant_in_groups_and_measures(root: DirectPeer) -> None:
+    meant = [
+        ("group_by", "month", "departs_at__month"), ("group_by", "trunc_month", "departs_at__trunc_month"),
+        ("group_by", "carrier_name", "carrier__name"), ("measures", "avg:plane_seats", "plane__seats"),
+        ("measures", "diff:arrival_delay-departure_delay", "avg:diff:arrival_delay-departure_delay"),
+    ]  # fmt: skip
+    for argument, name, right in meant:
+        [(_, message)] = errors(root, "aggregate_records", **{argument: [name]})
+        assert message.endswith(f" Did you mean {right}?"), name
 
 
-@pytest.mark.parametrize(("asked", "message"), [
-    ({"search": "x" * 5_000}, "must not be longer than 200 characters"),
-    ({"order_by": ["id"] * 60}, "must not have more than 5 items"),
-    ({"limit": 10**30}, "must not be greater than 1000"),
-    ({"limit": {"x": "y" * 5_000}}, None),
-    ({"format": "y" * 5_000}, None),
-])  # fmt: skip
-def test_the_limit_is_said_and_what_was_received_is_short(root: DirectPeer, asked: Any, message: str | None) -> None:
-    [error] = errors_of(root.call("find_records", model="flights.flight", **asked))
+def test_an_unknown_argument_is_answered_with_the_allowed_ones(root: DirectPeer) -> None:
+    unknown = [
+        ("find_records", "where", "filter"), ("find_records", "columns", "fields"),
+        ("find_records", "sort", "order_by"), ("find_records", "Limits", "limit"),
+        ("aggregate_records", "groupby", "group_by"), ("get_record", "pk", "id"),
+        ("aggregate_records", "metrics", "measures"),
+    ]  # fmt: skip
+    for tool, name, meant in unknown:
+        given = {"id": "1"} if tool == "get_record" else {}
+        [error] = errors_of(root.call(tool, **{"model": "flights.flight", name: "x", **given}))
+        assert error["field"] == name
+        assert error["message"].startswith(f"no argument '{name}'. Did you mean {meant}? Allowed: model, ")
 
-    assert message is None or error["message"] == message
-    assert len(error["message"]) < 200
-    assert len(json.dumps(error["received"])) <= 110
+
+def test_the_limit_is_said_and_what_was_received_is_short(root: DirectPeer) -> None:
+    wrong: list[tuple[Any, str]] = [
+        ({"search": "x" * 5_000}, "must not be longer than 200 characters"),
+        ({"order_by": ["id"] * 60}, "must not have more than 5 items"),
+        ({"limit": 10**30}, "must not be greater than 1000"),
+        ({"limit": {"x": "y" * 5_000}}, ""),
+        ({"format": "y" * 5_000}, ""),
+    ]
+    for asked, message in wrong:
+        [error] = errors_of(root.call("find_records", model="flights.flight", **asked))
+        assert not message or error["message"] == message
+        assert len(error["message"]) < 200 and len(json.dumps(error["received"])) <= 110, asked
 
 
 def test_mistakes_by_the_thousand_are_not_all_reported(root: DirectPeer) -> None:

@@ -62,7 +62,9 @@ def test_an_action_that_get_actions_adds_is_a_tool(tag: Tag) -> None:
     assert "shop_tag_count" in inventory.build(site)["tools"]
 
 
-def test_what_is_offered_to_some_is_found_with_their_request_and_starts_switched_off(tag: Tag) -> None:
+def test_what_is_offered_to_some_is_found_with_their_request_and_starts_switched_off(
+    tag: Tag, declared: Declared
+) -> None:
     chief, other = peer("chief"), peer("other")
     assert "shop_tag_check" not in site.tools
 
@@ -73,17 +75,12 @@ def test_what_is_offered_to_some_is_found_with_their_request_and_starts_switched
     row.save()
 
     assert ("shop_tag_check" in first, was_on) == (False, False)
-    assert "shop_tag_check" in chief.tools()
-    assert text_of(chief.call("shop_tag_check", ids=["a"])) == "1 for chief"
-    assert "shop_tag_check" not in other.tools()
+    assert "shop_tag_check" in chief.tools() and "shop_tag_check" not in other.tools()
     refused = other.error(MODERN, "tools/call", {"name": "shop_tag_check", "arguments": {"ids": ["a"]}})
     assert refused["data"]["reason"] == "TOOL_NOT_FOUND"
-
-
-def test_a_call_finds_an_action_that_this_process_has_not_listed(tag: Tag) -> None:
-    switch_on("shop_tag_check")
-
-    assert text_of(peer("chief").call("shop_tag_check", ids=["a"])) == "1 for chief"
+    # A call finds it in a process that has not listed it.
+    declared.forget()
+    assert text_of(chief.call("shop_tag_check", ids=["a"])) == "1 for chief"
 
 
 def test_a_get_action_that_knows_no_places_is_asked_without_one(tag: Tag, declared: Declared) -> None:
@@ -136,19 +133,17 @@ def test_rows_that_cannot_be_written_harm_no_list(
     assert "Administrators do not find the new actions yet" in caplog.text
 
 
-def test_actions_of_the_whole_site_are_named_as_left_out(tag: Tag) -> None:
+def test_actions_of_the_whole_site_are_left_out_unless_the_project_has_its_own_of_the_name(
+    tag: Tag, declared: Declared
+) -> None:
+    def get_actions(self: Any, request: HttpRequest, *where: Any) -> Any:
+        return {"delete_selected": (count, "delete_selected", "Delete softly")}
+
     assert "shop_tag_delete_selected" not in site.tools
     assert inventory.build(site)["left_out"]["the action delete_selected"] == (
         "it is one of the whole AdminSite; name it in actions of a ModelAdmin to offer it"
     )
-
-
-def test_an_action_under_the_name_of_one_of_the_site_is_the_projects_own(declared: Declared) -> None:
-    def get_actions(self: Any, request: HttpRequest, *where: Any) -> Any:
-        return {"delete_selected": (count, "delete_selected", "Delete softly")}
-
     declared.admin(Tag, type("Soft", (Admin,), {"get_actions": get_actions}))
-
     assert site.tools["shop_tag_delete_selected"].get_title() == "Delete softly"
 
 

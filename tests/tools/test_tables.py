@@ -29,13 +29,16 @@ def text_of_table(result: Any) -> str:
     return text
 
 
-def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects(root: DirectPeer) -> None:
-    result = root.call("find_records", model="flights.flight", limit=20)
+def test_twenty_rows_cost_at_most_55_percent_of_a_list_of_objects_and_csv_less(root: DirectPeer) -> None:
+    as_json = root.call("find_records", model="flights.flight", limit=20)
+    as_csv = root.call("find_records", model="flights.flight", limit=20, format="csv")
 
-    table = result["structuredContent"]
+    table = as_json["structuredContent"]
     objects = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     assert len(objects) == 20
-    assert len(text_of(result).encode()) <= 0.55 * len(encode(objects))
+    assert len(text_of(as_json).encode()) <= 0.55 * len(encode(objects))
+    assert len(text_of_table(as_csv)) < len(text_of_table(as_json))
+    assert 3 * len(encode(as_csv)) < 2 * len(encode(as_json))
 
 
 @pytest.mark.every_database
@@ -76,14 +79,6 @@ def test_a_page_of_csv_goes_on_in_any_format(root: DirectPeer) -> None:
     assert [row[0] for row in second["structuredContent"]["rows"]] == [16, 17, 18, 19, 20]
 
 
-def test_csv_is_shorter_than_json(root: DirectPeer) -> None:
-    as_json = root.call("find_records", model="flights.flight", limit=20)
-    as_csv = root.call("find_records", model="flights.flight", limit=20, format="csv")
-
-    assert len(text_of_table(as_csv)) < len(text_of_table(as_json))
-    assert 3 * len(encode(as_csv)) < 2 * len(encode(as_json))
-
-
 def test_groups_as_csv_are_not_written_twice(root: DirectPeer) -> None:
     result = root.call("aggregate_records", model="flights.flight", group_by=["origin"], format="csv")
 
@@ -100,11 +95,10 @@ def test_a_table_of_related_rows_stands_in_csv_as_json(root: DirectPeer) -> None
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["xml", "CSV", 1, ["csv"]])
-def test_another_format_is_refused(root: DirectPeer, name: Any) -> None:
-    result = root.call("find_records", model="flights.flight", format=name)
-
-    assert {error["field"] for error in errors_of(result)} == {"format"}
+def test_another_format_is_refused(root: DirectPeer) -> None:
+    for name in ("CSV", "xml", 1, ["csv"]):
+        result = root.call("find_records", model="flights.flight", format=name)
+        assert {error["field"] for error in errors_of(result)} == {"format"}
 
 
 FIELDS = [
@@ -127,12 +121,13 @@ FIELDS = [
 ]
 
 
-@pytest.mark.parametrize(("value", "written", "read"), FIELDS, ids=[repr(value) for value, *_ in FIELDS])
-def test_a_value_stands_in_csv(value: Any, written: str, read: str) -> None:
-    text = text_of(table_result(["a", "b"], [[value, 1]], {}, "csv"))
+def test_a_value_stands_in_csv() -> None:
+    texts = [text_of(table_result(["a", "b"], [[value, 1]], {}, "csv")) for value, *_ in FIELDS]
 
-    assert text == f"a,b\r\n{written},1\r\n"
-    assert list(csv.reader(io.StringIO(text, newline=""))) == [["a", "b"], [read, "1"]]
+    assert texts == [f"a,b\r\n{written},1\r\n" for _, written, _ in FIELDS]
+    assert [list(csv.reader(io.StringIO(text, newline=""))) for text in texts] == [
+        [["a", "b"], [read, "1"]] for *_, read in FIELDS
+    ]
 
 
 def test_a_table_is_one_block_of_json_where_nothing_else_is_asked() -> None:
@@ -143,17 +138,16 @@ def test_a_table_is_one_block_of_json_where_nothing_else_is_asked() -> None:
     }
 
 
-@pytest.mark.parametrize("text", [
-    "=cmd|' /C calc'!A0", "=1+1", "+1+1", "+49 30 1234", "-1+1", "-cmd", "-P1DT02H", "-1,5", "@SUM(A1)", "\t=1+1",
-    "\r=1+1", "\n=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "-", "-\u0661", '=HYPERLINK("http://x";"y")',
-    "=1,=2",
-])  # fmt: skip
-def test_running_a_formula_in_the_spreadsheet_that_opens_an_export(text: str) -> None:
+def test_running_a_formula_in_the_spreadsheet_that_opens_an_export() -> None:
     """CWE-1236: the apostrophe is the first character of the cell as a spreadsheet reads it."""
-    result = table_result(["text", "next"], [[text, "=2"]], {}, "csv")
-
-    read = list(csv.reader(io.StringIO(text_of(result), newline="")))
-    assert read == [["text", "next"], [f"'{text}", "'=2"]]
+    for text in (
+        "=cmd|' /C calc'!A0", "=1+1", "+1+1", "+49 30 1234", "-1+1", "-cmd", "-P1DT02H", "-1,5", "@SUM(A1)", "\t=1+1",
+        "\r=1+1", "\n=1+1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "-", "-\u0661",
+        '=HYPERLINK("http://x";"y")', "=1,=2",
+    ):  # fmt: skip
+        result = table_result(["text", "next"], [[text, "=2"]], {}, "csv")
+        read = list(csv.reader(io.StringIO(text_of(result), newline="")))
+        assert read == [["text", "next"], [f"'{text}", "'=2"]]
 
 
 def test_running_a_formula_from_a_field_of_a_row(root: DirectPeer) -> None:
@@ -167,6 +161,6 @@ def test_running_a_formula_from_a_field_of_a_row(root: DirectPeer) -> None:
     assert as_json["structuredContent"]["rows"] == [[1, -5, "=cmd|' /C calc'!A0"]]
 
 
-@pytest.mark.parametrize("value", [-5, -0.5, "-5", "-10.10", "-0E-10", "-1E+3", -(2**53), "12", "0.50"])
-def test_a_negative_number_stays_a_number_in_csv(value: Any) -> None:
-    assert text_of_table(table_result(["a"], [[value]], {}, "csv")) == f"a\r\n{value}\r\n"
+def test_a_negative_number_stays_a_number_in_csv() -> None:
+    for value in (-5, -0.5, "-5", "-10.10", "-0E-10", "-1E+3", -(2**53), "12", "0.50"):
+        assert text_of(table_result(["a"], [[value]], {}, "csv")) == f"a\r\n{value}\r\n"

@@ -36,38 +36,23 @@ def notes(peer: DirectPeer, model: str = "flights.flight") -> list[str]:
     return found
 
 
-def test_actions_that_are_switched_off_are_mentioned_without_their_names(root: DirectPeer) -> None:
-    assert notes(root) == [OFF]
+def test_actions_that_are_off_or_beyond_the_scope_are_mentioned_without_their_names(
+    root: DirectPeer, settings: Any
+) -> None:
+    reader = DirectPeer(root.user, "read")
+
+    assert (notes(root), notes(reader), notes(root, "flights.airport")) == ([OFF], [BOTH], [])
     assert not any(name.removeprefix("flights_flight_") in str(described(root)) for name in ACTIONS)
-    assert "actions" not in described(root)
-    assert set(ACTIONS).isdisjoint(root.tools())
+    assert "actions" not in described(root) and set(ACTIONS).isdisjoint(root.tools())
+    settings.MCP = {**settings.MCP, "MENTION_SWITCHED_OFF": False}
+    assert notes(root) == notes(reader) == []
 
 
 def test_nothing_is_mentioned_where_every_action_is_on(root: DirectPeer) -> None:
     switch_on(*ACTIONS)
 
-    assert notes(root) == []
+    assert (notes(root), notes(DirectPeer(root.user, "read"))) == ([], [NO_SCOPE])
     assert described(root)["actions"] == ACTIONS
-
-
-def test_nothing_is_mentioned_of_a_model_without_actions(root: DirectPeer) -> None:
-    assert notes(root, "flights.airport") == []
-
-
-def test_actions_beyond_the_scope_of_the_token_say_what_to_do(root: DirectPeer) -> None:
-    switch_on(*ACTIONS)
-
-    assert notes(DirectPeer(root.user, "read")) == [NO_SCOPE]
-
-
-def test_actions_that_are_off_and_beyond_the_scope(root: DirectPeer) -> None:
-    assert notes(DirectPeer(root.user, "read")) == [BOTH]
-
-
-def test_a_setting_turns_the_line_off(root: DirectPeer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MENTION_SWITCHED_OFF": False}
-
-    assert notes(root) == notes(DirectPeer(root.user, "read")) == []
 
 
 # Attacks.
@@ -80,19 +65,18 @@ def test_learning_of_actions_that_the_user_may_not_run(root: DirectPeer) -> None
     assert notes(DirectPeer(make_staff("changer", "flights.change_flight"))) == [OFF]
 
 
-@pytest.mark.parametrize("enabled", [True, False])
-def test_learning_of_actions_that_are_restricted_to_other_groups(root: DirectPeer, enabled: bool) -> None:
+def test_learning_of_actions_that_are_restricted_to_other_groups(root: DirectPeer) -> None:
     switch_on(*ACTIONS)
     group = Group.objects.create(name="closers")
     for tool in Tool.objects.filter(name__in=ACTIONS):
         tool.groups.add(group)
-        Tool.objects.filter(pk=tool.pk).update(enabled=enabled)
 
-    outside = [notes(root), notes(DirectPeer(root.user, "read"))]
-    root.user.groups.add(group)
-
-    assert outside == [[], []]
-    assert notes(DirectPeer(root.user, "read")) == [NO_SCOPE if enabled else BOTH]
+    for enabled, note in ((True, NO_SCOPE), (False, BOTH)):
+        Tool.objects.filter(name__in=ACTIONS).update(enabled=enabled)
+        root.user.groups.clear()
+        assert [notes(root), notes(DirectPeer(root.user, "read"))] == [[], []]
+        root.user.groups.add(group)
+        assert notes(DirectPeer(root.user, "read")) == [note]
 
 
 def test_a_hook_that_fails_mentions_nothing(root: DirectPeer, declared: Declared) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import aclosing
@@ -109,6 +110,11 @@ def test_rows_come_in_chunks_and_as_structured_content(declared: Declared, admin
         said = ask(admin, tool.__name__, revision)
 
         assert parts_in(said.told) == json.loads(said.text) == ROWS
+        chunks = chunks_in(said.told)
+        assert [chunk["count"] for chunk in chunks] == [len(chunk["rows"]) for chunk in chunks]
+        assert [chunk["first"] for chunk in chunks] == [0, *itertools.accumulate(chunk["count"] for chunk in chunks)][
+            :-1
+        ]
         assert said.answer["result"].get("structuredContent") == structured
         if revision != "2024-11-05":
             lines = "\n".join(told["params"]["message"] for told in said.told).split("\n")
@@ -216,19 +222,6 @@ def test_chunks_and_progress_of_the_tool_go_up_together(declared: Declared, admi
     assert texts_in(said.told) == "1.2.3."
 
 
-def test_each_chunk_says_where_it_begins(declared: Declared, admin: Peer) -> None:
-    declared.tool(table, read_only=True)
-
-    chunks = chunks_in(ask(admin, "table").told)
-
-    begun = 0
-    for chunk in chunks:
-        assert chunk["first"] == begun
-        assert chunk["count"] == len(chunk["rows"])
-        begun += chunk["count"]
-    assert begun == 3
-
-
 def test_what_is_yielded_at_once_leaves_in_few_chunks(declared: Declared, admin: Peer) -> None:
     def letters(request: HttpRequest) -> Iterator[str]:
         """Letter by letter."""
@@ -248,30 +241,19 @@ def test_what_is_yielded_at_once_leaves_in_few_chunks(declared: Declared, admin:
 
 def test_unannotated_rows_are_text(declared: Declared, admin: Peer) -> None:
     def rows(request: HttpRequest):  # type: ignore[no-untyped-def]
-        """The same dict, changed again and again."""
-        row: dict[str, Any] = {}
+        """The same dict, changed again and again, and one whose names are the same in JSON."""
+        row: dict[Any, Any] = {}
         for number in range(3):
             row["number"] = number
             yield row
-
-    declared.tool(rows, read_only=True)
-
-    said = ask(admin, "rows")
-
-    assert json.loads(said.text) == parts_in(said.told) == [{"number": 0}, {"number": 1}, {"number": 2}]
-    assert "structuredContent" not in said.answer["result"]
-
-
-def test_a_row_whose_names_are_the_same_in_json(declared: Declared, admin: Peer) -> None:
-    def rows(request: HttpRequest):  # type: ignore[no-untyped-def]
-        """JSON knows texts alone as names."""
         yield {1: "a", "1": "b"}
 
     declared.tool(rows, read_only=True)
 
     said = ask(admin, "rows")
 
-    assert json.loads(said.text) == parts_in(said.told) == [{"1": "b"}]
+    assert json.loads(said.text) == parts_in(said.told) == [{"number": 0}, {"number": 1}, {"number": 2}, {"1": "b"}]
+    assert "structuredContent" not in said.answer["result"]
 
 
 def test_nothing_yielded(declared: Declared, admin: Peer) -> None:
@@ -333,13 +315,10 @@ def test_a_row_of_a_model_is_refused_in_a_chunk_as_in_a_result(declared: Declare
         """Instances."""
         return [{"airport": Airport.objects.first()}]
 
-    declared.tool(airports, read_only=True)
-    declared.tool(returned, read_only=True)
-
-    said, whole = ask(admin, "airports"), ask(admin, "returned")
-
-    assert (said.text, said.told) == (f"airports {FAILED}", [])
-    assert whole.text == f"returned {FAILED}"
+    for function in (airports, returned):
+        declared.tool(function, read_only=True)
+        said = ask(admin, function.__name__)
+        assert (said.text, said.told) == (f"{function.__name__} {FAILED}", [])
 
 
 def test_a_row_that_the_annotation_does_not_promise_is_not_sent(declared: Declared, admin: Peer) -> None:
@@ -376,49 +355,39 @@ def test_an_error_in_the_middle_follows_the_chunks(declared: Declared, admin: Pe
         assert texts_in(said.told) == "one two"
 
 
-@pytest.mark.parametrize("kind", ["text", "rows", "untyped"])
-def test_a_result_that_is_too_large_holds_its_beginning_where_it_was_streamed(
-    declared: Declared, admin: Peer, kind: str
-) -> None:
+def test_a_result_that_is_too_large_holds_its_beginning_where_it_was_streamed(declared: Declared, admin: Peer) -> None:
     def text(request: HttpRequest) -> Iterator[str]:
         """Much."""
-        for number in range(3_000):
-            yield f"{number:06} "
+        yield from (f"{number:06} " for number in range(3_000))
 
     def rows(request: HttpRequest) -> Iterator[Row]:
         """Much."""
-        for number in range(3_000):
-            yield Row(number, "n")
+        yield from (Row(number, "n") for number in range(3_000))
 
     def untyped(request: HttpRequest):  # type: ignore[no-untyped-def]
         """Much."""
-        for number in range(3_000):
-            yield {"number": number, "name": "n"}
+        yield from ({"number": number, "name": "n"} for number in range(3_000))
 
-    declared.tool({"text": text, "rows": rows, "untyped": untyped}[kind], read_only=True)
+    for function in (rows, text, untyped):
+        declared.tool(function, read_only=True)
+        with override_settings(MCP={"MAX_RESULT_BYTES": 15_000}):
+            said = ask(admin, function.__name__)
+            alone = talk(admin, MODERN, "tools/call", {"name": function.__name__})
 
-    with override_settings(MCP={"MAX_RESULT_BYTES": 15_000}):
-        said = ask(admin, kind)
-        alone = talk(admin, MODERN, "tools/call", {"name": kind})
-
-    first, told = said.answer["result"]["content"]
-    assert len(json.dumps(said.answer["result"])) < 15_500
-    assert said.answer["result"]["isError"] is False
-    assert told["text"].startswith("The result is cut here: it has 3000 parts, and these are the first ")
-    kept = int(told["text"].split("first ")[1].split(".")[0])
-    assert 100 < kept < 3_000
-    if kind == "text":
-        whole = texts_in(said.told)
-        assert whole == "".join(f"{number:06} " for number in range(3_000))
-        assert first["text"] == whole[: 7 * kept]
-    else:
-        assert len(parts_in(said.told)) == 3_000
-        assert json.loads(first["text"]) == parts_in(said.told)[:kept]
-    assert alone.told == []
-    assert (alone.text, alone.answer["result"]["isError"]) == (
-        "The result is larger than 15000 bytes. Ask for less.",
-        True,
-    )
+        first, told = said.answer["result"]["content"]
+        assert len(json.dumps(said.answer["result"])) < 15_500
+        assert said.answer["result"]["isError"] is False
+        assert told["text"].startswith("The result is cut here: it has 3000 parts, and these are the first ")
+        kept = int(told["text"].split("first ")[1].split(".")[0])
+        assert 100 < kept < 3_000
+        if function is text:
+            assert texts_in(said.told) == "".join(f"{number:06} " for number in range(3_000))
+            assert first["text"] == texts_in(said.told)[: 7 * kept]
+        else:
+            assert len(parts_in(said.told)) == 3_000
+            assert json.loads(first["text"]) == parts_in(said.told)[:kept]
+        assert (alone.told, alone.text) == ([], "The result is larger than 15000 bytes. Ask for less.")
+        assert alone.answer["result"]["isError"] is True
 
 
 def test_a_generator_whose_result_is_too_large_is_closed(declared: Declared, admin: Peer) -> None:
@@ -499,7 +468,7 @@ def test_a_question_in_the_middle_runs_it_again(declared: Declared, admin: Peer,
 # Asynchronous generators.
 
 
-def test_an_asynchronous_generator_runs_on_the_loop(declared: Declared, admin: Peer) -> None:
+def test_an_asynchronous_generator_runs_on_the_loop_or_in_a_worker(declared: Declared, admin: Peer) -> None:
     loops: list[Any] = []
 
     async def here(request: HttpRequest) -> AsyncIterator[str]:
@@ -508,17 +477,12 @@ def test_an_asynchronous_generator_runs_on_the_loop(declared: Declared, admin: P
         yield "here"
 
     declared.tool(here, read_only=True)
+    declared.tool(here, name="there", read_only=True, on_loop=False)
 
-    assert ask(admin, "here").text == "here"
-    assert loops == [admin.loop.loop]  # type: ignore[attr-defined]
-
-
-def test_an_asynchronous_generator_in_a_worker(declared: Declared, admin: Peer) -> None:
-    declared.tool(apoem, read_only=True, on_loop=False)
-
-    said = ask(admin, "apoem")
-
-    assert said.text == texts_in(said.told) == "roses are red"
+    for name in ("here", "there"):
+        said = ask(admin, name)
+        assert said.text == texts_in(said.told) == "here"
+    assert [loop is admin.loop.loop for loop in loops] == [True, False]  # type: ignore[attr-defined]
 
 
 def test_a_generator_that_awaits_nothing_does_not_hold_the_loop(declared: Declared, admin: Peer) -> None:

@@ -96,6 +96,36 @@ def test_an_endless_body_of_nobody_is_drained_up_to_the_limit(users: Users, peer
     assert sending.end()["more_body"] is False
 
 
+def test_a_body_beyond_the_limit_is_refused_by_its_announced_length_and_an_endless_one_as_it_comes(
+    users: Users, peers: Peers
+) -> None:
+    known = peers(token_of(users.admin))
+    announced = [Sending(known, length) for length in (1_000_001, 10**30 - 1)]
+    for sending in announced:
+        sending.send(b"{")
+    endless = Sending(known)
+    for _ in range(11):
+        endless.send(b" " * 100_000)
+
+    for sending in (*announced, endless):
+        status, headers, message, _ = sending.answer()
+        assert (status, headers["content-type"]) == (413, "application/json")
+        assert message["error"]["data"]["reason"] == "REQUEST_ENTITY_TOO_LARGE"
+        sending.leave()
+
+
+def test_a_body_that_never_ends_is_not_waited_for(users: Users, peers: Peers, settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "REQUEST_SECONDS": 0.2}
+    sending = Sending(peers(None))
+    sending.send(b"{")
+
+    status, _, message, _ = sending.answer()
+
+    assert status == 408
+    assert "REQUEST_SECONDS" in message["error"]["message"]
+    sending.leave()
+
+
 def test_small_bodies_are_always_read(users: Users, peers: Peers) -> None:
     peer = peers(None)
     assert isinstance(peer, HTTPPeer)

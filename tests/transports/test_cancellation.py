@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +14,7 @@ from django.http import HttpRequest
 from mcp_django import site, tool
 from tests.conftest import DUPLEX, TRANSPORTS
 from tests.support.data import token_of
-from tests.support.peers import MODERN, ASGIPeer, DuplexPeer, Peers, meta
+from tests.support.peers import MODERN, ASGICall, ASGIPeer, DuplexPeer, Peers, meta
 
 pytestmark = [pytest.mark.every_database, pytest.mark.every_transport]
 
@@ -102,9 +103,6 @@ def test_a_modern_client_that_goes_away_stops_its_query(peers: Peers, users: Any
 
 
 async def _begin(peer: ASGIPeer) -> Any:
-    import json
-
-    from tests.support.peers import ASGICall
 
     params = {**CALL, "_meta": meta()}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()

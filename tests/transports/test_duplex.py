@@ -140,21 +140,15 @@ def test_a_request_that_is_cancelled_again_and_again_is_interrupted_once(
     assert len(interrupted) == 1
 
 
-@pytest.mark.parametrize("request_id", ["unheard of", 7, None, True, 1.5, [1], {}])
-def test_cancelling_what_is_not_there_does_nothing(admin: DuplexPeer, request_id: Any) -> None:
-    connection = admin.connect()
-
-    connection.send(cancel(request_id))
-
-    assert_next_is_mine(connection)
-
-
-def test_a_request_of_the_same_number_as_true_is_not_cancelled_by_it(admin: DuplexPeer, gate: Gate) -> None:
+def test_cancelling_what_is_not_there_does_nothing(admin: DuplexPeer, gate: Gate) -> None:
+    """Nor does True cancel the request 1."""
     connection = admin.connect()
     connection.send(modern(1, "tools/call", ENTER))
     gate.wait_for_entry()
 
-    connection.send(cancel(True))
+    for request_id in (True, "unheard of", 7, None, 1.5, [1], {}):
+        connection.send(cancel(request_id))
+        assert_next_is_mine(connection)
     gate.open()
 
     assert connection.answer()["id"] == 1

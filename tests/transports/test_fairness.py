@@ -82,58 +82,42 @@ class Crowd:
         await asyncio.to_thread(self.workers.close)
 
 
-@pytest.mark.parametrize(("threads", "share"), [(1, 1), (2, 1), (3, 1), (4, 1), (8, 2), (16, 4)])
-def test_all_addresses_together_get_a_quarter_of_the_threads(
-    serving_loop: LoopThread, threads: int, share: int
-) -> None:
-    async def crowd() -> list[str]:
-        made = Crowd(threads)
-        for number in range(10):
-            made.enter(address(number))
-        await made.wait_for(share)
-        running = made.workers._running.of_addresses
-        await made.leave()
-        return made.began[:running]
+async def begun(threads: int, keys: list[str], number: int) -> list[str]:
+    """Whose calls have begun, out of these, once so many have; in the order in which they begin."""
+    made = Crowd(threads)
+    for key in keys:
+        made.enter(key)
+    await made.wait_for(number)
+    running = made.workers._running.total
+    await made.leave()
+    return made.began[:running]
 
-    assert serving_loop.run(crowd()) == [address(number) for number in range(share)]
+
+def test_all_addresses_together_get_a_quarter_of_the_threads(serving_loop: LoopThread) -> None:
+    crowd, shares = [address(number) for number in range(10)], {1: 1, 2: 1, 3: 1, 4: 1, 8: 2, 16: 4}
+
+    found = {threads: serving_loop.run(begun(threads, crowd, share)) for threads, share in shares.items()}
+
+    assert found == {threads: crowd[:share] for threads, share in shares.items()}
 
 
 def test_a_known_user_finds_a_thread_however_many_addresses_call(serving_loop: LoopThread) -> None:
-    async def crowd() -> list[str]:
-        made = Crowd(4)
-        for number in range(50):
-            made.enter(address(number))
-        made.enter("user:1")
-        await made.wait_for(2)
-        began = list(made.began)
-        await made.leave()
-        return began
+    crowd = [*(address(number) for number in range(50)), "user:1"]
 
-    assert sorted(serving_loop.run(crowd())) == [address(0), "user:1"]
+    assert sorted(serving_loop.run(begun(4, crowd, 2))) == [address(0), "user:1"]
 
 
 def test_addresses_have_turns_however_many_calls_one_of_them_makes(serving_loop: LoopThread) -> None:
-    async def crowd() -> list[str]:
+    async def turns() -> list[str]:
         made = Crowd(1)
         for key in (*[address(1)] * 10, address(2), address(3)):
             made.enter(key)
         await made.leave()
         return made.began
 
-    assert serving_loop.run(crowd())[:4] == [address(1), address(1), address(2), address(3)]
-
-
-def test_one_address_leaves_a_thread_to_the_others(serving_loop: LoopThread) -> None:
-    async def crowd() -> list[str]:
-        made = Crowd(8)
-        for key in (*[address(1)] * 10, address(2)):
-            made.enter(key)
-        await made.wait_for(2)
-        began = list(made.began)
-        await made.leave()
-        return began
-
-    assert sorted(serving_loop.run(crowd())) == [address(1), address(2)]
+    assert serving_loop.run(turns())[:4] == [address(1), address(1), address(2), address(3)]
+    # And one leaves a thread to the others, where addresses have two.
+    assert sorted(serving_loop.run(begun(8, [*[address(1)] * 10, address(2)], 2))) == [address(1), address(2)]
 
 
 def test_all_addresses_together_get_a_quarter_of_the_queue(serving_loop: LoopThread, settings: Any) -> None:
@@ -197,11 +181,8 @@ def test_a_user_with_many_fresh_tokens_gets_no_more_than_a_share(serving_loop: L
     assert serving_loop.run(crowd()) == (2, 1)
 
 
-@pytest.mark.parametrize(("threads", "alone", "beside"), [(1, 1, 1), (2, 1, 1), (4, 2, 1), (8, 4, 2), (16, 8, 5)])
-def test_a_user_gets_half_of_the_threads_and_a_third_while_others_are_at_work(
-    serving_loop: LoopThread, threads: int, alone: int, beside: int
-) -> None:
-    async def crowd(*first: str) -> int:
+def test_a_user_gets_half_of_the_threads_and_a_third_while_others_are_at_work(serving_loop: LoopThread) -> None:
+    async def share(threads: int, *first: str) -> int:
         made = Crowd(threads)
         for key in (*first, *["user:1"] * threads):
             made.enter(key)
@@ -210,9 +191,12 @@ def test_a_user_gets_half_of_the_threads_and_a_third_while_others_are_at_work(
         assert len(made.began) == len(first) + threads
         return share
 
-    assert serving_loop.run(crowd()) == alone
-    assert serving_loop.run(crowd(address(1))) == alone
-    assert serving_loop.run(crowd("user:2")) == beside
+    found = {
+        threads: [serving_loop.run(share(threads, *first)) for first in ((), (address(1),), ("user:2",))]
+        for threads in (1, 2, 4, 8, 16)
+    }
+
+    assert found == {1: [1, 1, 1], 2: [1, 1, 1], 4: [2, 2, 1], 8: [4, 4, 2], 16: [8, 8, 5]}
 
 
 def test_a_user_gets_more_threads_again_when_the_others_have_ended(serving_loop: LoopThread) -> None:
@@ -244,37 +228,26 @@ def test_sixteen_tokens_of_one_user_are_one_caller(users: Users) -> None:
     assert {queue_key(request_with(header)) for header in headers} == {f"user:{users.admin.pk}"}
 
 
-def test_random_tokens_are_one_caller_for_each_address(users: Users) -> None:
-    keys = {queue_key(request_with(f"Bearer {new_token()}")) for _ in range(16)}
+def test_random_tokens_are_one_caller_for_each_address_whatever_was_forwarded(users: Users) -> None:
+    requests = [request_with(f"Bearer {new_token()}") for _ in range(16)]
+    requests[0].META["HTTP_X_FORWARDED_FOR"] = "203.0.113.9"
 
-    assert keys == {f"{ADDRESS}192.0.2.1"}
-
-
-def test_a_forged_forwarded_address_is_not_another_caller(users: Users) -> None:
-    request = request_with(f"Bearer {new_token()}")
-    request.META["HTTP_X_FORWARDED_FOR"] = "203.0.113.9"
-
-    assert queue_key(request) == f"{ADDRESS}192.0.2.1"
+    assert {queue_key(request) for request in requests} == {f"{ADDRESS}192.0.2.1"}
 
 
-def test_a_token_is_known_only_after_it_was_seen_to_hold(users: Users) -> None:
+def test_a_token_is_known_after_it_was_seen_to_hold_and_no_longer_once_it_was_refused(users: Users) -> None:
     request = request_with(f"Bearer {token_of(users.admin)}")
 
     before = queue_key(request)
     authenticate(request, fresh=True)
-
-    assert (before, queue_key(request)) == (f"{ADDRESS}192.0.2.1", f"user:{users.admin.pk}")
-
-
-def test_a_revoked_token_is_known_no_longer_once_it_was_tried(users: Users) -> None:
-    request = request_with(f"Bearer {token_of(users.admin)}")
-    authenticate(request, fresh=True)
+    seen = queue_key(request)
     AccessToken.objects.get().revoke()
-
     with pytest.raises(Unauthenticated):
         authenticate(request, fresh=True)
 
-    assert queue_key(request) == f"{ADDRESS}192.0.2.1"
+    assert (before, seen, queue_key(request)) == (
+        f"{ADDRESS}192.0.2.1", f"user:{users.admin.pk}", f"{ADDRESS}192.0.2.1"
+    )  # fmt: skip
 
 
 def test_being_known_lets_nobody_in(users: Users) -> None:
@@ -320,15 +293,13 @@ def test_credentials_of_the_projects_own_classes_are_known_by_their_header(users
     assert queue_key(request_with("Project viewer")) == f"{ADDRESS}192.0.2.1"
 
 
-@pytest.mark.parametrize("header", [None, "Bearer mcp_unknown", "Bearer", "Basic YWRtaW46YWRtaW4=", "Bearer a b"])
-def test_what_has_not_a_tokens_form_costs_no_query(
-    users: Users, header: str | None, django_assert_num_queries: Any
-) -> None:
-    request = request_with(header)
+def test_what_has_not_a_tokens_form_costs_no_query(users: Users, django_assert_num_queries: Any) -> None:
+    for header in (None, "Bearer mcp_unknown", "Bearer", "Basic YWRtaW46YWRtaW4=", "Bearer a b"):
+        request = request_with(header)
 
-    assert queue_key(request) is None
-    with django_assert_num_queries(0), pytest.raises(Unauthenticated):
-        authenticate(request, fresh=True)
+        assert queue_key(request) is None
+        with django_assert_num_queries(0), pytest.raises(Unauthenticated):
+            authenticate(request, fresh=True)
 
 
 def test_callers_without_credentials_are_their_addresses_where_they_are_let_in(users: Users, settings: Any) -> None:
@@ -404,25 +375,22 @@ def test_a_flood_of_unknown_tokens_holds_up_no_known_user(users: Users, peers: P
     running = flood(peers, strangers)
 
     refused = begin_from(peers(new_token()), "203.0.113.1", 3).result(30)  # type: ignore[arg-type]
+    no_token = begin_from(peers("mcp_unknown"), "203.0.113.1", 4).result(30)  # type: ignore[arg-type]
     served = known.tools()
     strangers.gate.set()
 
     assert (refused.status, refused.json) == (503, error(-32603, "OVERLOADED", STRANGE, 3))
     assert refused.headers["retry-after"] == "1"
+    assert no_token.status == 401  # It takes no place.
     assert "find_records" in served
     assert [one.result(30).status for one in running] == [401, 401]
 
 
-def test_a_few_refusals_leave_at_once() -> None:
-    pace = Pace()
-
-    assert [pace.delay(1_000.0) for _ in range(50)] == [0.0] * 50
-
-
-def test_refusals_of_a_crowd_leave_one_after_the_other() -> None:
+def test_a_few_refusals_leave_at_once_and_those_of_a_crowd_one_after_the_other() -> None:
     pace = Pace()
     delays = [pace.delay(1_000.0) for _ in range(1_000)]
 
+    assert delays[:50] == [0.0] * 50
     assert delays == sorted(delays)
     assert (delays[150], delays[-1]) == (pytest.approx(2.02), 5.0)
     assert pace.delay(1_010.0) == 0.0
@@ -451,15 +419,6 @@ def test_only_refusals_of_callers_who_are_not_known_are_held(
     assert held_after(known, PING) == held_after(known, "{") == 0
     assert held_after(peers(None), PING) == held_after(peers(None), large) == 1
     assert held_after(peers("mcp_unknown"), PING) == held_after(peers(new_token()), PING) == 1
-
-
-@pytest.mark.parametrize("transport", STREAMING_HTTP)
-def test_a_flood_of_texts_that_are_no_tokens_takes_no_place(users: Users, peers: Peers, strangers: Strangers) -> None:
-    flood(peers, strangers)
-
-    refused = begin_from(peers("mcp_unknown"), "203.0.113.1", 3).result(30)  # type: ignore[arg-type]
-
-    assert refused.status == 401
 
 
 @pytest.mark.parametrize("transport", ["http-asgi"])

@@ -38,6 +38,11 @@ def refused(peer: GRPCPeer, message: Any = PING, **more: Any) -> grpc.aio.AioRpc
     return caught.value
 
 
+def call_of(name: str, request_id: Any = 1, **more: Any) -> dict[str, Any]:
+    params = {"name": name, "arguments": {}, "_meta": meta(MODERN), **more}
+    return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+
+
 def hub_of(peer: GRPCPeer) -> Any:
     async def find() -> Any:
         return get_hub()
@@ -48,30 +53,26 @@ def hub_of(peer: GRPCPeer) -> Any:
 # Who is let in.
 
 
-@pytest.mark.parametrize("token", [None, "mcp_wrong"])
-def test_a_caller_who_is_not_known_is_unauthenticated(peers: Peers, users: Any, token: str | None) -> None:
-    peer = peers(token)
-
-    error = refused(peer)
-
-    assert error.code() is Code.UNAUTHENTICATED
-    trailing = dict(error.trailing_metadata())
-    assert trailing["www-authenticate"].startswith("Bearer")
-    assert trailing["mcp-reason"] == "UNAUTHENTICATED"
-    assert peer.connect().status()[0] is Code.UNAUTHENTICATED
-
-
-def test_a_login_of_the_site_is_no_credential(peers: Peers, users: Any, client: Any) -> None:
+def test_a_caller_who_is_not_known_is_unauthenticated_and_a_foreign_page_refused(
+    peers: Peers, users: Any, client: Any
+) -> None:
+    """A login of the site is no credential."""
     client.force_login(users.admin)
     cookie = f"sessionid={client.cookies['sessionid'].value}"
 
+    for token in (None, "mcp_wrong"):
+        peer = peers(token)
+        error = refused(peer)
+
+        assert error.code() is Code.UNAUTHENTICATED
+        trailing = dict(error.trailing_metadata())
+        assert trailing["www-authenticate"].startswith("Bearer")
+        assert trailing["mcp-reason"] == "UNAUTHENTICATED"
+        assert peer.connect().status()[0] is Code.UNAUTHENTICATED
     assert refused(peers(None), metadata=(("cookie", cookie),)).code() is Code.UNAUTHENTICATED
-
-
-def test_a_foreign_page_is_refused(admin: GRPCPeer) -> None:
-    assert (
-        refused(admin, metadata=(*admin.metadata, ("origin", "https://evil.example"))).code() is Code.PERMISSION_DENIED
-    )
+    known = peers(token_of(users.admin))
+    from_page = refused(known, metadata=(*known.metadata, ("origin", "https://evil.example")))
+    assert from_page.code() is Code.PERMISSION_DENIED
 
 
 def test_a_client_cannot_choose_the_host(admin: GRPCPeer, declared: Declared) -> None:
@@ -80,10 +81,8 @@ def test_a_client_cannot_choose_the_host(admin: GRPCPeer, declared: Declared) ->
         return str(request.get_host())
 
     declared.tool(where)
-    params = {"name": "where", "arguments": {}, "_meta": meta(MODERN)}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
-    answer = admin.ask_alone(message, metadata=(*admin.metadata, ("x-forwarded-host", "evil.example")))
+    answer = admin.ask_alone(call_of("where"), metadata=(*admin.metadata, ("x-forwarded-host", "evil.example")))
 
     assert "evil" not in answer["result"]["content"][0]["text"]
 
@@ -112,30 +111,29 @@ def test_a_token_that_is_revoked_ends_its_session(admin: GRPCPeer) -> None:
 
 
 def test_a_call_is_one_request(admin: GRPCPeer) -> None:
-    params = {"name": "find_records", "arguments": {"model": "flights.flight"}, "_meta": meta(MODERN)}
     unknown = {"jsonrpc": "2.0", "id": 1, "method": "nothing", "params": {"_meta": meta(MODERN)}}
 
-    answer = admin.ask_alone({"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": params})
+    answer = admin.ask_alone(call_of("find_records", "a", arguments={"model": "flights.flight"}))
 
     assert (answer["id"], answer["result"]["isError"]) == ("a", False)
     assert admin.ask_alone(unknown)["error"]["code"] == -32601
 
 
-@pytest.mark.parametrize("message", [
-    {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"jsonrpc": "2.0", "id": 1, "result": {}},
-    [PING], {"jsonrpc": "1.0", "id": 1, "method": "ping"}, 7, {},
-])  # fmt: skip
-def test_what_is_no_request_is_an_invalid_argument(admin: GRPCPeer, message: Any) -> None:
-    assert refused(admin, message).code() is Code.INVALID_ARGUMENT
+def test_what_is_no_request_is_an_invalid_argument(admin: GRPCPeer) -> None:
+    messages: list[Any] = [
+        {"jsonrpc": "2.0", "method": "notifications/initialized"}, {"jsonrpc": "2.0", "id": 1, "result": {}},
+        [PING], {"jsonrpc": "1.0", "id": 1, "method": "ping"}, 7, {},
+    ]  # fmt: skip
+
+    assert [refused(admin, message).code() for message in messages] == [Code.INVALID_ARGUMENT] * len(messages)
 
 
-@pytest.mark.parametrize("method", ["initialize", "subscriptions/listen"])
-def test_what_lasts_needs_a_session(admin: GRPCPeer, method: str) -> None:
-    params = {"notifications": {}, "_meta": meta(MODERN)} if method != "initialize" else {}
+def test_what_lasts_needs_a_session(admin: GRPCPeer) -> None:
+    listen = {"notifications": {}, "_meta": meta(MODERN)}
+    for method, params in (("initialize", {}), ("subscriptions/listen", listen)):
+        error = admin.ask_alone({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["error"]
 
-    error = admin.ask_alone({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})["error"]
-
-    assert error["message"] == f"{method} opens something that outlasts a Call. Open a Session."
+        assert error["message"] == f"{method} opens something that outlasts a Call. Open a Session."
 
 
 @pytest.mark.parametrize("ends_by", ["a cancellation", "a deadline"])
@@ -152,15 +150,13 @@ def test_a_client_that_gives_up_stops_the_work(admin: GRPCPeer, declared: Declar
         return "never"
 
     async def give_up() -> grpc.StatusCode:
-        call = admin.stub.Call(protobuf.message_of(message), metadata=admin.metadata, timeout=20)
+        call = admin.stub.Call(protobuf.message_of(call_of("long")), metadata=admin.metadata, timeout=20)
         await asyncio.to_thread(begun.wait, 20)
         if ends_by == "a cancellation":
             call.cancel()
         return await call.code()
 
     declared.tool(long)
-    params = {"name": "long", "arguments": {}, "_meta": meta(MODERN)}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
 
     code = admin.loop.run(give_up())
 
@@ -174,9 +170,8 @@ def test_a_call_has_room_for_the_result_alone(admin: GRPCPeer, declared: Declare
         yield from ("roses ", "are ", "red")
 
     declared.tool(poem, read_only=True)
-    params = {"name": "poem", "_stream": True, "_meta": meta(MODERN)}
 
-    answer = admin.ask_alone({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    answer = admin.ask_alone(call_of("poem", _stream=True))
 
     assert answer["result"]["content"] == [{"type": "text", "text": "roses are red"}]
 
@@ -306,8 +301,7 @@ def test_a_client_that_sends_nothing_more_gets_its_answers(admin: GRPCPeer, decl
 
     declared.tool(slow)
     session = admin.connect()
-    params = {"name": "slow", "arguments": {}, "_meta": meta(MODERN)}
-    session.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    session.send(call_of("slow"))
 
     session.half_close()
 
@@ -344,11 +338,8 @@ def test_a_client_that_does_not_read_loses_its_session(
 async def _deaf_client(peer: GRPCPeer) -> grpc.StatusCode:
     """Asks for more than the connection holds, and reads only once the server has let go."""
     call = peer.stub.Session(metadata=peer.metadata)
-    params = {"name": "large", "arguments": {}, "_meta": meta(MODERN)}
     for number in range(30):
-        await call.write(protobuf.message_of(
-            {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
-        ))  # fmt: skip
+        await call.write(protobuf.message_of(call_of("large", number)))
     # Its session begins once its caller is known.
     while not admission._open:
         await asyncio.sleep(0.02)
@@ -389,20 +380,17 @@ def test_the_end_of_the_server_completes_listens(admin: GRPCPeer, flights: Any) 
     stopping.result(30)
 
 
-def test_nobody_watches_the_health_of_the_server(admin: GRPCPeer) -> None:
+def test_the_health_service_says_that_it_serves_and_nobody_watches_it(admin: GRPCPeer) -> None:
     """A watch that is not read would hold up those of others, and the end of the server."""
 
+    async def check(service: str) -> Any:
+        stub = health_pb2_grpc.HealthStub(admin.channel)
+        return (await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=60)).status
+
     async def watch() -> grpc.StatusCode:
-        call = health_pb2_grpc.HealthStub(admin.channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+        call = health_pb2_grpc.HealthStub(admin.channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
         return await call.code()  # type: ignore[no-any-return]
 
     assert admin.loop.run(watch()) is Code.UNIMPLEMENTED
-
-
-def test_the_health_service_says_that_it_serves(admin: GRPCPeer) -> None:
-    async def check(service: str) -> Any:
-        stub = health_pb2_grpc.HealthStub(admin.channel)
-        return (await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=30)).status
-
     assert admin.loop.run(check("")) == health_pb2.HealthCheckResponse.SERVING
     assert admin.loop.run(check("mcp_django.v1.MCP")) == health_pb2.HealthCheckResponse.SERVING

@@ -114,21 +114,13 @@ def test_a_second_header_cannot_say_something_else_to_a_gateway(admin: ASGIPeer,
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-@pytest.mark.parametrize("change", [str.upper, str.lower, str.title])
-def test_the_case_of_a_header_name_does_not_matter(admin: ASGIPeer, change: Any) -> None:
+def test_a_header_with_underscores_cannot_pose_as_another_and_case_does_not_matter(admin: ASGIPeer) -> None:
     params = {"_meta": meta()}
-    scope = admin.scope("POST", admin.headers(None))
-    for name, value in admin.modern_headers("tools/list", params).items():
-        scope["headers"].append((change(name).encode(), value.encode()))
-
-    answer = admin.loop.run(admin._exchange(scope, body("tools/list", params)))
-
-    assert answer.status == 200
-
-
-@pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-def test_a_header_with_underscores_cannot_pose_as_another(admin: ASGIPeer) -> None:
-    params = {"_meta": meta()}
+    for change in (str.upper, str.lower, str.title):
+        scope = admin.scope("POST", admin.headers(None))
+        for name, value in admin.modern_headers("tools/list", params).items():
+            scope["headers"].append((change(name).encode(), value.encode()))
+        assert admin.loop.run(admin._exchange(scope, body("tools/list", params))).status == 200
     headers = admin.modern_headers("tools/list", params)
     headers["Mcp_Method"] = headers.pop("Mcp-Method")
 

@@ -35,66 +35,42 @@ def visit(peer: HTTPPeer, method: str = "GET", **headers: Any) -> Answered:
 
 
 @pytest.mark.parametrize("transport", HTTP)
-def test_a_person_gets_a_page_that_says_how_to_connect(stranger: HTTPPeer, users: Users, flights: Any) -> None:
-    answer = visit(stranger)
+def test_a_person_gets_a_page_that_says_how_to_connect_and_nothing_of_what_there_is(
+    stranger: HTTPPeer, users: Users, flights: Any
+) -> None:
+    answer, head = visit(stranger), visit(stranger, "HEAD")
 
     page = answer.body.decode()
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert (head.status, head.body) == (200, b"")
     assert "http://localhost/mcp" in page and "claude mcp add --transport http" in page
     assert {name.strip() for name in answer.headers["vary"].split(",")} >= {"Accept", "Cookie"}
     assert answer.headers["cache-control"] == "no-store"
     assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
-
-
-@pytest.mark.parametrize("transport", HTTP)
-def test_nothing_of_what_there_is_stands_on_the_page_of_a_stranger(
-    stranger: HTTPPeer, users: Users, flights: Any
-) -> None:
-    page = visit(stranger).body.decode()
-
     names = ["find_records", "flights_flight", "flights.flight", "admin", "ops", "viewer", "mcp_secret"]
     assert [name for name in names if name in page.replace("An administrator", "")] == []
     assert "style=" not in page and "onclick" not in page
 
 
 @pytest.mark.parametrize("transport", HTTP)
-@pytest.mark.parametrize(
-    ("method", "headers"),
-    [
-        ("GET", {"Accept": "*/*"}),
-        ("GET", {"Accept": None}),
-        ("GET", {"Accept": "text/*"}),
-        ("GET", {"Accept": "text/html, text/event-stream"}),
-        ("GET", {"Authorization": "Bearer x"}),
-        ("GET", {"Mcp-Session-Id": "x"}),
-        ("GET", {"MCP-Protocol-Version": "2025-11-25"}),
-        ("GET", {"Last-Event-ID": "x"}),
-        ("POST", {}),
-        ("DELETE", {}),
-        ("OPTIONS", {}),
-        ("PUT", {}),
-    ],
-)
-def test_whatever_a_client_sends_is_answered_as_without_the_page(
-    stranger: HTTPPeer, settings: Any, method: str, headers: dict[str, Any]
-) -> None:
+def test_whatever_a_client_sends_is_answered_as_without_the_page(stranger: HTTPPeer, settings: Any) -> None:
+    headers: list[dict[str, Any]] = [
+        {"Accept": "*/*"}, {"Accept": None}, {"Accept": "text/*"}, {"Accept": "text/html, text/event-stream"},
+        {"Authorization": "Bearer x"}, {"Mcp-Session-Id": "x"}, {"MCP-Protocol-Version": "2025-11-25"},
+        {"Last-Event-ID": "x"},
+    ]  # fmt: skip
+    sent = [*(("GET", given) for given in headers), *((method, {}) for method in ("POST", "DELETE", "OPTIONS", "PUT"))]
     challenges._scopes(site)  # Otherwise a worker looks for those that a 401 names while the loop answers.
-    with_page = visit(stranger, method, **headers)
+
+    with_page = [visit(stranger, method, **given) for method, given in sent]
     settings.MCP = {**settings.MCP, "LANDING_PAGE": False}
-    without = visit(stranger, method, **headers)
+    without = [visit(stranger, method, **given) for method, given in sent]
+    browser = visit(stranger)
 
-    assert (with_page.status, with_page.body) == (without.status, without.body)
-    assert with_page.headers == without.headers
-    assert "text/html" not in with_page.headers.get("content-type", "")
-
-
-@pytest.mark.parametrize("transport", HTTP)
-def test_without_the_page_a_browser_is_answered_as_any_client(stranger: HTTPPeer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "LANDING_PAGE": False}
-
-    answer = visit(stranger)
-
-    assert (answer.status, answer.headers["content-type"]) == (401, "application/json")
+    for told, expected in zip(with_page, without, strict=True):
+        assert (told.status, told.body, told.headers) == (expected.status, expected.body, expected.headers)
+        assert "text/html" not in told.headers.get("content-type", "")
+    assert (browser.status, browser.headers["content-type"]) == (401, "application/json")
 
 
 @pytest.mark.parametrize("transport", HTTP)
@@ -105,13 +81,6 @@ def test_a_page_for_people_who_are_logged_in_sends_others_to_the_login(stranger:
 
     assert answer.status == 302 and answer.headers["location"].endswith("?next=%2Fmcp")
     assert answer.headers["cache-control"] == "no-store"
-
-
-@pytest.mark.parametrize("transport", HTTP)
-def test_the_head_of_the_page_is_asked_for_too(stranger: HTTPPeer) -> None:
-    answer = visit(stranger, "HEAD")
-
-    assert (answer.status, answer.body) == (200, b"")
 
 
 def opened(user: User | None) -> str:

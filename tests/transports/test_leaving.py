@@ -22,6 +22,7 @@ from mcp_django.db.interrupts import Interruptible
 from mcp_django.exchange.cancellation import Cancellation
 from mcp_django.exchange.exchange import Exchange
 from mcp_django.protocol.envelope import Client
+from mcp_django.protocol.jsonrpc import encode
 from mcp_django.push.hub import Hub, _hubs, get_hub
 from mcp_django.push.listeners import Listener
 from mcp_django.push.subscriptions import watch
@@ -33,14 +34,21 @@ from mcp_django.transports.http.streams import ListenerStream
 from mcp_django.workers import get_workers
 from tests.support.asking import request_of
 from tests.support.data import token_of
-from tests.support.declared import Declared
 from tests.support.loop import LoopThread
-from tests.support.peers import MODERN, ASGICall, ASGIPeer, Peer, Peers, meta
+from tests.support.peers import MODERN, ASGICall, ASGIPeer, Message, Peers, meta
 from tests.transports import waiting
 
 
 async def _hub() -> Hub:
     return get_hub()
+
+
+def listen(peer: ASGIPeer) -> tuple[Message, Message]:
+    """The scope and the body of a listen."""
+    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
+    body = encode({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+    headers = peer.headers(peer.modern_headers("subscriptions/listen", params))
+    return peer.scope("POST", headers), {"type": "http.request", "body": body, "more_body": False}
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi"])
@@ -52,13 +60,11 @@ def test_a_client_that_leaves_while_middleware_holds_its_stream_leaves_no_listen
     assert isinstance(peer, ASGIPeer)
     peer.application = get_asgi_application()
     hub = serving_loop.run(_hub())
-    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
-    body = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":' + _json(params) + b"}"
+    scope, sent = listen(peer)
 
     async def leave() -> None:
-        headers = peer.headers(peer.modern_headers("subscriptions/listen", params))
-        call = ASGICall(peer.application, peer.scope("POST", headers))
-        await call.inbox.put({"type": "http.request", "body": body, "more_body": False})
+        call = ASGICall(peer.application, scope)
+        await call.inbox.put(sent)
         await waiting.holding.wait()
         assert len(hub._listeners) == 1
         await call.disconnect("http.disconnect")
@@ -77,8 +83,7 @@ def test_a_client_that_leaves_before_its_stream_begins_leaves_no_listener(
     peer = peers(token_of(users.admin))
     assert isinstance(peer, ASGIPeer)
     hub = serving_loop.run(_hub())
-    params = {"notifications": {"toolsListChanged": True}, "_meta": meta()}
-    body = b'{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":' + _json(params) + b"}"
+    scope, sent = listen(peer)
 
     async def refuse(message: Any) -> None:
         assert message["status"] == 200
@@ -86,11 +91,10 @@ def test_a_client_that_leaves_before_its_stream_begins_leaves_no_listener(
         raise ConnectionResetError
 
     async def leave() -> None:
-        headers = peer.headers(peer.modern_headers("subscriptions/listen", params))
         received: asyncio.Queue[Any] = asyncio.Queue()
-        await received.put({"type": "http.request", "body": body, "more_body": False})
+        await received.put(sent)
         with pytest.raises(ConnectionResetError):
-            await peer.application(peer.scope("POST", headers), received.get, refuse)
+            await peer.application(scope, received.get, refuse)
 
     serving_loop.run(leave())
 
@@ -110,12 +114,6 @@ def test_a_stream_that_middleware_wraps_in_a_response_of_its_own_is_told(
     flights[0].save()
 
     assert watching.uris(1) == ["db://flights/flight/1"]
-
-
-def _json(value: Any) -> bytes:
-    from mcp_django.protocol.jsonrpc import encode
-
-    return encode(value)
 
 
 def listener_of(user: User) -> Listener:
@@ -164,27 +162,6 @@ def test_a_stream_that_is_given_up_after_its_hub_ended_makes_no_other_hub(db: No
     serving_loop.run(give_up())
 
     assert serving_loop.loop not in _hubs
-
-
-def test_a_tool_that_exits_does_not_end_the_server(admin: Peer, declared: Declared) -> None:
-    def leave_everything(request: HttpRequest) -> str:
-        """Exit."""
-        raise SystemExit(3)
-
-    declared.tool(leave_everything)
-
-    assert admin.call("leave_everything")["isError"] is True
-    assert admin.tools(MODERN)
-
-
-def test_a_worker_that_is_asked_to_exit_answers_and_goes_on(serving_loop: LoopThread) -> None:
-    def leave() -> None:
-        raise SystemExit(3)
-
-    with pytest.raises(RuntimeError, match="SystemExit"):
-        serving_loop.run(get_workers().run(leave))
-
-    assert serving_loop.run(get_workers().run(lambda: 1)) == 1
 
 
 def test_a_forked_child_has_workers_of_its_own(serving_loop: LoopThread) -> None:

@@ -28,6 +28,7 @@ URLCONF = "tests.transports.stdio_urls"
 
 @pytest.fixture(autouse=True)
 def ada() -> User:
+    User.objects.create_user("eve", is_active=False)
     return User.objects.create_user("ada")
 
 
@@ -51,7 +52,8 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
             sites._sites.discard(one)
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
+MISTAKES: list[tuple[list[str], str]] = [
+    (["--user", "eve"], "The user 'eve' is inactive, so an agent would be refused."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
     (["--user", "ada", "--scopes", "writing"],
      f"--scopes: unknown scope 'writing'; the scopes are {GRAMMAR}."),
@@ -60,22 +62,15 @@ def serve(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (["--user", "ada", "--site", "mpc"], "--site: there is no site 'mpc'. Did you mean mcp?"),
     (["--user", "ada", "--site", "other"], "--site: there is no site 'other'."),
     ([], "Error: the following arguments are required: --user"),
-])  # fmt: skip
-def test_a_mistake_is_told_before_anything_is_served(arguments: list[str], text: str) -> None:
-    with pytest.raises(CommandError) as raised:
-        call_command("mcp_stdio", *arguments)
-
-    assert str(raised.value) == text
+]  # fmt: skip
 
 
-def test_an_inactive_user_is_refused(ada: User) -> None:
-    ada.is_active = False
-    ada.save()
+def test_a_mistake_is_told_before_anything_is_served() -> None:
+    for arguments, text in MISTAKES:
+        with pytest.raises(CommandError) as raised:
+            call_command("mcp_stdio", *arguments)
 
-    with pytest.raises(CommandError) as raised:
-        call_command("mcp_stdio", "--user", "ada")
-
-    assert str(raised.value) == "The user 'ada' is inactive, so an agent would be refused."
+        assert str(raised.value) == text
 
 
 def test_stdio_cannot_slip_past_middleware_that_may_matter(settings: Any) -> None:

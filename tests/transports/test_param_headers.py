@@ -15,15 +15,13 @@ from pydantic import BaseModel, Field
 from demo_project.flights.models import Airport, Flight
 from mcp_django import site
 from mcp_django.tools.mirrored import Mirrored
-from tests.conftest import DUPLEX, HTTP, TRANSPORTS
+from tests.conftest import DUPLEX, HTTP
 from tests.support import schemas
 from tests.support.asking import DirectPeer, errors_of, listed, text_of
 from tests.support.data import token_of
 from tests.support.declared import Declared
 from tests.support.peers import LEGACY, MODERN, ASGIPeer, HTTPPeer, Peer, Peers, encode_headers, meta
 from tests.support.raw import error
-
-pytestmark = pytest.mark.every_transport
 
 
 def mirror(name: str) -> Any:
@@ -91,26 +89,13 @@ def encoded(text: str) -> str:
 # What the header must say.
 
 
-@pytest.mark.parametrize("transport", HTTP)
-def test_the_test_vectors_of_the_specification_are_taken(admin: HTTPPeer, tool: None) -> None:
-    vectors = {
-        "us-west1": "us-west1",
-        "Hello, 世界": "=?base64?SGVsbG8sIOS4lueVjA==?=",
-        " padded ": "=?base64?IHBhZGRlZCA=?=",
-        "line1\nline2": "=?base64?bGluZTEKbGluZTI=?=",
-        "=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
-    }
-
-    answers = {
-        value: outcome(call(admin, {"region": value}, {"Mcp-Param-Region": header}))
-        for value, header in vectors.items()
-    }
-
-    assert answers == {value: f"{value} 0 False 10 True" for value in vectors}
-
-
-#: Case → the argument, the header, and whether they agree.
+#: Case → the argument, the header, and whether they agree. The first ones are vectors of the specification.
 TEXTS: dict[str, tuple[str, str | None, bool]] = {
+    "plain": ("us-west1", "us-west1", True),
+    "beyond ASCII": ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?=", True),
+    "padded": (" padded ", "=?base64?IHBhZGRlZCA=?=", True),
+    "two lines": ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?=", True),
+    "like an encoded one": ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=", True),
     "encoded": ("Hello", "=?base64?SGVsbG8=?=", True),
     "over-encoded": ("us-west1", encoded("us-west1"), True),
     "literal": ("SGVsbG8=", "SGVsbG8=", True),
@@ -194,13 +179,8 @@ def test_an_integer_is_compared_as_a_number(admin: HTTPPeer, tool: None) -> None
         (value, header): f" {int(float(value)) if '.' in value else int(value)} False 10 True" if agree else MISMATCH
         for value, header, agree in INTEGERS
     }
-
-
-@pytest.mark.parametrize("transport", ["http-asgi"])
-def test_an_integer_that_a_gateway_would_round_is_refused_in_words(admin: HTTPPeer, tool: None) -> None:
-    large = 2**53 + 1
-
-    assert call(admin, {"seats": large}, {"Mcp-Param-Seats": str(large)}) == refused(
+    # One that a gateway would round is refused in words.
+    assert call(admin, {"seats": 2**53 + 1}, {"Mcp-Param-Seats": str(2**53 + 1)}) == refused(
         "Mcp-Param-Seats", "cannot say an integer beyond ±9007199254740991", "seats"
     )
 
@@ -248,27 +228,17 @@ def test_what_is_absent_or_null_has_no_header(admin: HTTPPeer, tool: None) -> No
 
 
 @pytest.mark.parametrize("transport", HTTP)
-@pytest.mark.parametrize("value", [["us-west1"], {"a": 1}, []])
-def test_what_no_header_can_say_is_for_the_schema_to_refuse(admin: HTTPPeer, tool: None, value: Any) -> None:
-    status, message = call(admin, {"region": value})
-    with_header = call(admin, {"region": value}, {"Mcp-Param-Region": json.dumps(value)})
+def test_a_value_of_another_type_is_for_the_schema_to_refuse(admin: HTTPPeer, tool: None) -> None:
+    for value in (["us-west1"], {"a": 1}, []):
+        status, message = call(admin, {"region": value})
+        with_header = call(admin, {"region": value}, {"Mcp-Param-Region": json.dumps(value)})
 
-    assert (status, [entry["field"] for entry in errors_of(message["result"])]) == (200, ["region"])
-    assert with_header == refused("Mcp-Param-Region", "differs from the body", "region")
+        assert (status, [entry["field"] for entry in errors_of(message["result"])]) == (200, ["region"])
+        assert with_header == refused("Mcp-Param-Region", "differs from the body", "region")
+    for number, header in (("many", "many"), (1.5, "1.5"), (True, "true")):
+        status, message = call(admin, {"seats": number}, {"Mcp-Param-Seats": header})
 
-
-@pytest.mark.parametrize("transport", HTTP)
-@pytest.mark.parametrize(("arguments", "headers"), [
-    ({"seats": "many"}, {"Mcp-Param-Seats": "many"}),
-    ({"seats": 1.5}, {"Mcp-Param-Seats": "1.5"}),
-    ({"seats": True}, {"Mcp-Param-Seats": "true"}),
-])  # fmt: skip
-def test_a_value_of_another_type_that_its_header_repeats_is_for_the_schema_to_refuse(
-    admin: HTTPPeer, tool: None, arguments: Any, headers: dict[str, str]
-) -> None:
-    status, message = call(admin, arguments, headers)
-
-    assert (status, [entry["field"] for entry in errors_of(message["result"])]) == (200, ["seats"])
+        assert (status, [entry["field"] for entry in errors_of(message["result"])]) == (200, ["seats"])
 
 
 @pytest.mark.parametrize("transport", HTTP)
@@ -290,20 +260,18 @@ def test_a_gateway_is_told_one_region_and_the_server_another(admin: HTTPPeer, to
 
 
 @pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-@pytest.mark.parametrize(("first", "second", "argument"), [
-    ("us-west1", "us-west1", "us-west1"), ("us-west1", "eu-west1", "us-west1"), ("us", "eu", "us,eu"),
-])  # fmt: skip
-def test_a_second_header_says_something_else_to_a_gateway(
-    admin: ASGIPeer, tool: None, first: str, second: str, argument: str
-) -> None:
-    params = {"name": "execute", "arguments": {"region": argument}, "_meta": meta()}
-    headers = {**admin.modern_headers("tools/call", params), "Mcp-Param-Region": first}
-    scope = admin.scope("POST", admin.headers(headers))
-    scope["headers"] += encode_headers({"mcp-param-region": second})
+def test_a_second_header_says_something_else_to_a_gateway(admin: ASGIPeer, tool: None) -> None:
+    for first, second, argument in (
+        ("us-west1", "us-west1", "us-west1"), ("us-west1", "eu-west1", "us-west1"), ("us", "eu", "us,eu")
+    ):  # fmt: skip
+        params = {"name": "execute", "arguments": {"region": argument}, "_meta": meta()}
+        headers = {**admin.modern_headers("tools/call", params), "Mcp-Param-Region": first}
+        scope = admin.scope("POST", admin.headers(headers))
+        scope["headers"] += encode_headers({"mcp-param-region": second})
 
-    answer = admin.loop.run(admin._exchange(scope, body(params)))
+        answer = admin.loop.run(admin._exchange(scope, body(params)))
 
-    assert (answer.status, answer.json) == refused("Mcp-Param-Region", "was sent twice", "region")
+        assert (answer.status, answer.json) == refused("Mcp-Param-Region", "was sent twice", "region")
 
 
 @pytest.mark.parametrize("transport", ["http-view-wsgi"])
@@ -339,25 +307,26 @@ def test_headers_are_looked_at_after_the_caller(peers: Peers, users: Any, tool: 
 
 
 @pytest.mark.parametrize("transport", HTTP)
-@pytest.mark.parametrize("params", [
-    {"name": ["execute"], "arguments": {}}, {"name": {"execute": 1}}, {"arguments": {"region": "x"}},
-    {"name": "execute", "arguments": ["region"]}, {"name": "execute", "arguments": "region"},
-])  # fmt: skip
-def test_params_of_another_shape(admin: HTTPPeer, tool: None, params: Any) -> None:
-    params = {**params, "_meta": meta()}
+def test_params_of_another_shape(admin: HTTPPeer, tool: None) -> None:
+    shapes: list[dict[str, Any]] = [
+        {"name": ["execute"], "arguments": {}}, {"name": {"execute": 1}}, {"arguments": {"region": "x"}},
+        {"name": "execute", "arguments": ["region"]}, {"name": "execute", "arguments": "region"},
+    ]  # fmt: skip
+    for shape in shapes:
+        params = {**shape, "_meta": meta()}
 
-    answer = admin.http("POST", body(params), admin.modern_headers("tools/call", params))
+        answer = admin.http("POST", body(params), admin.modern_headers("tools/call", params))
 
-    assert (answer.status, answer.json["error"]["code"]) == (200, -32602)
+        assert (answer.status, answer.json["error"]["code"]) == (200, -32602), shape
 
 
 # Who is not asked for headers.
 
 
-@pytest.mark.parametrize("transport", [name for name in TRANSPORTS if name in HTTP])
-@pytest.mark.parametrize("revision", LEGACY)
-def test_older_revisions_know_no_such_headers(admin: HTTPPeer, tool: None, revision: str) -> None:
-    assert text_of(admin.call("execute", revision, region="us-west1")) == "us-west1 0 False 10 True"
+@pytest.mark.parametrize("transport", HTTP)
+def test_older_revisions_know_no_such_headers(admin: HTTPPeer, tool: None) -> None:
+    for revision in LEGACY:
+        assert text_of(admin.call("execute", revision, region="us-west1")) == "us-west1 0 False 10 True"
 
 
 @pytest.mark.parametrize("transport", DUPLEX)
@@ -438,30 +407,24 @@ WRONG: list[tuple[Any, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("schema", "problem"), WRONG, ids=[str(number) for number in range(len(WRONG))])
-def test_a_header_that_clients_would_drop_the_tool_for_is_refused(
-    declared: Declared, schema: Any, problem: str
+def take(request: HttpRequest, arguments: Any) -> str:
+    """Take."""
+    return ""
+
+
+def test_a_header_that_clients_would_drop_the_tool_for_is_refused(declared: Declared) -> None:
+    told = []
+    for schema, _ in WRONG:
+        with pytest.raises(ImproperlyConfigured) as found:
+            declared.tool(take, input_schema={"type": "object", **schema})
+        told.append((schema, str(found.value)))
+
+    assert told == [(schema, f"The tool take: {problem}") for schema, problem in WRONG]
+
+
+def test_an_argument_that_is_a_model_is_repeated_where_its_key_is_text_and_one_that_allows_null_is_not(
+    declared: Declared,
 ) -> None:
-    def take(request: HttpRequest, arguments: Any) -> str:
-        """Take."""
-        return ""
-
-    with pytest.raises(ImproperlyConfigured) as found:
-        declared.tool(take, input_schema={"type": "object", **schema})
-
-    assert str(found.value) == f"The tool take: {problem}"
-
-
-def test_an_annotation_that_allows_null_cannot_be_repeated(declared: Declared) -> None:
-    def take(request: HttpRequest, region: Annotated[str | None, mirror("Region")] = None) -> str:
-        """Take."""
-        return ""
-
-    with pytest.raises(ImproperlyConfigured, match="of region needs the type string, integer or boolean alone"):
-        declared.tool(take)
-
-
-def test_an_argument_that_is_a_model_is_repeated_where_its_key_is_text(declared: Declared) -> None:
     def from_airport(request: HttpRequest, airport: Annotated[Airport, mirror("Airport")]) -> str:
         """Take."""
         return ""
@@ -470,22 +433,24 @@ def test_an_argument_that_is_a_model_is_repeated_where_its_key_is_text(declared:
         """Take."""
         return ""
 
-    declared.tool(from_airport)
-    assert site.tools["from_airport"].mirrored == (Mirrored(("airport",), "Mcp-Param-Airport"),)
-    with pytest.raises(ImproperlyConfigured, match="of flight needs the type string, integer or boolean alone"):
-        declared.tool(by_flight)
-
-
-@pytest.mark.parametrize("schema", [
-    {"properties": {"x-mcp-header": {"type": "string"}}},
-    {"default": {"x-mcp-header": "not a keyword"}, "examples": [{"x-mcp-header": 5}]},
-])  # fmt: skip
-def test_the_word_as_a_name_or_a_value_means_nothing(declared: Declared, schema: Any) -> None:
-    def take(request: HttpRequest, arguments: Any) -> str:
+    def nowhere(request: HttpRequest, region: Annotated[str | None, mirror("Region")] = None) -> str:
         """Take."""
         return ""
 
-    declared.tool(take, input_schema={"type": "object", **schema})
+    declared.tool(from_airport)
+    assert site.tools["from_airport"].mirrored == (Mirrored(("airport",), "Mcp-Param-Airport"),)
+    for function, argument in ((by_flight, "flight"), (nowhere, "region")):
+        with pytest.raises(
+            ImproperlyConfigured, match=f"of {argument} needs the type string, integer or boolean alone"
+        ):
+            declared.tool(function)
+
+
+def test_the_word_as_a_name_or_a_value_means_nothing(declared: Declared) -> None:
+    name = {"properties": {KEYWORD: {"type": "string"}}}
+    values = {"default": {KEYWORD: "not a keyword"}, "examples": [{KEYWORD: 5}]}
+
+    declared.tool(take, input_schema={"type": "object", **name, **values})
 
 
 # Answers to questions.

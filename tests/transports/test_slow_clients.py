@@ -294,6 +294,10 @@ class Layer:
         self.sent.append(message)
 
 
+class H2Protocol(Layer):
+    """One connection for many requests, as hypercorn names it."""
+
+
 async def reply(protocol: Any, message: Any) -> None:
     """As Daphne's ``handle_reply``."""
     protocol.transport.dataBuffer += message
@@ -315,18 +319,12 @@ def test_the_transport_is_found_below_the_send_of_each_server(settings: Any) -> 
     assert transport_below(hypercorn.write) is transport
     assert transport_below(partial(reply, Layer(transport=twisted))) is twisted
     assert transport_below(partial(reply, daphne_request)) is twisted
+    # A connection that many requests share is not aborted for one.
+    shared = H2Protocol(send=Layer(writer=Layer(transport=transport)).write)
+    assert transport_below(Layer(send=shared.write).write) is None
     assert transport_below(Layer().write) is None
     assert transport_below(print) is None
     assert transport_below(None) is None
-
-
-def test_a_connection_that_many_requests_share_is_not_aborted_for_one() -> None:
-    class H2Protocol(Layer):
-        pass
-
-    shared = H2Protocol(send=Layer(writer=Layer(transport=Asyncio())).write)
-
-    assert transport_below(Layer(send=shared.write).write) is None
 
 
 def test_what_daphne_keeps_for_a_client_is_waited_for(daphne: tuple[Twisted, Wire], serving_loop: LoopThread) -> None:
@@ -355,9 +353,8 @@ def test_daphne_reads_no_frames_ahead_of_a_reader_that_waits(daphne: tuple[Twist
     assert transport.reading
 
 
-@pytest.mark.parametrize("seconds", [30, 0])
-def test_a_client_that_leaves_a_rest_unread_is_noticed(settings: Any, seconds: float) -> None:
-    settings.MCP = {**settings.MCP, "WRITE_SECONDS": seconds}
+def test_a_client_that_leaves_a_rest_unread_is_noticed_unless_that_is_switched_off(settings: Any) -> None:
+    settings.MCP = {**settings.MCP, "WRITE_SECONDS": 30}
     transport = Asyncio()
     wire = Wire(Layer(transport=transport).write)
     now = time.monotonic()
@@ -367,7 +364,9 @@ def test_a_client_that_leaves_a_rest_unread_is_noticed(settings: Any, seconds: f
 
     assert not everything_taken
     assert not wire.is_stalled(now + 20)
-    assert wire.is_stalled(now + 60) is bool(seconds)
+    assert wire.is_stalled(now + 60)
+    settings.MCP = {**settings.MCP, "WRITE_SECONDS": 0}
+    assert not wire.is_stalled(now + 60)
     assert wire.abort()
     assert transport.aborted
 

@@ -46,36 +46,26 @@ def too_long(limit: int) -> dict[str, Any]:
 # Lines.
 
 
-@pytest.mark.parametrize(
-    "chunks",
-    [
-        [b"a\nbc\n\nd"],
-        [b"a", b"\n", b"b", b"c\n", b"\nd"],
-        [b"a\r\nbc\r\n\r\nd"],
+def lines_of(limit: int, chunks: list[bytes]) -> list[bytes | None]:
+    lines = Lines(limit)
+    return [*(line for chunk in chunks for line in lines.feed(chunk)), *lines.end()]
+
+
+def test_lines_are_cut_wherever_the_chunks_end() -> None:
+    for chunks in (
+        [b"a\nbc\n\nd"], [b"a", b"\n", b"b", b"c\n", b"\nd"], [b"a\r\nbc\r\n\r\nd"],
         [b"a\r", b"\n \nbc\r", b"\n\t\r\nd\r"],
-    ],
-    ids=str,
-)
-def test_lines_are_cut_wherever_the_chunks_end(chunks: list[bytes]) -> None:
-    lines = Lines(100)
-
-    found = [line for chunk in chunks for line in lines.feed(chunk)]
-
-    assert [*found, *lines.end()] == [b"a", b"bc", b"d"]
+    ):  # fmt: skip
+        assert lines_of(100, chunks) == [b"a", b"bc", b"d"]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 100])
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_a_line_beyond_the_limit_is_told_once_and_skipped_to_its_end(size: int, end: bytes) -> None:
-    stream = end.join([b"12345", b"123456", b"x" * 50, b"54321", b""])
-    lines = Lines(5)
+def test_a_line_beyond_the_limit_is_told_once_and_skipped_to_its_end_and_nothing_of_it_kept() -> None:
+    for end in (b"\n", b"\r\n"):
+        stream = end.join([b"12345", b"123456", b"x" * 50, b"54321", b""])
+        for size in (1, 2, 3, 5, 8, 100):
+            chunks = [stream[start : start + size] for start in range(0, len(stream), size)]
 
-    found = [line for start in range(0, len(stream), size) for line in lines.feed(stream[start : start + size])]
-
-    assert [*found, *lines.end()] == [b"12345", None, None, b"54321"]
-
-
-def test_of_a_line_that_does_not_end_nothing_is_kept() -> None:
+            assert lines_of(5, chunks) == [b"12345", None, None, b"54321"], (end, size)
     lines = Lines(1_000)
 
     found = [line for _ in range(100) for line in lines.feed(b"x" * 1_000)]

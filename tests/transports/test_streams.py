@@ -69,18 +69,3 @@ def test_an_idle_stream_is_kept_alive_by_comments(users: Any, peers: Peers, sett
     parts = [peer.loop.run(stream.call.receive())["body"] for _ in range(2)]
 
     assert parts == [b":\n\n", b":\n\n"]
-
-
-@pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-def test_a_listen_that_its_client_left_is_forgotten(users: Any, peers: Peers) -> None:
-    from mcp_django.push import hub as hubs
-
-    peer = peers(token_of(users.admin))
-    assert isinstance(peer, ASGIPeer)
-    stream = peer.watch(MODERN, ["db://flights/flight"])
-    [hub] = hubs._hubs.values()
-    assert len(hub._listeners) == 1
-
-    stream.close()
-
-    assert len(hub._listeners) == 0

@@ -23,21 +23,16 @@ PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 # The subprotocol.
 
 
-@pytest.mark.parametrize(("offered", "chosen"), [(["mcp"], "mcp"), (["graphql-ws", "mcp"], "mcp"), ([], None)], ids=str)
-def test_the_subprotocol_is_chosen_if_it_is_offered(admin: SocketPeer, offered: list[str], chosen: str | None) -> None:
-    socket = admin.connect(subprotocols=offered)
-
-    assert socket.accepted
-    assert socket.subprotocol == chosen
-
-
-@pytest.mark.parametrize("offered", [["graphql-ws"], ["MCP"], ["mcp.auth.secret", "mcp2"]], ids=str)
-def test_an_upgrade_to_another_subprotocol_is_refused(admin: SocketPeer, offered: list[str]) -> None:
-    socket = admin.connect(subprotocols=offered)
-
-    start, body = socket.refused
-    assert (socket.accepted, start["status"]) == (False, 400)
-    assert json.loads(body["body"]) == error(-32600, "INVALID_REQUEST", "The only subprotocol is 'mcp'.")
+def test_the_subprotocol_is_chosen_if_it_is_offered_and_an_upgrade_to_others_alone_refused(admin: SocketPeer) -> None:
+    offers: list[tuple[list[str], str | None]] = [(["mcp"], "mcp"), (["graphql-ws", "mcp"], "mcp"), ([], None)]
+    for offered, chosen in offers:
+        socket = admin.connect(subprotocols=offered)
+        assert (socket.accepted, socket.subprotocol) == (True, chosen)
+    for others in (["graphql-ws"], ["MCP"], ["mcp.auth.secret", "mcp2"]):
+        socket = admin.connect(subprotocols=others)
+        start, body = socket.refused
+        assert (socket.accepted, start["status"]) == (False, 400)
+        assert json.loads(body["body"]) == error(-32600, "INVALID_REQUEST", "The only subprotocol is 'mcp'.")
 
 
 # Frames.
@@ -54,43 +49,27 @@ def test_a_binary_frame_ends_the_socket(admin: SocketPeer) -> None:
 
 def test_a_frame_beyond_the_limit_ends_the_socket(admin: SocketPeer, settings: Any) -> None:
     settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 100}
-    socket = admin.connect()
+    for beyond in (json.dumps(PING).ljust(101), '{"jsonrpc": "2.0", "id": "%s", "method": "ping"}' % ("世" * 30)):
+        socket = admin.connect()
+        assert socket.ask(PING) == PONG
 
-    fitting = socket.ask(PING)
-    socket.send_text(json.dumps(PING).ljust(101))
+        socket.send_text(beyond)  # The limit counts bytes.
 
-    assert fitting == PONG
-    assert socket.wait_closed() == 1009
-
-
-def test_the_limit_of_a_frame_counts_bytes(admin: SocketPeer, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "MAX_BODY_BYTES": 100}
-    socket = admin.connect()
-
-    socket.send_text('{"jsonrpc": "2.0", "id": "%s", "method": "ping"}' % ("世" * 30))
-
-    assert socket.wait_closed() == 1009
+        assert socket.wait_closed() == 1009
 
 
 def test_ten_bad_frames_in_a_row_end_the_socket(admin: SocketPeer) -> None:
+    """A good one forgives those before it."""
     socket = admin.connect()
+    for _ in range(3):
+        assert [socket.ask(7)["error"]["code"] for _ in range(9)] == [-32600] * 9
+        assert socket.ask(PING) == PONG
 
     for _ in range(10):
         socket.send_text("{")
 
     assert socket.wait_closed() == 1008
     assert [socket.answer()["error"]["code"] for _ in range(10)] == [-32700] * 10
-
-
-def test_a_good_frame_forgives_the_bad_ones_before_it(admin: SocketPeer) -> None:
-    socket = admin.connect()
-
-    for _ in range(3):
-        for _ in range(9):
-            assert socket.ask(7)["error"]["code"] == -32600
-        assert socket.ask(PING) == PONG
-
-    assert socket.closed_with is None
 
 
 # How it ends.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session
 from django.test import Client
 from django.utils import timezone
 
@@ -20,7 +22,7 @@ from tests.support.raw import error
 
 pytestmark = pytest.mark.parametrize("transport", ["websocket"])
 
-DISCOVER = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta()}}
+
 LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta()}}
 OURS = "http://localhost"
 
@@ -58,25 +60,19 @@ def cookie_of(user: Any) -> str:
 # Tokens.
 
 
-def test_a_bearer_token_opens_a_socket(users: Any, peers: Peers) -> None:
-    assert_serves(connect(peers, Authorization=f"Bearer {token_of(users.admin)}"))
+def test_a_token_opens_a_socket_as_it_is_and_as_the_password_of_a_url(users: Any, peers: Peers) -> None:
+    token = token_of(users.admin)
+
+    for header in (f"Bearer {token}", basic("anything", token), basic("", token), basic("admin", token)):
+        assert_serves(connect(peers, Authorization=header))
 
 
-@pytest.mark.parametrize("name", ["anything", "", "admin"])
-def test_a_token_opens_a_socket_as_the_password_of_a_url(users: Any, peers: Peers, name: str) -> None:
-    assert_serves(connect(peers, Authorization=basic(name, token_of(users.admin))))
+def test_credentials_that_do_not_hold_open_no_socket(users: Any, peers: Peers) -> None:
+    for header in (basic("admin", "admin"), basic("x", "mcp_unknown"), "Basic !", "Bearer mcp_unknown"):
+        status, challenge, message = refusal(connect(peers, Authorization=header))
 
-
-@pytest.mark.parametrize(
-    "header", [basic("admin", "admin"), basic("x", "mcp_unknown"), "Basic !", "Bearer mcp_unknown"]
-)
-def test_credentials_that_do_not_hold_open_no_socket(users: Any, peers: Peers, header: str) -> None:
-    status, challenge, message = refusal(connect(peers, Authorization=header))
-
-    assert status == 401
-    assert challenge is not None
-    assert challenge.startswith('Bearer realm="mcp"')
-    assert message["error"]["data"]["reason"] == "UNAUTHENTICATED"
+        assert (status, message["error"]["data"]["reason"]) == (401, "UNAUTHENTICATED")
+        assert challenge is not None and challenge.startswith('Bearer realm="mcp"')
 
 
 def test_nobody_opens_no_socket(users: Any, peers: Peers) -> None:
@@ -118,17 +114,14 @@ def test_a_page_of_ours_opens_a_socket_with_the_login_cookie(users: Any, peers: 
     assert_serves(connect(peers, Cookie=cookie_of(users.admin), Origin=origin))
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:8000", "https://localhost", ""])
-def test_cross_site_websocket_hijacking_is_refused(users: Any, peers: Peers, origin: str) -> None:
-    status, _, message = refusal(connect(peers, Cookie=cookie_of(users.admin), Origin=origin))
-
-    assert (status, message["error"]["data"]["reason"]) == (403, "FORBIDDEN")
-
-
-def test_a_login_cookie_without_an_origin_opens_no_socket(users: Any, peers: Peers) -> None:
+def test_cross_site_websocket_hijacking_is_refused(users: Any, peers: Peers) -> None:
+    cookie = cookie_of(users.admin)
     message = "A login cookie needs an Origin header of this site."
 
-    assert refusal(connect(peers, Cookie=cookie_of(users.admin))) == (403, None, error(-32600, "FORBIDDEN", message))
+    for origin in ("https://evil.example", "null", "http://localhost:8000", "https://localhost", ""):
+        status, _, told = refusal(connect(peers, Cookie=cookie, Origin=origin))
+        assert (status, told["error"]["data"]["reason"]) == (403, "FORBIDDEN")
+    assert refusal(connect(peers, Cookie=cookie)) == (403, None, error(-32600, "FORBIDDEN", message))
 
 
 def test_an_origin_that_is_allowed_for_tokens_is_not_for_cookies(users: Any, peers: Peers, settings: Any) -> None:
@@ -142,17 +135,13 @@ def test_an_origin_that_is_allowed_for_tokens_is_not_for_cookies(users: Any, pee
     assert with_token.accepted
 
 
-@pytest.mark.parametrize("cookie", ["sessionid=guessed", "sessionid=", "other=1"])
-def test_a_guessed_login_cookie_opens_no_socket(users: Any, peers: Peers, cookie: str) -> None:
-    assert refusal(connect(peers, Cookie=cookie, Origin=OURS))[0] == 401
-
-
-def test_the_login_of_an_inactive_user_opens_no_socket(users: Any, peers: Peers) -> None:
-    cookie = cookie_of(users.viewer)
+def test_a_login_cookie_that_is_guessed_or_of_an_inactive_user_opens_no_socket(users: Any, peers: Peers) -> None:
+    inactive = cookie_of(users.viewer)
     users.viewer.is_active = False
     users.viewer.save()
 
-    assert refusal(connect(peers, Cookie=cookie, Origin=OURS))[0] == 401
+    for cookie in ("sessionid=guessed", "sessionid=", "other=1", inactive):
+        assert refusal(connect(peers, Cookie=cookie, Origin=OURS))[0] == 401
 
 
 def test_a_login_may_read_and_no_more(users: Any, peers: Peers) -> None:
@@ -168,77 +157,46 @@ def test_a_login_may_read_and_no_more(users: Any, peers: Peers) -> None:
 # What ends a socket.
 
 
-def test_a_revoked_token_ends_an_idle_socket(users: Any, peers: Peers) -> None:
-    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
-    assert_serves(socket)
-
-    AccessToken.objects.get().revoke()
-
-    assert socket.wait_closed() == 1008
-
-
-def test_a_revoked_token_gets_no_further_answer(users: Any, peers: Peers, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": 60}
-    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
-    assert_serves(socket)
-
-    AccessToken.objects.get().revoke()
-    socket.send(LIST)
-
-    assert socket.wait_closed() == 1008
-    assert socket.answers.empty()
+#: What happens to a user with a token, or with a login.
+ENDS: dict[str, Callable[[Any], object]] = {
+    "revoked token": lambda user: AccessToken.objects.get().revoke(),
+    "expired token": lambda user: AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1)),
+    "inactive user": lambda user: (setattr(user, "is_active", False), user.save()),
+    "deleted user": lambda user: user.delete(),
+    "logout": lambda user: Session.objects.all().delete(),
+    "new password": lambda user: (user.set_password("new"), user.save()),
+}
 
 
-def test_a_token_that_has_expired_meanwhile_gets_no_further_answer(users: Any, peers: Peers, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": 0}
-    socket = connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
-    assert_serves(socket)
-
-    AccessToken.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-    socket.send(DISCOVER)
-
-    assert socket.wait_closed() == 1008
-    assert socket.answers.empty()
-
-
-@pytest.mark.parametrize("end", ["inactive", "deleted"])
-def test_a_user_who_is_gone_loses_the_socket(users: Any, peers: Peers, end: str) -> None:
+@pytest.mark.parametrize("end", ["revoked token", "inactive user", "deleted user"])
+def test_an_idle_socket_ends_with_its_token_or_user(users: Any, peers: Peers, end: str) -> None:
     socket = connect(peers, Authorization=f"Bearer {token_of(users.viewer)}")
-    assert socket.accepted
+    assert_serves(socket)
 
-    if end == "inactive":
-        users.viewer.is_active = False
-        users.viewer.save()
-    else:
-        users.viewer.delete()
+    ENDS[end](users.viewer)
 
     assert socket.wait_closed() == 1008
 
 
-def test_a_logout_ends_what_the_login_opened(users: Any, peers: Peers, settings: Any) -> None:
-    from django.contrib.sessions.models import Session
-
-    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60}
-    socket = connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
+@pytest.mark.parametrize("end", ["revoked token", "expired token", "logout", "new password"])
+def test_what_opened_a_socket_and_holds_no_more_gets_no_further_answer(
+    users: Any, peers: Peers, settings: Any, end: str
+) -> None:
+    cached = {"revoked token": 60, "expired token": 0}.get(end, 1)
+    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60, "TOKEN_CACHE_SECONDS": cached}
+    by_login = end in ("logout", "new password")
+    socket = (
+        connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
+        if by_login
+        else connect(peers, Authorization=f"Bearer {token_of(users.admin)}")
+    )
     assert_serves(socket)
 
-    Session.objects.all().delete()
+    ENDS[end](users.admin)
     socket.send(LIST)
 
     assert socket.wait_closed() == 1008
     assert socket.answers.empty()
-
-
-def test_a_new_password_ends_what_the_login_opened(users: Any, peers: Peers, settings: Any) -> None:
-    settings.MCP = {**settings.MCP, "SWEEP_SECONDS": 60}
-    socket = connect(peers, Cookie=cookie_of(users.admin), Origin=OURS)
-    assert_serves(socket)
-
-    users.admin.set_password("new")
-    users.admin.save()
-    socket.send(LIST)
-
-    assert socket.wait_closed() == 1008
 
 
 def test_a_listen_of_a_revoked_token_hears_nothing_more(users: Any, peers: Peers, flights: Any) -> None:

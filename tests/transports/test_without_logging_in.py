@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from tests.push.processes import ROOT, environment
 from tests.support import forkserver
 
@@ -29,32 +27,22 @@ print(json.dumps({{path: [one.status_code, dict(one.headers), one.content.decode
 """
 
 
-@pytest.fixture(scope="module")
-def answers() -> dict[str, Any]:
-    """By path: the status, the headers and the body."""
+def test_a_program_gets_a_404_that_it_can_read_and_the_endpoint_says_who_makes_tokens() -> None:
     done = forkserver.run(["-c", _ASK], cwd=ROOT, env=environment(""))
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    answers: dict[str, Any] = json.loads(done.stdout)
 
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_program_gets_a_404_that_it_can_read(answers: dict[str, Any], path: str) -> None:
-    status, headers, body = answers[path]
-
-    assert (status, headers["Content-Type"]) == (404, "application/json")
-    assert headers["Access-Control-Allow-Origin"] == "*"
-    assert json.loads(body) == {
-        "error": "not_found",
-        "error_description": "There is no such document. Send Authorization: Bearer <token>; an administrator of this "
-        "site makes tokens.",
-    }
-
-
-def test_the_endpoint_says_who_makes_tokens_and_names_no_document(answers: dict[str, Any]) -> None:
-    status, headers, body = answers["/mcp"]
-
-    assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')
+    status, headers, body = answers.pop("/mcp")
+    assert (status, headers["WWW-Authenticate"]) == (401, 'Bearer realm="mcp"')  # It names no document.
     assert json.loads(body)["error"]["message"] == (
         "Credentials are needed: send Authorization: Bearer <token>. An administrator makes tokens."
     )
+    assert list(answers) == PATHS
+    for status, headers, body in answers.values():
+        assert (status, headers["Content-Type"]) == (404, "application/json")
+        assert headers["Access-Control-Allow-Origin"] == "*"
+        assert json.loads(body) == {
+            "error": "not_found",
+            "error_description": "There is no such document. Send Authorization: Bearer <token>; an administrator of "
+            "this site makes tokens.",
+        }

@@ -41,23 +41,28 @@ def query() -> Any:
     return wrapper, wrapper.connection
 
 
-def test_a_worker_has_the_context_of_its_caller(one_worker: Workers, serving_loop: LoopThread) -> None:
+def test_a_worker_has_the_context_of_its_caller_and_keeps_nothing_of_it(
+    one_worker: Workers, serving_loop: LoopThread
+) -> None:
     async def call() -> str:
         word.set("said by the caller")
         return await one_worker.run(word.get)
 
     assert serving_loop.run(call()) == "said by the caller"
-
-
-def test_what_a_call_sets_is_gone_with_it(one_worker: Workers, serving_loop: LoopThread) -> None:
     serving_loop.run(one_worker.run(word.set, "left behind"))
-
     assert serving_loop.run(one_worker.run(word.get)) == "unset"
 
 
-def test_the_exception_of_a_call_is_its_callers(one_worker: Workers, serving_loop: LoopThread) -> None:
+def test_the_exception_of_a_call_is_its_callers_and_ends_no_process(
+    one_worker: Workers, serving_loop: LoopThread
+) -> None:
+    def leave() -> None:
+        raise SystemExit(3)
+
     with pytest.raises(ZeroDivisionError):
         serving_loop.run(one_worker.run(lambda: 1 // 0))
+    with pytest.raises(RuntimeError, match="SystemExit"):
+        serving_loop.run(one_worker.run(leave))
 
     assert serving_loop.run(one_worker.run(lambda: "next")) == "next"
 

@@ -140,29 +140,26 @@ def test_a_file_is_closed_after_a_call_that_fails(root: DirectPeer, declared: De
     assert seen[0].closed
 
 
-def test_an_asynchronous_tool_receives_a_file(users: Users, peers: Peers, folder: Path, declared: Declared) -> None:
+def test_asynchronous_tools_that_return_and_that_yield_receive_a_file(
+    users: Users, peers: Peers, folder: Path, declared: Declared
+) -> None:
     async def digest(request: HttpRequest, file: UploadedFile) -> str:
         """Read a file."""
         return file.read().decode()
 
-    declared.tool(digest, read_only=True)
-    client = Uploader(peers(token_of(users.admin)))
-
-    assert client.call("digest", file=client.upload(b"abc"))["content"][0]["text"] == "abc"
-
-
-def test_an_asynchronous_tool_that_yields_receives_a_file(
-    users: Users, peers: Peers, folder: Path, declared: Declared
-) -> None:
     async def lines(request: HttpRequest, file: UploadedFile) -> AsyncIterator[str]:
         """Read a file."""
         for line in file:
             yield line.decode()
 
+    declared.tool(digest, read_only=True)
     declared.tool(lines, read_only=True)
     client = Uploader(peers(token_of(users.admin)))
+    uri = client.upload(b"a\nb\n")
 
-    assert client.call("lines", file=client.upload(b"a\nb\n"))["content"][0]["text"] == "a\nb\n"
+    texts = [client.call(name, file=uri)["content"][0]["text"] for name in ("digest", "lines")]
+
+    assert texts == ["a\nb\n"] * 2
 
 
 def test_a_tool_that_asks_its_user_gets_the_file_again(
@@ -185,15 +182,15 @@ def test_a_tool_that_asks_its_user_gets_the_file_again(
     assert said.answer["result"]["content"][0]["text"] == "abcabc"
 
 
-@pytest.mark.parametrize("hint", [list[UploadedFile], UploadedFile | str, ContentFile, TemporaryUploadedFile])
-def test_an_annotation_that_cannot_be_served_is_refused(declared: Declared, hint: Any) -> None:
+def test_an_annotation_that_cannot_be_served_is_refused(declared: Declared) -> None:
     def attach(request: HttpRequest, file: Any) -> None:
         """Attach a file."""
 
-    attach.__annotations__["file"] = hint
+    for hint in (list[UploadedFile], UploadedFile | str, ContentFile, TemporaryUploadedFile):
+        attach.__annotations__["file"] = hint
 
-    with pytest.raises(ImproperlyConfigured, match=r"file|UploadedFile"):
-        declared.tool(attach)
+        with pytest.raises(ImproperlyConfigured, match=r"file|UploadedFile"):
+            declared.tool(attach)
 
 
 def test_prompts_take_no_files() -> None:

@@ -165,29 +165,21 @@ def test_a_client_that_sends_a_byte_now_and_then_is_not_waited_for(
     assert_nothing_is_left(folder)
 
 
-def test_a_disk_that_is_full_is_said_and_leaves_nothing(
-    client: Uploader, folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("error", "status"), [(OSError(28, "No space left on device"), 503), (ValueError(), 500)])
+def test_a_body_that_cannot_be_written_leaves_nothing(
+    client: Uploader, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int
 ) -> None:
+    """A disk that is full is said, and an error of ours is none of the client."""
+
     def fail(self: Any, chunk: bytes) -> None:
-        raise OSError(28, "No space left on device")
+        raise error
 
     monkeypatch.setattr(receiving.Reception, "write", fail)
 
     answer = client.send(b"abc")
 
-    assert (answer.status, answer.json["error"]["data"]["reason"]) == (503, "STORAGE_FAILED")
-    assert_nothing_is_left(folder)
-
-
-def test_an_error_of_ours_is_none_of_the_client(
-    client: Uploader, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(self: Any, chunk: bytes) -> None:
-        raise ValueError
-
-    monkeypatch.setattr(receiving.Reception, "write", fail)
-
-    assert client.send(b"abc").status == 500
+    assert answer.status == status
+    assert status == 500 or answer.json["error"]["data"]["reason"] == "STORAGE_FAILED"
     assert_nothing_is_left(folder)
 
 

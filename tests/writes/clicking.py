@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils import translation
 
 from mcp_django.models import Change
+from tests.support.peers import Message, Peer
 
 _DIGEST = re.compile(r'name="digest" value="(\w+)"')
 
@@ -47,6 +48,14 @@ class Browser:
 
     def reject(self, key: str, note: str = "") -> list[str]:
         return said(self.decide(key, "reject", note=note))
+
+
+def proposed(peer: Peer, tool: str, **arguments: Any) -> Message:
+    """What is told of a change that waits for its user."""
+    confirm = peer.call(tool, **arguments)["structuredContent"]["confirm"]
+    waits: Message = peer.call(tool, **arguments, confirm=confirm)["structuredContent"]
+    assert waits["status"] == "pending", waits
+    return waits
 
 
 def said(response: Any) -> list[str]:

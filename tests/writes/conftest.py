@@ -1,17 +1,27 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib import admin
 
+from demo_project.flights.models import Flight
 from mcp_django import MCPSite, site
 from mcp_django.writes.tools import WRITE_TOOLS
 from tests.support.asking import DirectPeer
-from tests.support.data import Users, switch_on
-from tests.support.peers import Message
+from tests.support.data import Users, switch_on, token_of
+from tests.support.declared import Declared
+from tests.support.peers import Message, Peer, Peers
 
 ALL_SCOPES = ("read", "actions", "write")
+
+
+def errors_of(told: str) -> list[tuple[str, str]]:
+    """The fields and the words of a refusal; none of an answer."""
+    found = json.loads(told) if told.startswith("{") else {}
+    return [(error["field"], error["message"]) for error in found.get("errors", [])]
 
 
 class Writer(DirectPeer):
@@ -26,6 +36,10 @@ class Writer(DirectPeer):
         assert not result.get("isError"), result["content"]
         content: Message = result["structuredContent"]
         return content
+
+    def told(self, name: str, **arguments: Any) -> str:
+        """The text of the result, whether the call succeeds or is refused: for tables, which tell all that fails."""
+        return str(self.call(name, **arguments)["content"][0]["text"])
 
     def refused(self, name: str, **arguments: Any) -> str:
         """The text of a call that is refused."""
@@ -47,6 +61,13 @@ def writer(users: Users) -> Callable[..., Writer]:
 
 
 @pytest.fixture
+def mute(users: Users, peers: Peers) -> Peer:
+    """The client of an administrator, which may write and cannot ask."""
+    switch_on(*(tool.name for tool in WRITE_TOOLS))
+    return peers(token_of(users.admin, *ALL_SCOPES))
+
+
+@pytest.fixture
 def root(writer: Callable[..., Writer], users: Users) -> Writer:
     return writer(users.admin)
 
@@ -55,3 +76,16 @@ def root(writer: Callable[..., Writer], users: Users) -> Writer:
 def ops(writer: Callable[..., Writer], users: Users) -> Writer:
     """The agent of somebody who sees the flights from JFK, and may change them."""
     return writer(users.ops)
+
+
+def save_with(declared: Declared, save_model: Callable[[Any, Any], object]) -> None:
+    """Declares an admin of flights that calls a function with the request and the flight before it saves."""
+
+    class FlightAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+        fields = ["notes", "status"]
+
+        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
+            save_model(request, obj)
+            super().save_model(request, obj, form, change)
+
+    declared.admin(Flight, FlightAdmin)

@@ -37,32 +37,29 @@ def throttled(agent: Writer, tool: str, **arguments: Any) -> Any:
     return agent.error(MODERN, "tools/call", {"name": tool, "arguments": arguments})["data"]
 
 
-def test_rows_that_are_written_are_counted_and_previews_are_not(root: Writer, settings: Any) -> None:
-    limit(settings, writes="2/day")
-    tokens = {code: airline(root, code) for code in ("A1", "A2", "A3")}
-    for code in ("A1", "A2"):
-        values = {"carrier": code, "name": code}
-        root.ask("create_record", model="flights.airline", values=values, confirm=tokens[code])
-
-    values = {"carrier": "A3", "name": "A3"}
-    data = throttled(root, "create_record", model="flights.airline", values=values, confirm=tokens["A3"])
-
-    assert (data["reason"], data["kind"], data["limit"]) == ("THROTTLED", "writes", "2/day")
-    assert set(Airline.objects.values_list("pk", flat=True)) == {"A1", "A2"}
-    # Its token can be used again, when there is a budget.
-    assert Change.objects.count() == 2
-
-
-def test_each_record_of_a_delete_counts(root: Writer, settings: Any, declared: Any) -> None:
-    Airline.objects.bulk_create(Airline(carrier=code, name=code) for code in ("A1", "A2", "A3"))
+def test_each_row_that_is_written_or_deleted_is_counted_and_previews_are_not(
+    root: Writer, settings: Any, declared: Any
+) -> None:
     declared.model(Airline, fields=["carrier", "name"], consent={"delete": "preview"})
-    limit(settings, writes="2/day")
+    limit(settings, writes="3/day")
+    tokens = {code: airline(root, code) for code in ("A1", "A2", "A3", "A4")}
+    calls: Any = {
+        code: {"model": "flights.airline", "values": {"carrier": code, "name": code}, "confirm": tokens[code]}
+        for code in tokens
+    }
+    both = {"model": "flights.airline", "ids": ["A1", "A2"]}
 
-    confirm = root.ask("delete_record", model="flights.airline", ids=["A1", "A2", "A3"])["confirm"]
-    data = throttled(root, "delete_record", model="flights.airline", ids=["A1", "A2", "A3"], confirm=confirm)
+    root.ask("create_record", **calls["A1"])
+    root.ask("create_record", **calls["A2"])
+    of_delete = throttled(root, "delete_record", **both, confirm=root.ask("delete_record", **both)["confirm"])
+    root.ask("create_record", **calls["A3"])
+    data = throttled(root, "create_record", **calls["A4"])
 
-    assert data["kind"] == "writes"
-    assert Airline.objects.count() == 3
+    assert of_delete["kind"] == "writes"
+    assert (data["reason"], data["kind"], data["limit"]) == ("THROTTLED", "writes", "3/day")
+    assert set(Airline.objects.values_list("pk", flat=True)) == {"A1", "A2", "A3"}
+    # Its token can be used again, when there is a budget.
+    assert Change.objects.count() == 3
 
 
 def test_refused_attempts_use_up_a_budget_of_their_own(root: Writer, settings: Any) -> None:

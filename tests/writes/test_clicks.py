@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.db import connection, connections
 from django.utils import timezone, translation
@@ -19,13 +18,14 @@ from demo_project.flights.models import Flight
 from mcp_django.audit.recorder import recorder
 from mcp_django.models import AccessToken, Call, Change, Tool
 from mcp_django.server import changes
+from mcp_django.writes import store
 from mcp_django.writes.tools import WRITE_TOOLS
 from tests.support.data import Users, make_staff, switch_on, token_of
 from tests.support.declared import Declared
 from tests.support.peers import Message, Peer, Peers
 from tests.writes import remembering
-from tests.writes.clicking import Browser, said, state_of
-from tests.writes.conftest import ALL_SCOPES
+from tests.writes.clicking import Browser, proposed, said, state_of
+from tests.writes.conftest import ALL_SCOPES, save_with
 
 pytestmark = pytest.mark.usefixtures("transactional_db")
 
@@ -52,16 +52,9 @@ def browser(agent: Peer, clerk: Any) -> Browser:
     return Browser(clerk)
 
 
-def proposed(peer: Peer, tool: str, **arguments: Any) -> str:
-    """The number of a change that waits."""
-    confirm = peer.call(tool, **arguments)["structuredContent"]["confirm"]
-    waits = peer.call(tool, **arguments, confirm=confirm)["structuredContent"]
-    assert waits["status"] == "pending", waits
-    return str(waits["change"])
-
-
 def deleting(peer: Peer, key: str = "3") -> str:
-    return proposed(peer, "delete_record", model="flights.flight", ids=[key])
+    """The number of a delete that waits."""
+    return str(proposed(peer, "delete_record", model="flights.flight", ids=[key])["change"])
 
 
 def status_of(peer: Peer, key: str) -> Message:
@@ -69,18 +62,11 @@ def status_of(peer: Peer, key: str) -> Message:
     return found
 
 
-def declare(declared: Declared, save_model: Callable[[Any, Any], None]) -> None:
-    """An admin of flights that calls this before it saves. Updates wait for their user."""
-
-    class FlightAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-        fields = ["notes", "status"]
-
-        def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
-            save_model(request, obj)
-            super().save_model(request, obj, form, change)
-
-    declared.admin(Flight, FlightAdmin)
+def updating(peer: Peer, declared: Declared, save_model: Callable[[Any, Any], object]) -> str:
+    """The number of an update that waits, with an admin of flights that calls this before it saves."""
+    save_with(declared, save_model)
     declared.model(Flight, consent={"update": "ask"})
+    return str(proposed(peer, "update_record", **UPDATE)["change"])
 
 
 # As the agent.
@@ -100,19 +86,20 @@ def test_a_click_makes_the_change(agent: Peer, browser: Browser) -> None:
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize("is_atomic", [False, True])
-def test_what_a_middleware_keeps_of_the_click_is_not_there(
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_what_a_middleware_keeps_of_the_click_is_not_there_and_nor_is_its_transaction(
     agent: Peer, browser: Browser, clerk: Any, declared: Declared, settings: Any,
     monkeypatch: pytest.MonkeyPatch, is_atomic: bool,
 ) -> None:  # fmt: skip
     """Packages for histories read the user from the request that a middleware keeps, and it would be the click's."""
     found: list[Any] = []
+    here = threading.get_ident()
 
     def look(request: Any, obj: Any) -> None:
+        assert threading.get_ident() != here
         found.append((remembering.remembered(), request.user, request.mcp.client.info["name"], request.path))
 
-    declare(declared, look)
-    key = proposed(agent, "update_record", **UPDATE)
+    key = updating(agent, declared, look)
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.writes.remembering.middleware"]
     monkeypatch.setitem(connections.settings["default"], "ATOMIC_REQUESTS", is_atomic)
     monkeypatch.setitem(connection.settings_dict, "ATOMIC_REQUESTS", is_atomic)
@@ -126,17 +113,6 @@ def test_what_a_middleware_keeps_of_the_click_is_not_there(
     assert Flight.objects.get(pk=3).notes == "fog"
     [entry] = LogEntry.objects.filter(action_flag=CHANGE)
     assert entry.user == clerk
-
-
-@pytest.mark.every_database
-def test_it_is_in_no_transaction_of_the_click(agent: Peer, browser: Browser, declared: Declared) -> None:
-    threads: list[Any] = []
-    declare(declared, lambda *_: threads.append((threading.get_ident(), len(connection.savepoint_ids))))
-    key = proposed(agent, "update_record", **UPDATE)
-
-    browser.apply(key)
-
-    assert threads[0][0] != threading.get_ident()
 
 
 @pytest.fixture
@@ -160,34 +136,28 @@ LINE = {
 }  # fmt: skip
 
 
-def test_its_line_in_the_audit_trail_names_the_admin(
+def test_each_click_has_a_line_in_the_audit_trail_and_one_that_is_refused_is_no_failure_of_the_server(
     agent: Peer, browser: Browser, lines: Callable[[], list[Any]]
 ) -> None:
-    key = deleting(agent)
+    made, key = deleting(agent), deleting(agent, "4")
 
-    browser.apply(key)
-
-    assert lines() == [{**LINE, "keys": " 3 ", "outcome": "done"}]
-
-
-def test_a_click_that_is_refused_has_a_line_and_is_no_failure_of_the_server(
-    agent: Peer, browser: Browser, lines: Callable[[], list[Any]]
-) -> None:
-    key = deleting(agent)
-
+    browser.apply(made)
     browser.decide(key, "apply", digest="0" * 32)
     Tool.objects.filter(name="delete_record").update(enabled=False)
     browser.decide(key, "apply", digest="0" * 32)
 
-    assert lines() == [{**LINE, "outcome": "failed"}, {**LINE, "outcome": "refused", "reason": "SWITCHED_OFF"}]
+    assert lines() == [
+        {**LINE, "keys": " 3 ", "outcome": "done"},
+        {**LINE, "outcome": "failed"},
+        {**LINE, "outcome": "refused", "reason": "SWITCHED_OFF"},
+    ]
 
 
 def test_it_speaks_the_language_of_the_call_and_not_that_of_the_browser(
     agent: Peer, clerk: Any, declared: Declared, settings: Any
 ) -> None:
     languages: list[Any] = []
-    declare(declared, lambda *_: languages.append(translation.get_language()))
-    key = proposed(agent, "update_record", **UPDATE)
+    key = updating(agent, declared, lambda *_: languages.append(translation.get_language()))
     settings.MIDDLEWARE = [*settings.MIDDLEWARE, "django.middleware.locale.LocaleMiddleware"]
 
     page = Browser(clerk, accept_language="de").page(key)
@@ -201,79 +171,47 @@ def test_it_speaks_the_language_of_the_call_and_not_that_of_the_browser(
 # With the rights that there are by then.
 
 
-def _revoke(clerk: Any) -> None:
-    AccessToken.objects.all().delete()
+def _without_staff(clerk: Any, **values: Any) -> None:
+    type(clerk).objects.filter(pk=clerk.pk).update(**values)
 
 
-def _let_expire(clerk: Any) -> None:
-    AccessToken.objects.update(expires_at=timezone.now() - timedelta(minutes=1))
+#: What may be gone by then.
+LOSSES: dict[str, Callable[[Any], object]] = {
+    "token": lambda clerk: AccessToken.objects.all().delete(),
+    "time of the token": lambda clerk: AccessToken.objects.update(expires_at=timezone.now() - timedelta(minutes=1)),
+    "scope": lambda clerk: AccessToken.objects.update(scopes=["read"]),
+    # The change is made with the scopes that its token had and still has.
+    "scope for the model": lambda clerk: AccessToken.objects.update(scopes=["read", "model:flights.airline:write"]),
+    "permission": lambda clerk: clerk.user_permissions.filter(codename="delete_flight").delete(),
+    "tool": lambda clerk: Tool.objects.filter(name="delete_record").update(enabled=False),
+    "access to the admin": lambda clerk: _without_staff(clerk, is_staff=False),
+    "user": lambda clerk: _without_staff(clerk, is_active=False),
+}
 
 
-def _end(clerk: Any) -> None:
-    clerk.is_active = False
-    clerk.save()
-
-
-def _take_permission(clerk: Any) -> None:
-    clerk.user_permissions.filter(codename="delete_flight").delete()
-
-
-def _take_from_staff(clerk: Any) -> None:
-    clerk.is_staff = False
-    clerk.save()
-
-
-def _switch_off(clerk: Any) -> None:
-    Tool.objects.filter(name="delete_record").update(enabled=False)
-
-
-def _narrow(clerk: Any) -> None:
-    AccessToken.objects.update(scopes=["read"])
-
-
-@pytest.mark.parametrize("lose", [_revoke, _let_expire, _end, _take_permission, _take_from_staff, _switch_off, _narrow])
-def test_a_right_that_is_gone_is_not_used(agent: Peer, browser: Browser, clerk: Any, lose: Any) -> None:
-    key = deleting(agent)
-    digest = browser.digest(key)
-    lose(clerk)
-
-    change = Change.objects.get(pk=key)
-    with pytest.raises(changes.CannotApply):
-        changes.apply(change, digest)
-
-    assert Flight.objects.filter(pk=3).exists()
-    assert state_of(key) == "waiting"
-    assert LogEntry.objects.count() == 0
-
-
-@pytest.mark.parametrize("lose", [_revoke, _take_permission, _switch_off, _narrow])
-def test_the_page_says_that_the_agent_may_not_do_it_any_more(
-    agent: Peer, browser: Browser, clerk: Any, lose: Any
+@pytest.mark.parametrize("what", LOSSES)
+def test_a_right_that_is_gone_is_not_used_and_the_page_says_so(
+    agent: Peer, browser: Browser, clerk: Any, what: str
 ) -> None:
     key = deleting(agent)
     digest = browser.digest(key)
-    lose(clerk)
+    LOSSES[what](clerk)
 
-    text = browser.page(key).content.decode()
-    told = said(browser.decide(key, "apply", digest=digest))
-
-    assert 'name="_apply"' not in text
-    assert 'name="_reject"' in text
-    assert len(told) == 1
-    assert told != ["The change was made."]
-    assert Flight.objects.filter(pk=3).exists()
-
-
-def test_rights_that_its_user_got_later_do_not_widen_the_scopes(agent: Peer, browser: Browser, clerk: Any) -> None:
-    """The change is made with the scopes that its token had and still has."""
-    key = deleting(agent)
-    digest = browser.digest(key)
-    AccessToken.objects.update(scopes=["read", "model:flights.airline:write"])
-
+    page = browser.page(key)
     with pytest.raises(changes.CannotApply):
         changes.apply(Change.objects.get(pk=key), digest)
+    told = browser.decide(key, "apply", digest=digest)
 
+    if what in ("access to the admin", "user"):
+        assert page.status_code == told.status_code == 302 and "/login/" in told["Location"]
+    else:
+        text = page.content.decode()
+        assert 'name="_apply"' not in text and 'name="_reject"' in text
+        assert GONE in text or what != "token"
+        assert len(said(told)) == 1 and said(told) != ["The change was made."]
     assert Flight.objects.filter(pk=3).exists()
+    assert state_of(key) == "waiting"
+    assert LogEntry.objects.count() == 0
 
 
 # Who may click.
@@ -295,24 +233,28 @@ def test_another_user_cannot_decide_it(agent: Peer, users: Users) -> None:
 # What was shown.
 
 
-def test_a_row_that_changes_before_the_click_is_shown_again(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    digest = browser.digest(key)
+def test_a_row_that_changes_before_the_click_is_shown_again_and_one_that_is_gone_is_said(
+    agent: Peer, browser: Browser
+) -> None:
+    key, other = deleting(agent), deleting(agent, "4")
+    digest, of_other = browser.digest(key), browser.digest(other)
     Flight.objects.filter(pk=3).update(notes="another one is on board")
+    Flight.objects.filter(pk=4).delete()
 
     told = said(browser.decide(key, "apply", digest=digest))
     again = browser.apply(key)
+    [gone] = said(browser.decide(other, "apply", digest=of_other))
 
     assert told == ["The records have changed meanwhile. Look at the change again."]
     assert again == ["The change was made."]
+    assert gone.startswith("There is no such record. Nothing was changed.")
+    assert state_of(other) == "waiting"
 
 
 @pytest.mark.every_database
 def test_a_row_that_changes_after_the_claim_is_kept(
     agent: Peer, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcp_django.writes import store
-
     key, claim = deleting(agent), store.claim
 
     def claim_and_change(change: Change) -> bool:
@@ -326,17 +268,6 @@ def test_a_row_that_changes_after_the_claim_is_kept(
     assert told == ["The records have changed meanwhile. Look at the change again."]
     assert state_of(key) == "waiting"
     assert Flight.objects.filter(pk=3).exists()
-
-
-def test_a_row_that_is_gone_before_the_click(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    digest = browser.digest(key)
-    Flight.objects.filter(pk=3).delete()
-
-    [told] = said(browser.decide(key, "apply", digest=digest))
-
-    assert told.startswith("There is no such record. Nothing was changed.")
-    assert state_of(key) == "waiting"
 
 
 # Once.
@@ -362,45 +293,36 @@ def test_two_clicks_at_the_same_time_make_one_change(agent: Peer, browser: Brows
     assert LogEntry.objects.filter(action_flag=DELETION).count() == 1
 
 
-def test_a_change_that_was_rejected_is_not_made(agent: Peer, browser: Browser) -> None:
+def test_a_change_that_was_rejected_or_has_waited_for_too_long_is_not_made(agent: Peer, browser: Browser) -> None:
+    rejected, late = deleting(agent), deleting(agent, "4")
+    digests = {key: browser.digest(key) for key in (rejected, late)}
+    browser.reject(rejected, "It did leave.")
+    Change.objects.filter(pk=late).update(expires_at=timezone.now() - timedelta(seconds=1))
+
+    told = [said(browser.decide(key, "apply", digest=digest)) for key, digest in digests.items()]
+
+    assert told == [["This change does not wait any more."]] * 2
+    assert status_of(agent, rejected)["notes"] == ["It did leave."]
+    assert status_of(agent, late)["status"] == "expired"
+    assert 'name="_apply"' not in browser.page(late).content.decode()
+    assert Flight.objects.filter(pk__in=[3, 4]).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told", "state"),
+    [
+        (60, "This change does not wait any more.", "writing"),
+        (-1, "The change was rejected. Nothing was changed.", "rejected"),
+    ],
+)
+def test_a_change_is_rejected_only_once_the_run_that_writes_it_is_gone(
+    agent: Peer, browser: Browser, seconds: int, told: str, state: str
+) -> None:
     key = deleting(agent)
-    digest = browser.digest(key)
-    browser.reject(key, "It did leave.")
+    Change.objects.update(state="writing", run="one", lease_until=timezone.now() + timedelta(seconds=seconds))
 
-    told = said(browser.decide(key, "apply", digest=digest))
-
-    assert told == ["This change does not wait any more."]
-    assert status_of(agent, key)["notes"] == ["It did leave."]
-    assert Flight.objects.filter(pk=3).exists()
-
-
-def test_a_change_whose_run_has_died_is_rejected(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    Change.objects.update(state="writing", run="gone", lease_until=timezone.now() - timedelta(seconds=1))
-
-    assert browser.reject(key) == ["The change was rejected. Nothing was changed."]
-    assert state_of(key) == "rejected"
-
-
-def test_a_change_that_is_being_written_is_not_rejected(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    Change.objects.update(state="writing", run="busy", lease_until=timezone.now() + timedelta(seconds=60))
-
-    assert browser.reject(key) == ["This change does not wait any more."]
-    assert state_of(key) == "writing"
-
-
-def test_a_change_that_has_waited_for_too_long_is_not_made(agent: Peer, browser: Browser) -> None:
-    key = deleting(agent)
-    digest = browser.digest(key)
-    Change.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
-
-    told = said(browser.decide(key, "apply", digest=digest))
-
-    assert told == ["This change does not wait any more."]
-    assert 'name="_apply"' not in browser.page(key).content.decode()
-    assert status_of(agent, key)["status"] == "expired"
-    assert Flight.objects.filter(pk=3).exists()
+    assert browser.reject(key) == [told]
+    assert state_of(key) == state
 
 
 # What fails.
@@ -412,8 +334,7 @@ def test_a_model_that_fails_fails_the_change(
     def fail(request: Any, obj: Any) -> None:
         raise RuntimeError("the secret of the trade")
 
-    declare(declared, fail)
-    key = proposed(agent, "update_record", **UPDATE)
+    key = updating(agent, declared, fail)
 
     told = browser.apply(key)
 
@@ -449,8 +370,7 @@ def test_a_change_that_takes_longer_than_a_request_may_is_stopped(
         while not request.mcp.cancellation.queries.interrupted:
             is_stopped.wait(0.01)
 
-    declare(declared, let_it_expire)
-    key = proposed(agent, "update_record", **UPDATE)
+    key = updating(agent, declared, let_it_expire)
     monkeypatch.setattr("mcp_django.deadlines.deadlines.within", within)
 
     [told] = browser.apply(key)

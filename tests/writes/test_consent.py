@@ -13,10 +13,9 @@ from django.contrib.admin.models import DELETION, LogEntry
 from demo_project.flights.models import Airline, Airport, Flight
 from mcp_django import ModelMCP
 from mcp_django.models import Change
-from mcp_django.writes.tools import WRITE_TOOLS
 from tests.conftest import PUSHING
 from tests.shop.models import Product
-from tests.support.data import Users, make_staff, switch_on, token_of
+from tests.support.data import Users, make_staff, token_of
 from tests.support.declared import Declared
 from tests.support.peers import MODERN, REVISIONS, Message, Peer, Peers
 from tests.support.talking import Answerer, Talk, accept, call, talk
@@ -27,13 +26,6 @@ ASKING = ("2025-06-18", "2025-11-25", MODERN)
 FLIGHT = "flights.flight"
 
 asking = pytest.mark.parametrize("revision", ASKING)
-
-
-@pytest.fixture
-def mute(users: Users, peers: Peers) -> Peer:
-    """The client of an administrator, which cannot ask."""
-    switch_on(*(tool.name for tool in WRITE_TOOLS))
-    return peers(token_of(users.admin, *ALL_SCOPES))
 
 
 @pytest.fixture
@@ -266,30 +258,23 @@ def test_what_needs_no_consent_asks_nobody(asker: Peer, flights: Any, declared: 
     assert questions(updated) == questions(deleted) == []
 
 
-def test_the_request_decides_what_needs_consent(asker: Peer, flights: Any, declared: Declared) -> None:
+def test_the_request_decides_what_needs_consent_and_a_hook_that_fails_wants_it(
+    asker: Peer, flights: Any, declared: Declared, caplog: pytest.LogCaptureFixture
+) -> None:
     class Careful(ModelMCP):
         def get_consent(self, request: Any) -> Any:
+            if Flight.objects.get(pk=3).status == "cancelled":
+                raise RuntimeError("no rules today")
             return {**super().get_consent(request), "update": "ask" if request.user.is_superuser else "preview"}
 
     declared.model(Flight, Careful)
+    about: Message = {"model": FLIGHT, "id": "3", "values": {"notes": "fog"}}
 
-    said = confirmed(asker, MODERN, "update_record", accept(), model=FLIGHT, id="3", values={"notes": "fog"})
+    decided = confirmed(asker, MODERN, "update_record", choose("decline"), **about)
+    Flight.objects.filter(pk=3).update(status="cancelled")
+    failed = confirmed(asker, MODERN, "update_record", choose("cancel"), **about)
 
-    assert len(questions(said)) == 1
-
-
-def test_a_hook_that_fails_counts_as_one_that_wants_its_user_asked(
-    asker: Peer, flights: Any, declared: Declared, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Broken(ModelMCP):
-        def get_consent(self, request: Any) -> Any:
-            raise RuntimeError("no rules today")
-
-    declared.model(Flight, Broken)
-
-    said = confirmed(asker, MODERN, "update_record", choose("cancel"), model=FLIGHT, id="3", values={"notes": "fog"})
-
-    assert len(questions(said)) == 1
+    assert len(questions(decided)) == len(questions(failed)) == 1
     assert Flight.objects.get(pk=3).notes == "note 2"
     assert "get_consent" in caplog.text
 

@@ -17,17 +17,12 @@ from django.utils.html import format_html
 from demo_project.flights.models import Airport, Flight
 from tests.shop.models import Gadget, Making, Part, Person, Supplier, Tag, Warranty
 from tests.support.declared import Declared
-from tests.writes.conftest import Writer
+from tests.writes.conftest import Writer, errors_of
 from tests.writes.hiding import HIDDEN, OpenOnly, PartAdmin, PartForm, declare_hiding
 
 pytestmark = pytest.mark.django_db
 
 NEUTRAL = "this value cannot be used."
-
-
-def errors_of(told: str) -> list[tuple[str, str]]:
-    """The fields and the words of a refusal."""
-    return [(error["field"], error["message"]) for error in json.loads(told)["errors"]]
 
 
 # What must be unique.
@@ -44,67 +39,56 @@ def suppliers(declared: Declared) -> dict[str, Supplier]:
     }
 
 
-def test_the_value_of_a_row_that_is_seen_is_refused_in_djangos_words(
-    root: Writer, suppliers: dict[str, Supplier]
-) -> None:
-    told = root.refused("create_record", model="shop.supplier", values={"name": "Bob", "code": "A"})
-
-    assert errors_of(told) == [("values.code", "Supplier with this Code already exists.")]
-
-
 @pytest.mark.every_database
 def test_the_value_of_a_hidden_row_is_refused_without_saying_that_there_is_one(
     root: Writer, suppliers: dict[str, Supplier]
 ) -> None:
-    created = root.refused("create_record", model="shop.supplier", values={"name": "Bob", "code": "H"})
-    updated = root.refused("update_record", model="shop.supplier", id=str(suppliers["seen"].pk), values={"code": "H"})
+    key = str(suppliers["seen"].pk)
 
+    seen = root.refused("create_record", model="shop.supplier", values={"name": "Bob", "code": "A"})
+    created = root.refused("create_record", model="shop.supplier", values={"name": "Bob", "code": "H"})
+    updated = root.refused("update_record", model="shop.supplier", id=key, values={"code": "H"})
+
+    assert errors_of(seen) == [("values.code", "Supplier with this Code already exists.")]
     assert errors_of(created) == errors_of(updated) == [("values.code", NEUTRAL)]
 
 
-CONSTRAINTS: dict[str, tuple[models.BaseConstraint, str]] = {
-    "fields": (
-        models.UniqueConstraint(fields=["name", "rating"], name="x"),
-        "Supplier with this Name and Rating already exists.",
-    ),
-    "own words": (
-        models.UniqueConstraint(fields=["name", "rating"], name="x", violation_error_message="Twice."),
-        "Twice.",
-    ),
-    "own code": (
-        models.UniqueConstraint(fields=["name", "rating"], name="x", violation_error_code="again"),
-        "Supplier with this Name and Rating already exists.",
-    ),
-    "own words and code": (
-        models.UniqueConstraint(
-            fields=["name", "rating"], name="x", violation_error_message="Twice.", violation_error_code="again"
-        ),
-        "Twice.",
-    ),
-    "a condition": (
-        models.UniqueConstraint(
-            fields=["name", "rating"], name="x", condition=models.Q(rating__gt=0), violation_error_message="Twice."
-        ),
-        "Twice.",
-    ),
+def constraint(*expressions: Any, **options: Any) -> dict[str, Any]:
+    return {"constraints": [models.UniqueConstraint(*expressions, name="x", **options)]}
+
+
+SAME = ["name", "rating"]
+OWN: dict[str, Any] = {"fields": SAME, "violation_error_message": "Twice."}
+DJANGOS = "Supplier with this Name and Rating already exists."
+#: Options of the model, and what is said of a row that is seen.
+UNIQUE: dict[str, tuple[dict[str, Any], str]] = {
+    "together": ({"unique_together": (("name", "rating"),)}, DJANGOS),
+    "fields": (constraint(fields=SAME), DJANGOS),
+    "own words": (constraint(**OWN), "Twice."),
+    "own code": (constraint(fields=SAME, violation_error_code="again"), DJANGOS),
+    "own words and code": (constraint(**OWN, violation_error_code="again"), "Twice."),
+    "a condition": (constraint(**OWN, condition=models.Q(rating__gt=0)), "Twice."),
     # Which row has the same value is not known.
-    "an expression": (models.UniqueConstraint(Lower("name"), name="x"), NEUTRAL),
+    "an expression": (constraint(Lower("name")), NEUTRAL),
 }
 
 
 @pytest.mark.every_database
-@pytest.mark.parametrize(("constraint", "words"), CONSTRAINTS.values(), ids=CONSTRAINTS)
-def test_a_constraint_is_broken_in_the_projects_words_only_by_a_row_that_is_seen(
-    root: Writer, suppliers: dict[str, Supplier], monkeypatch: pytest.MonkeyPatch, constraint: Any, words: str
+def test_what_must_be_unique_is_told_in_the_projects_words_only_of_a_row_that_is_seen(
+    root: Writer, suppliers: dict[str, Supplier], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Supplier._meta, "constraints", [constraint])
-
-    def told(supplier: Supplier) -> list[tuple[str, str]]:
+    def told(supplier: Supplier, options: dict[str, Any]) -> list[tuple[str, str]]:
         values = {"name": supplier.name, "code": "Z", "rating": supplier.rating}
-        return errors_of(root.refused("create_record", model="shop.supplier", values=values))
+        with monkeypatch.context() as patched:
+            for name, value in options.items():
+                patched.setattr(Supplier._meta, name, value)
+            return errors_of(root.told("create_record", model="shop.supplier", values=values))
 
-    assert told(suppliers["seen"]) == [("values", words)]
-    assert told(suppliers["hidden"]) == [("values", NEUTRAL)]
+    seen = {what: told(suppliers["seen"], options) for what, (options, _) in UNIQUE.items()}
+    hidden = {what: told(suppliers["hidden"], options) for what, (options, _) in UNIQUE.items()}
+
+    assert seen == {what: [("values", words)] for what, (_, words) in UNIQUE.items()}
+    assert hidden == {key: [("values", NEUTRAL)] for key in UNIQUE}
 
 
 def test_a_row_that_is_seen_does_not_tell_what_it_has_in_a_hidden_column(
@@ -118,20 +102,6 @@ def test_a_row_that_is_seen_does_not_tell_what_it_has_in_a_hidden_column(
     told = root.refused("update_record", model="shop.supplier", id=str(ann.pk), values={"name": "Bob"})
 
     assert errors_of(told) == [("values", NEUTRAL)]
-
-
-@pytest.mark.every_database
-def test_values_that_are_unique_together_are_refused_without_saying_that_there_is_a_hidden_row(
-    root: Writer, suppliers: dict[str, Supplier], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Supplier._meta, "unique_together", (("name", "rating"),))
-
-    def told(supplier: Supplier) -> list[tuple[str, str]]:
-        values = {"name": supplier.name, "code": "Z", "rating": supplier.rating}
-        return errors_of(root.refused("create_record", model="shop.supplier", values=values))
-
-    assert told(suppliers["seen"]) == [("values", "Supplier with this Name and Rating already exists.")]
-    assert told(suppliers["hidden"]) == [("values", NEUTRAL)]
 
 
 @pytest.mark.every_database
@@ -188,12 +158,13 @@ def makings() -> set[int]:
     return set(Making.objects.values_list("pk", flat=True))
 
 
-@pytest.mark.parametrize("row", [{"maker": "1"}, {"delete": True}, {}])
-def test_a_hidden_row_of_an_inline_is_changed_and_deleted_by_nobody(root: Writer, part: Part, row: Any) -> None:
-    def told(key: str) -> str:
-        return root.refused("update_record", model="shop.part", id="1", rows={"makings": [{"pk": key, **row}]})
+def test_a_hidden_row_of_an_inline_is_changed_and_deleted_by_nobody(root: Writer, part: Part) -> None:
+    def told(key: str) -> list[str]:
+        changes: list[Any] = [{"maker": "1"}, {"delete": True}, {}]
+        rows = [{"makings": [{"pk": key, **change}]} for change in changes]
+        return [root.refused("update_record", model="shop.part", id="1", rows=one).replace(key, "99") for one in rows]
 
-    assert told("12").replace("12", "99") == told("99")
+    assert told("12") == told("99")
     assert makings() == {11, 12}
 
 
@@ -326,25 +297,24 @@ TEXTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_text_of_a_row_which_holds_a_hidden_value_is_in_no_message(
-    root: Writer, declared: Declared, monkeypatch: pytest.MonkeyPatch, text: Any
+    root: Writer, declared: Declared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     declared.admin(Person, Plainly)
     declared.model(Person, exclude=["badge"], consent={"delete": "preview"})
-    ann = Person.objects.create(pk=7, name="Ann", badge=HIDDEN)
-    Person.objects.create(pk=8, name="Ann", badge=f"{HIDDEN} 2")
-    monkeypatch.setattr(Person, "__str__", text)
+    for what, text in TEXTS.items():
+        for key in (7, 8, 9):
+            Person.objects.create(pk=key, name="Ann", badge=f"{HIDDEN} {key}")
+        monkeypatch.setattr(Person, "__str__", text)
 
-    changed = root.confirmed("update_record", model="shop.person", id=str(ann.pk), values={"name": "Bob"})
-    one = root.confirmed("delete_record", model="shop.person", ids=["7"])
-    Person.objects.create(pk=9, name="Ann", badge=f"{HIDDEN} 3")
-    several = root.confirmed("delete_record", model="shop.person", ids=["8", "9"])
+        changed = root.confirmed("update_record", model="shop.person", id="7", values={"name": "Bob"})
+        one = root.confirmed("delete_record", model="shop.person", ids=["7"])
+        several = root.confirmed("delete_record", model="shop.person", ids=["8", "9"])
 
-    assert HIDDEN not in str([changed, one, several])
-    assert "shop.person 7 was told." in changed["messages"]
-    assert "warning: shop.person 7 was warned." in changed["messages"]
-    assert "shop.person 7" in one["messages"][0]
+        assert HIDDEN not in str([changed, one, several]), what
+        assert "shop.person 7 was told." in changed["messages"], what
+        assert "warning: shop.person 7 was warned." in changed["messages"], what
+        assert "shop.person 7" in one["messages"][0], what
 
 
 def test_the_text_of_a_row_that_is_a_part_of_other_words_leaves_them_as_they_are(
@@ -379,16 +349,15 @@ def test_why_the_admin_does_not_show_its_form_is_told_without_the_text_of_the_ro
 # Rows themselves.
 
 
-@pytest.mark.parametrize(("tool", "more"), [("update_record", {"values": {"name": "x"}}), ("describe_form", {})])
-def test_a_hidden_row_is_one_that_does_not_exist(
-    root: Writer, suppliers: dict[str, Supplier], tool: str, more: Any
-) -> None:
+def test_a_hidden_row_is_one_that_does_not_exist(root: Writer, suppliers: dict[str, Supplier]) -> None:
     hidden = str(suppliers["hidden"].pk)
 
-    def told(key: str) -> str:
-        return root.refused(tool, model="shop.supplier", id=key, **more)
+    def told(key: str) -> list[str]:
+        about = {"model": "shop.supplier", "id": key}
+        found = [root.refused("update_record", **about, values={"name": "x"}), root.refused("describe_form", **about)]
+        return [one.replace(key, "999") for one in found]
 
-    assert told(hidden).replace(hidden, "999") == told("999")
+    assert told(hidden) == told("999")
 
 
 def test_a_row_that_the_change_takes_out_of_sight_is_changed_and_shown_as_it_was_sent(
@@ -401,29 +370,22 @@ def test_a_row_that_the_change_takes_out_of_sight_is_changed_and_shown_as_it_was
     assert "no flights.flight" in ops.refused("update_record", model="flights.flight", id="1", values={"origin": "JFK"})
 
 
-def test_choices_of_rows_are_listed_only_as_far_as_they_are_seen(root: Writer, suppliers: dict[str, Supplier]) -> None:
-    Tag.objects.create(name="red")
-    Tag.objects.create(name=f"{HIDDEN} 1")
-
-    described = root.ask("describe_form", model="shop.part")["fields"]
-
-    assert described["supplier"]["enum"] == [str(suppliers["seen"].pk)]
-    assert described["tags"]["items"]["enum"] == ["red"]
-    assert HIDDEN not in str(described)
-
-
-def test_what_stands_in_the_form_of_a_new_record_tells_no_hidden_row(
+def test_choices_and_initial_values_are_given_only_as_far_as_they_are_seen(
     root: Writer, declared: Declared, suppliers: dict[str, Supplier]
 ) -> None:
-    class Admin(ModelAdmin[Part]):
-        fields = ["name", "supplier"]
+    class Beginning(ModelAdmin[Part]):
+        fields = ["name", "supplier", "tags"]
 
         def get_changeform_initial_data(self, request: Any) -> dict[str, Any]:
             return {"name": "bolt", "supplier": suppliers["hidden"].pk}
 
-    declared.admin(Part, Admin)
+    declared.admin(Part, Beginning)
+    Tag.objects.create(name="red")
+    Tag.objects.create(name=f"{HIDDEN} 1")
 
     fields = root.ask("describe_form", model="shop.part")["fields"]
 
-    assert fields["name"]["default"] == "bolt"
-    assert "default" not in fields["supplier"]
+    assert fields["supplier"]["enum"] == [str(suppliers["seen"].pk)]
+    assert fields["tags"]["items"]["enum"] == ["red"]
+    assert HIDDEN not in str(fields)
+    assert fields["name"]["default"] == "bolt" and "default" not in fields["supplier"]

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db import connection, connections, transaction
 from django.utils import timezone
@@ -24,7 +23,7 @@ from mcp_django.writes.run import Run
 from tests.support.data import Users
 from tests.support.declared import Declared
 from tests.support.peers import Message
-from tests.writes.conftest import Writer
+from tests.writes.conftest import Writer, save_with
 
 pytestmark = [pytest.mark.every_database, pytest.mark.usefixtures("transactional_db")]
 
@@ -49,18 +48,15 @@ class Gate:
 @pytest.fixture
 def saving(declared: Declared, flights: Any) -> Callable[[Saving], None]:
     """Declares an admin of flights that calls a function before it saves."""
+    return partial(save_with, declared)
 
-    def declare(save_model: Saving) -> None:
-        class FlightAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-            fields = ["notes", "status"]
 
-            def save_model(self, request: Any, obj: Any, form: Any, change: bool) -> None:
-                save_model(request, obj)
-                super().save_model(request, obj, form, change)
-
-        declared.admin(Flight, FlightAdmin)
-
-    return declare
+@pytest.fixture
+def saves(saving: Callable[[Saving], None]) -> list[Any]:
+    """What the admin of flights saves."""
+    found: list[Any] = []
+    saving(lambda *saved: found.append(saved))
+    return found
 
 
 @pytest.fixture
@@ -127,11 +123,8 @@ def test_a_call_that_comes_while_the_first_one_writes_is_told_so(
 
 
 def test_calls_at_the_same_time_write_once(
-    root: Writer, writer: Callable[..., Writer], users: Users, saving: Callable[[Saving], None],
-    threads: Callable[..., Future[Any]],
-) -> None:  # fmt: skip
-    saves: list[Any] = []
-    saving(lambda *found: saves.append(found))
+    root: Writer, writer: Callable[..., Writer], users: Users, saves: list[Any], threads: Callable[..., Future[Any]]
+) -> None:
     confirmed, together = previewed(root), threading.Barrier(4, timeout=60)
 
     def call(agent: Writer) -> Message:
@@ -200,12 +193,9 @@ def before_writing(monkeypatch: pytest.MonkeyPatch, then: Callable[[Any], None])
 
 
 def test_a_run_that_was_overtaken_writes_nothing(
-    root: Writer, writer: Callable[..., Writer], users: Users, saving: Callable[[Saving], None],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+    root: Writer, writer: Callable[..., Writer], users: Users, saves: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its lease was over while it stood still, and the client had sent its call again."""
-    saves: list[Any] = []
-    saving(lambda *found: saves.append(found))
     confirmed, overtaking = previewed(root), []
 
     def overtake(run: Any) -> None:
@@ -243,13 +233,17 @@ def _fail(*_: Any) -> None:
     raise RuntimeError("the line is cut")
 
 
-def test_a_call_is_made_again_once_its_run_is_gone(root: Writer, flights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has settled what it left, as after the end of its process."""
-    confirmed = previewed(root)
+def leave_behind(agent: Writer, confirmed: Message, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of which nobody has settled what it left, as after the end of its process."""
     with monkeypatch.context() as patched:
         patched.setattr(run_module, "_lock", _fail)
         patched.setattr(Run, "_settled", lambda *_: None)
-        root.refused("update_record", **confirmed)
+        agent.refused("update_record", **confirmed)
+
+
+def test_a_call_is_made_again_once_its_run_is_gone(root: Writer, flights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    confirmed = previewed(root)
+    leave_behind(root, confirmed, monkeypatch)
 
     meanwhile = root.ask("update_record", **confirmed)
     Change.objects.update(lease_until=timezone.now() - PAST)
@@ -262,16 +256,11 @@ def test_a_call_is_made_again_once_its_run_is_gone(root: Writer, flights: Any, m
 
 
 def test_two_calls_after_a_run_that_is_gone_write_once(
-    root: Writer, writer: Callable[..., Writer], users: Users, saving: Callable[[Saving], None],
+    root: Writer, writer: Callable[..., Writer], users: Users, saves: list[Any],
     threads: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    saves: list[Any] = []
-    saving(lambda *found: saves.append(found))
     confirmed, together = previewed(root), threading.Barrier(2, timeout=60)
-    with monkeypatch.context() as patched:
-        patched.setattr(run_module, "_lock", _fail)
-        patched.setattr(Run, "_settled", lambda *_: None)
-        root.refused("update_record", **confirmed)
+    leave_behind(root, confirmed, monkeypatch)
     Change.objects.update(lease_until=timezone.now() - PAST)
     claim = store.claim
 
@@ -357,14 +346,13 @@ def deferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "transaction_mode", None)
 
 
-def test_on_sqlite_a_run_waits_for_another_connection_that_writes(
-    root: Writer, saving: Callable[[Saving], None], deferred: None, threads: Callable[..., Future[Any]],
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("name", ["mark_applied", "make"])
+def test_on_sqlite_a_run_and_a_claim_wait_for_another_connection_that_writes(
+    root: Writer, saves: list[Any], deferred: None, threads: Callable[..., Future[Any]],
+    monkeypatch: pytest.MonkeyPatch, name: str,
 ) -> None:  # fmt: skip
     """A transaction that has read before it writes would fail at once, whatever the timeout."""
-    saves: list[Any] = []
-    saving(lambda *found: saves.append(found))
-    confirmed = previewed(root)
+    confirmed, proceed = previewed(root), getattr(store, name)
     holds, comes = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -373,45 +361,19 @@ def test_on_sqlite_a_run_waits_for_another_connection_that_writes(
             holds.set()
             assert comes.wait(60)
 
-    def mark(change: Change, mark_applied: Any = store.mark_applied) -> None:
+    def wait_for_it(*args: Any, **kwargs: Any) -> Any:
         holding = threads(hold)
         assert holds.wait(60)
         comes.set()
-        mark_applied(change)
+        made = proceed(*args, **kwargs)
         holding.result(60)
+        return made
 
-    monkeypatch.setattr(store, "mark_applied", mark)
+    monkeypatch.setattr(store, name, wait_for_it)
     answer = root.ask("update_record", **confirmed)
 
     assert answer["status"] == "applied"
     assert (notes(), Flight.objects.get(pk=4).notes, len(saves)) == ("fog", "held", 1)
-
-
-def test_on_sqlite_a_claim_waits_for_another_connection_that_writes(
-    root: Writer, flights: Any, deferred: None, threads: Callable[..., Future[Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    confirmed = previewed(root)
-    holds, comes = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        with transaction.atomic():
-            Flight.objects.filter(pk=4).update(notes="held")
-            holds.set()
-            assert comes.wait(60)
-
-    def make(*args: Any, make_change: Any = store.make, **kwargs: Any) -> Any:
-        holding = threads(hold)
-        assert holds.wait(60)
-        comes.set()
-        made = make_change(*args, **kwargs)
-        holding.result(60)
-        return made
-
-    monkeypatch.setattr(store, "make", make)
-    answer = root.ask("update_record", **confirmed)
-
-    assert answer["status"] == "applied"
-    assert Flight.objects.get(pk=4).notes == "held"
 
 
 def test_on_sqlite_a_run_does_not_mind_a_connection_that_reads(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -78,18 +80,20 @@ class Killed(BaseException):
     """Ends a run as the end of its process does: nothing is settled."""
 
 
+def end(*_: Any) -> None:
+    raise Killed
+
+
 @pytest.fixture
-def kill(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Kills each run where it calls a function of the store."""
+def kill(monkeypatch: pytest.MonkeyPatch) -> Callable[..., AbstractContextManager[None]]:
+    """Kills each run where it calls a function of the store, or of another module."""
 
-    def kill(name: str) -> Any:
-        def end(*_: Any) -> None:
-            raise Killed
-
-        patched = pytest.MonkeyPatch()
-        patched.setattr(store, name, end)
-        patched.setattr(Run, "_settled", lambda *_: None)
-        return patched
+    @contextmanager
+    def kill(name: str, module: Any = store) -> Iterator[None]:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, name, end)
+            patched.setattr(Run, "_settled", lambda *_: None)
+            yield
 
     return kill
 
@@ -109,10 +113,8 @@ def test_a_run_that_was_killed_after_its_commit_is_unknown_and_not_made_again(
     root: Writer, cup: Any, saves: list[Any], kill: Any
 ) -> None:
     confirmed = previewed(root, cup)
-    patched = kill("mark_applied")
-    with pytest.raises(Killed):
+    with kill("mark_applied"), pytest.raises(Killed):
         root.ask("update_record", **confirmed)
-    patched.undo()
     Product.objects.update(stock=7)
 
     meanwhile = root.ask("update_record", **confirmed)
@@ -126,19 +128,12 @@ def test_a_run_that_was_killed_after_its_commit_is_unknown_and_not_made_again(
 
 
 def test_a_run_that_was_killed_before_its_commit_is_unknown_and_not_made_again(
-    root: Writer, cup: Any, saves: list[Any], kill: Any, monkeypatch: pytest.MonkeyPatch
+    root: Writer, cup: Any, saves: list[Any], kill: Any
 ) -> None:
     """It cannot be told from one that was killed after it."""
     confirmed = previewed(root, cup)
-    patched = kill("give_up")
-
-    def end(*_: Any) -> None:
-        raise Killed
-
-    patched.setattr(run_module, "_lock", end)
-    with pytest.raises(Killed):
+    with kill("_lock", run_module), pytest.raises(Killed):
         root.ask("update_record", **confirmed)
-    patched.undo()
     let_leases_end()
 
     again = root.ask("update_record", **confirmed)
@@ -223,10 +218,8 @@ def test_a_click_whose_run_was_killed_is_unknown_and_cannot_be_clicked_again(
     declared.model(Product, consent={"update": "ask"})
     waits, browser = root.ask("update_record", **previewed(root, cup)), Browser(users.admin)
     digest = browser.digest(waits["change"])
-    patched = kill("mark_applied")
-    with pytest.raises(Killed):
+    with kill("mark_applied"), pytest.raises(Killed):
         browser.decide(waits["change"], "apply", digest=digest)
-    patched.undo()
     let_leases_end()
 
     page = browser.page(waits["change"]).content.decode()

@@ -9,30 +9,18 @@ import pytest
 from demo_project.flights.models import Flight
 from mcp_django.models import Tool
 from mcp_django.writes.store import URI
-from mcp_django.writes.tools import WRITE_TOOLS
-from tests.support.data import Users, make_staff, switch_on, token_of
+from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import MODERN, Message, Peer, Peers
-from tests.writes.clicking import Browser
+from tests.writes.clicking import Browser, proposed
 from tests.writes.conftest import ALL_SCOPES
 
 #: Those in which resources are watched in different ways.
 WATCHING = ("2025-06-18", "2025-11-25", MODERN)
 
 
-@pytest.fixture
-def agent(users: Users, peers: Peers) -> Peer:
-    """The client of an administrator, which cannot ask."""
-    switch_on(*(tool.name for tool in WRITE_TOOLS))
-    return peers(token_of(users.admin, *ALL_SCOPES))
-
-
-def proposed(peer: Peer, key: str = "3") -> Message:
+def deleting(peer: Peer, key: str = "3") -> Message:
     """A delete that waits for its user."""
-    arguments = {"model": "flights.flight", "ids": [key]}
-    confirm = peer.call("delete_record", **arguments)["structuredContent"]["confirm"]
-    waits: Message = peer.call("delete_record", **arguments, confirm=confirm)["structuredContent"]
-    assert waits["status"] == "pending"
-    return waits
+    return proposed(peer, "delete_record", model="flights.flight", ids=[key])
 
 
 def templates(peer: Peer) -> list[str]:
@@ -45,18 +33,18 @@ def assert_not_found(peer: Peer, uri: str, revision: str = MODERN) -> None:
     assert error["data"]["reason"] == "RESOURCE_NOT_FOUND"
 
 
-def test_an_agent_reads_what_became_of_its_change(agent: Peer, flights: Any) -> None:
-    waits = proposed(agent)
+def test_an_agent_reads_what_became_of_its_change(mute: Peer, flights: Any) -> None:
+    waits = deleting(mute)
 
-    assert agent.read(waits["resource"]) == waits
-    assert agent.call("get_change", change=waits["change"])["structuredContent"] == waits
+    assert mute.read(waits["resource"]) == waits
+    assert mute.call("get_change", change=waits["change"])["structuredContent"] == waits
 
 
 def test_another_user_and_another_token_find_no_change_as_if_there_was_none(
-    agent: Peer, users: Users, peers: Peers, flights: Any
+    mute: Peer, users: Users, peers: Peers, flights: Any
 ) -> None:
     clerk = make_staff("clerk", "flights.delete_flight", "flights.view_flight")
-    waits = proposed(agent)
+    waits = deleting(mute)
 
     for other in (peers(token_of(clerk, *ALL_SCOPES)), peers(token_of(users.admin, *ALL_SCOPES))):
         told = [other.call("get_change", change=key)["content"][0]["text"] for key in (waits["change"], "0" * 22)]
@@ -66,51 +54,49 @@ def test_another_user_and_another_token_find_no_change_as_if_there_was_none(
         assert told[0] == told[1].replace("0" * 22, waits["change"]) and "There is no such change." in told[0]
 
 
-def test_the_template_is_listed_where_tools_that_write_can_be_used(agent: Peer, users: Users, peers: Peers) -> None:
+def test_the_template_is_listed_where_tools_that_write_can_be_used(mute: Peer, users: Users, peers: Peers) -> None:
     reader, viewer = peers(token_of(users.admin, "read", "actions")), peers(token_of(users.viewer, *ALL_SCOPES))
 
-    assert URI in templates(agent)
+    assert URI in templates(mute)
     assert URI not in templates(reader)
     assert URI not in templates(viewer)
 
 
-def test_the_template_goes_with_the_last_tool_that_writes(agent: Peer, flights: Any) -> None:
-    waits = proposed(agent)
+def test_the_template_goes_with_the_last_tool_that_writes(mute: Peer, flights: Any) -> None:
+    waits = deleting(mute)
 
     Tool.objects.filter(name__in=["create_record", "update_record"]).update(enabled=False)
-    with_one = URI in templates(agent)
+    with_one = URI in templates(mute)
     Tool.objects.filter(name="delete_record").update(enabled=False)
 
     assert with_one
-    assert URI not in templates(agent)
-    assert_not_found(agent, waits["resource"])
+    assert URI not in templates(mute)
+    assert_not_found(mute, waits["resource"])
 
 
 @pytest.mark.parametrize("revision", WATCHING)
-def test_a_click_in_the_admin_is_told_to_whoever_watches(
-    agent: Peer, users: Users, flights: Any, revision: str
-) -> None:
-    waits = proposed(agent)
-    watching = agent.watch(revision, [waits["resource"]])
+def test_a_click_in_the_admin_is_told_to_whoever_watches(mute: Peer, users: Users, flights: Any, revision: str) -> None:
+    waits = deleting(mute)
+    watching = mute.watch(revision, [waits["resource"]])
 
     Browser(users.admin).apply(waits["change"])
 
     assert watching.uris(1) == [waits["resource"]]
-    assert agent.read(waits["resource"])["status"] == "applied"
+    assert mute.read(waits["resource"])["status"] == "applied"
     assert not Flight.objects.filter(pk=3).exists()
 
 
 def test_a_rejection_is_told_to_whoever_watches_and_that_of_another_change_is_not(
-    agent: Peer, users: Users, flights: Any
+    mute: Peer, users: Users, flights: Any
 ) -> None:
-    waits, other = proposed(agent), proposed(agent, "4")
-    watching = agent.watch(MODERN, [waits["resource"]])
+    waits, other = deleting(mute), deleting(mute, "4")
+    watching = mute.watch(MODERN, [waits["resource"]])
 
     Browser(users.admin).reject(other["change"])
     Browser(users.admin).reject(waits["change"], "It did leave, an hour late.")
 
     assert watching.uris(1) == [waits["resource"]]
     watching.assert_nothing_waits()
-    read = agent.read(waits["resource"])
+    read = mute.read(waits["resource"])
     assert (read["status"], read["notes"]) == ("rejected", ["It did leave, an hour late."])
     assert Flight.objects.filter(pk=3).exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import pytest
 from django.contrib import admin as django_admin
 from django.contrib.auth.models import Group
 from django.db import connection, models
@@ -24,6 +25,7 @@ from tests.support.declared import Declared
 from tests.support.peers import Peer
 
 
+@pytest.mark.every_database
 def test_keys_of_rows_that_are_hidden(ops: Peer, flights: Any) -> None:
     """The members of the group see the flights from JFK: 1, 4, 7 and 10."""
     assert suggested(ops, FLIGHT, "id") == ["1", "4", "7", "10"]
@@ -99,22 +101,19 @@ def test_a_model_that_is_hidden(root: DirectPeer) -> None:
     assert suggested(viewer, "db://{app_label}/{model}.schema", "app_label") == ["flights"]
 
 
-def test_a_relation_to_a_model_that_is_hidden(root: DirectPeer) -> None:
+def test_a_relation_or_a_prompt_about_a_model_that_is_hidden(root: DirectPeer, declared: Declared) -> None:
     viewer = DirectPeer(make_staff("viewer", "flights.view_flight"))
 
     hidden, absent = refused(viewer, QUERY, "origin"), refused(viewer, QUERY, "xrigin")
     assert str(hidden).replace("origin", "xrigin") == str(absent)
     assert "origin" not in refused(viewer, QUERY, "nope")["data"]["errors"][0]["message"]
 
-
-def test_a_prompt_about_rows_of_a_model_that_is_hidden(root: DirectPeer, declared: Declared) -> None:
     def report(request: HttpRequest, airport: Airport) -> str:
         """Report."""
         return ""
 
     declared.prompt(report)
-
-    assert suggested(DirectPeer(make_staff("viewer", "flights.view_flight")), "report", "airport") == []
+    assert suggested(viewer, "report", "airport") == []
 
 
 def test_a_prompt_that_is_hidden(root: DirectPeer, declared: Declared) -> None:
@@ -191,6 +190,7 @@ def test_a_token_without_the_scope_read(root: DirectPeer) -> None:
         assert refused(writing, ref, name)["data"]["reason"] in ("REFERENCE_NOT_FOUND", "PROMPT_NOT_FOUND")
 
 
+@pytest.mark.every_database
 @settings(max_examples=150)
 @given(st.sampled_from([(FLIGHT, "id"), (QUERY, "origin"), (QUERY, "status"), (QUERY, "order_by"), (QUERY, "plane"),
                         ("db://shop/tag/{name}", "name"), ("punctuality_report", "origin")]),

@@ -43,18 +43,6 @@ def test_a_key_and_an_argument_of_a_prompt_are_completed(admin: Peer, flights: A
         assert result == {"completion": completion}
 
 
-def test_unknown_references_and_arguments_are_wrong_parameters(root: DirectPeer) -> None:
-    answers = [
-        ask(root, ref, name)
-        for ref, name in (("nope", "x"), ("punctuality_report", "x"), ("db://nope/nope/{id}", "id"), (FLIGHT, "x"))
-    ]
-
-    assert [answer["error"]["code"] for answer in answers] == [-32602] * 4
-    assert [answer["error"]["data"]["reason"] for answer in answers] == [
-        "PROMPT_NOT_FOUND", "INVALID_PARAMS", "REFERENCE_NOT_FOUND", "INVALID_PARAMS",
-    ]  # fmt: skip
-
-
 def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
     assert refused(root, "db://nope/nope/{id}", "id") == {
         "code": -32602,
@@ -76,9 +64,12 @@ def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
         },
     }
     assert refused(root, "nope", "x")["data"]["errors"][0]["field"] == "ref.name"
+    assert [refused(root, name, "x")["data"]["reason"] for name in ("nope", "punctuality_report")] == [
+        "PROMPT_NOT_FOUND", "INVALID_PARAMS",
+    ]  # fmt: skip
 
 
-@pytest.mark.parametrize("params", [
+SHAPES: list[Any] = [
     {}, {"ref": {}}, {"ref": {"type": "ref/nope", "name": "x"}, "argument": {"name": "x", "value": ""}},
     {"ref": {"type": "ref/prompt", "name": "x"}},
     {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x"}},
@@ -88,9 +79,12 @@ def test_the_errors_of_wrong_references(root: DirectPeer) -> None:
     {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""},
      "context": {"arguments": {"y": 5}}},
     {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "x", "value": ""}, "context": []},
-])  # fmt: skip
-def test_params_of_another_shape(root: DirectPeer, params: Any) -> None:
-    assert root.error(MODERN, "completion/complete", params)["code"] == -32602
+]  # fmt: skip
+
+
+def test_params_of_another_shape(root: DirectPeer) -> None:
+    for params in SHAPES:
+        assert root.error(MODERN, "completion/complete", params)["code"] == -32602, params
 
 
 # Prompts.
@@ -125,26 +119,16 @@ def test_a_function_of_the_project_gets_the_known_arguments(root: DirectPeer, de
         seen.append((request.user.get_username(), typed, arguments))
         return ["Paris", "Parma"] if arguments.get("country") == "it" else ["Oslo"]
 
-    def visit(request: HttpRequest, country: str, city: str) -> str:
+    def visit(request: HttpRequest, country: str, city: str, airport: Airport) -> str:
         """Visit."""
         return ""
 
-    declared.prompt(visit, complete={"city": cities})
+    declared.prompt(visit, complete={"city": cities, "airport": lambda *given: ["JFK"]})
 
+    assert suggested(root, "visit", "airport", "x") == ["JFK"]  # And not by the annotation.
     assert suggested(root, "visit", "city", "pa", country="it", city="x", other="y") == ["Paris", "Parma"]
     assert suggested(root, "visit", "city") == ["Oslo"]
     assert seen == [("root", "pa", {"country": "it", "city": "x"}), ("root", "", {})]
-
-
-def test_a_function_has_priority_over_an_annotation(root: DirectPeer, declared: Declared) -> None:
-    def report(request: HttpRequest, airport: Airport, tone: Tone) -> str:
-        """Report."""
-        return ""
-
-    declared.prompt(report, complete={"airport": lambda *given: ["JFK"], "tone": lambda *given: ["loud"]})
-
-    assert suggested(root, "report", "airport", "x") == ["JFK"]
-    assert suggested(root, "report", "tone") == ["loud"]
 
 
 def test_a_function_may_be_asynchronous_or_without_end_or_a_queryset(root: DirectPeer, declared: Declared) -> None:
@@ -177,39 +161,31 @@ def test_a_function_may_be_asynchronous_or_without_end_or_a_queryset(root: Direc
     assert "LIMIT 101" in queries[-1]["sql"]
 
 
-@pytest.mark.parametrize("raised", [ToolError("x"), PermissionDenied("x"), Flight.DoesNotExist("x")])
-def test_a_function_that_refuses_suggests_nothing(root: DirectPeer, declared: Declared, raised: Exception) -> None:
-    def refuse(*given: Any) -> list[str]:
-        raise raised
-
-    def report(request: HttpRequest, a: str) -> str:
-        """Report."""
-        return ""
-
-    declared.prompt(report, complete={"a": refuse})
-
-    assert suggested(root, "report", "a") == []
-
-
-@pytest.mark.parametrize("returned", [None, 5, "Paris", ValueError("hunter2"), SystemExit("hunter2")])
-def test_a_function_that_fails_says_nothing_of_why(
-    root: DirectPeer, declared: Declared, returned: Any, caplog: pytest.LogCaptureFixture
+def test_a_function_that_refuses_suggests_nothing_and_one_that_fails_says_nothing_of_why(
+    root: DirectPeer, declared: Declared, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(*given: Any) -> Any:
-        if isinstance(returned, BaseException):
-            raise returned
-        return returned
+    outcome: list[Any] = []
+
+    def decide(*given: Any) -> Any:
+        if isinstance(outcome[-1], BaseException):
+            raise outcome[-1]
+        return outcome[-1]
 
     def report(request: HttpRequest, a: str) -> str:
         """Report."""
         return ""
 
-    declared.prompt(report, complete={"a": fail})
+    declared.prompt(report, complete={"a": decide})
 
-    error = ask(root, "report", "a")["error"]
-
-    assert (error["code"], error["data"]) == (-32603, {"reason": "INTERNAL_ERROR"})
-    assert "The completion of a of the prompt report failed" in caplog.text
+    for refusal in (ToolError("x"), PermissionDenied("x"), Flight.DoesNotExist("x")):
+        outcome.append(refusal)
+        assert suggested(root, "report", "a") == []
+    for failure in (None, 5, "Paris", ValueError("hunter2"), SystemExit("hunter2")):
+        outcome.append(failure)
+        caplog.clear()
+        error = ask(root, "report", "a")["error"]
+        assert (error["code"], error["data"]) == (-32603, {"reason": "INTERNAL_ERROR"})
+        assert "The completion of a of the prompt report failed" in caplog.text
 
 
 def test_an_argument_of_a_template_has_no_suggestions(root: DirectPeer) -> None:

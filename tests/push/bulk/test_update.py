@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db import IntegrityError, NotSupportedError, connection, models, tra
 from django.db.models import Count, F, Value
 from django.db.models.functions import Concat
 
+from mcp_django.events.changes import ModelChange
 from tests.push.bulk.conftest import UNKNOWN, statements, told, written
 from tests.push.conftest import Heard
 from tests.shop.models import Gadget, Ware
@@ -18,18 +20,40 @@ from tests.shop.models import Gadget, Ware
 pytestmark = pytest.mark.every_database
 
 
-def test_an_update_is_told_by_the_keys_of_the_rows_that_it_found(watched: Heard, wares: list[Ware]) -> None:
-    assert Ware.objects.filter(price__gte=1).update(price=F("price") + 10) == 2
+def test_an_update_is_told_by_the_keys_of_the_rows_that_it_found(
+    watched: Heard, gadgets: list[Gadget], wares: list[Ware]
+) -> None:
+    def locked() -> int:
+        with transaction.atomic():
+            return Ware.objects.select_for_update().filter(name="a").distinct().update(price=4)
 
-    assert watched.changes() == told(ware=written("b", "c"))
-    assert list(Ware.objects.order_by("name").values_list("price", flat=True)) == [0, 11, 12]
+    objects, of_gadget = Ware.objects, Ware.objects.filter(gadget__name="a")
+    counted = Gadget.objects.annotate(number=Count("wares")).filter(number__gt=0).order_by("-name")
+    found: dict[str, tuple[Callable[[], int], int, dict[str, ModelChange]]] = {
+        "by a value": (
+            lambda: objects.filter(price__gte=1).update(price=F("price") + 10), 2, {"ware": written("b", "c")}
+        ),
+        "no row": (lambda: objects.filter(price__gte=100).update(price=0), 0, {}),
+        "none()": (lambda: objects.none().update(price=0), 0, {}),
+        "a row": (lambda: objects.filter(name__in="ab").update(gadget=gadgets[0]), 2, {"ware": written("a", "b")}),
+        "by a related row": (
+            lambda: of_gadget.select_related("gadget").only("price").update(price=9), 2, {"ware": written("a", "b")}
+        ),
+        "ordered and annotated": (lambda: counted.update(count=1), 1, {"gadget": written(gadgets[0].pk)}),
+        "values": (lambda: objects.values("price").filter(name="a").update(price=3), 1, {"ware": UNKNOWN}),
+        "locked": (locked, 1, {"ware": written("a")}),
+        "by a queryset of the project's own": (
+            lambda: objects.cheap().filter(name="a").cheap().update(price=2),  # type: ignore[attr-defined]
+            1, {"ware": written("a")},
+        ),
+        "all": (lambda: objects.update(price=5), 3, {"ware": written("a", "b", "c")}),
+    }  # fmt: skip
 
+    done = {}
+    for name, (update, *_) in found.items():
+        done[name] = update(), watched.changes()
 
-def test_an_update_that_found_no_row_is_not_told(watched: Heard, wares: list[Ware]) -> None:
-    assert Ware.objects.filter(price__gte=100).update(price=0) == 0
-    assert Ware.objects.none().update(price=0) == 0
-
-    assert watched.events == []
+    assert done == {name: (number, told(**changes)) for name, (_, number, changes) in found.items()}
 
 
 def test_an_update_of_many_rows_is_told_as_the_model_and_changes_them_all(
@@ -48,37 +72,6 @@ def test_an_update_of_the_key_is_told_as_the_model_since_nobody_knows_the_new_on
 
     assert watched.changes() == told(ware=UNKNOWN)
     assert Ware.objects.filter(name="ax").exists()
-
-
-def test_an_update_of_ordered_and_annotated_rows_is_told(
-    watched: Heard, gadgets: list[Gadget], wares: list[Ware]
-) -> None:
-    Ware.objects.filter(name="a").update(gadget=gadgets[0])
-    watched.events.clear()
-    counted = Gadget.objects.annotate(number=Count("wares")).filter(number__gt=0).order_by("-name")
-
-    assert counted.update(count=1) == 1
-
-    assert watched.changes() == told(gadget=written(gadgets[0].pk))
-
-
-def test_an_update_by_a_related_row_is_told(watched: Heard, gadgets: list[Gadget], wares: list[Ware]) -> None:
-    Ware.objects.filter(name__in="ab").update(gadget=gadgets[0])
-    watched.events.clear()
-
-    assert Ware.objects.filter(gadget__name="a").select_related("gadget").only("price").update(price=9) == 2
-
-    assert watched.changes() == told(ware=written("a", "b"))
-
-
-def test_an_update_of_values_or_of_locked_rows_is_told(watched: Heard, wares: list[Ware]) -> None:
-    Ware.objects.values("price").filter(name="a").update(price=3)
-    of_values = watched.changes()
-    with transaction.atomic():
-        Ware.objects.select_for_update().filter(name="a").distinct().update(price=4)
-
-    assert of_values == told(ware=UNKNOWN)
-    assert watched.changes() == told(ware=written("a"))
 
 
 def test_what_django_refuses_to_update_is_refused_with_its_own_words(watched: Heard, wares: list[Ware]) -> None:
@@ -102,19 +95,19 @@ def test_an_update_that_fails_is_not_told(watched: Heard, gadgets: list[Gadget])
     assert watched.events == []
 
 
-def test_the_cache_of_an_updated_queryset_is_dropped(watched: Heard, wares: list[Ware]) -> None:
+def test_the_cache_of_an_updated_queryset_is_dropped_and_reading_is_not_told(
+    watched: Heard, gadgets: list[Gadget], wares: list[Ware]
+) -> None:
     found = Ware.objects.filter(name="a")
     before = [ware.price for ware in found]
+    Gadget.objects.in_bulk([gadgets[0].pk])
+    list(Gadget.objects.iterator())
+    heard_by_reading = list(watched.events)
 
     found.update(price=6)
 
+    assert heard_by_reading == []
     assert (before, [ware.price for ware in found]) == ([0], [6])
-
-
-def test_a_queryset_of_the_projects_own_goes_on_to_chain(watched: Heard, wares: list[Ware]) -> None:
-    Ware.objects.cheap().filter(name="a").cheap().update(price=2)  # type: ignore[attr-defined]
-
-    assert watched.changes() == told(ware=written("a"))
 
 
 def test_a_model_that_nobody_watches_is_asked_for_no_keys(heard: Heard) -> None:
@@ -124,11 +117,16 @@ def test_a_model_that_nobody_watches_is_asked_for_no_keys(heard: Heard) -> None:
     assert heard.events == []
 
 
-def test_reading_is_not_told(watched: Heard, gadgets: list[Gadget]) -> None:
-    Gadget.objects.in_bulk([gadgets[0].pk])
-    list(Gadget.objects.iterator())
+def others_write() -> None:
+    """Another connection lets a row meet the condition of the test."""
 
-    assert watched.events == []
+    def write() -> None:
+        models.QuerySet(Ware).filter(name="c").update(price=1)
+        connection.close()
+
+    other = Thread(target=write)
+    other.start()
+    other.join()
 
 
 def test_a_row_that_comes_to_meet_the_condition_meanwhile_is_not_changed_in_silence(
@@ -139,14 +137,7 @@ def test_a_row_that_comes_to_meet_the_condition_meanwhile_is_not_changed_in_sile
 
     def read_then_others_write(self: Any, *fields: Any, **options: Any) -> Any:
         rows = list(read(self, *fields, **options)[:10])
-
-        def write() -> None:
-            models.QuerySet(Ware).filter(name="c").update(price=1)
-            connection.close()
-
-        other = Thread(target=write)
-        other.start()
-        other.join()
+        others_write()
         return rows
 
     with monkeypatch.context() as patch:
@@ -182,15 +173,9 @@ def test_an_update_sees_what_others_committed_since_the_transaction_began(watche
     if connection.vendor == "sqlite":
         pytest.skip("SQLite refuses to write in a transaction that has read what others have changed since")
 
-    def write() -> None:
-        models.QuerySet(Ware).filter(name="c").update(price=1)
-        connection.close()
-
     with transaction.atomic():
         list(Ware.objects.all())
-        other = Thread(target=write)
-        other.start()
-        other.join()
+        others_write()
         assert Ware.objects.filter(price=1).update(price=100) == 2
 
     assert watched.changes() == told(ware=written("b", "c"))

@@ -32,7 +32,7 @@ from tests.push.lists.conftest import (
 from tests.support.asking import request_of
 from tests.support.data import Users, token_of
 from tests.support.leaving import Leaving, LeavingInContext
-from tests.support.peers import LEGACY, MODERN, Peer, Peers
+from tests.support.peers import MODERN, Peer, Peers
 
 Meanwhile = dict[str, Callable[[], None]]
 
@@ -192,18 +192,6 @@ def fail_with(error: BaseException) -> Callable[..., Any]:
         raise error
 
     return fail
-
-
-@pytest.mark.parametrize("transport", ["http-view-asgi", "http-asgi"])
-def test_of_the_streams_of_a_session_the_newest_is_told(viewer: Peer, users: Users, flights: Any) -> None:
-    older = watch_lists(viewer, LEGACY[-1], UA)
-    newer = viewer.watch(LEGACY[-1], [])
-
-    describe_a_tool(users)
-    assert_told(newer, {"tools"}, LEGACY[-1])
-    newer.close()
-
-    assert_told(older, set(), LEGACY[-1])
 
 
 def test_a_client_that_leaves_while_its_lists_are_read_is_no_fault(

@@ -11,6 +11,7 @@ import pytest
 from django.conf import LazySettings
 
 from demo_project.flights.models import Airport, Flight, Plane
+from mcp_django import ModelMCP
 from mcp_django.events.changes import Changes
 from mcp_django.events.controls import Control, ControlKind
 from mcp_django.push.hub import Hub
@@ -27,12 +28,25 @@ EACH_ERA = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 #: Flights 1, 4, 7 … leave from JFK, which is all that ops may see.
 JFK = "db://flights/flight?origin=JFK&fields=number&limit=20"
 
+#: Sets have neither limit nor cursor.
+SET = "db://flights/flight?origin=JFK&fields=number"
+
+DELAYED = "db://flights/flight?departure_delay__gte=600"
+
 COUNTED = "db://flights/flight?group_by=carrier&measures=count,avg:departure_delay"
 
 #: Handled after all that was committed before it.
 MARK = Control(ControlKind.MAIL, "mark")
 
 QUIET = "db://flights/plane/N14228"
+
+
+class WithoutJFK(ModelMCP):
+    """Shows every airport but one."""
+
+    def get_queryset(self, request: Any) -> Any:
+        return super().get_queryset(request).exclude(faa="JFK")
+
 
 Told = Callable[[Watching], list[str]]
 

@@ -10,14 +10,14 @@ from django.conf import LazySettings
 from django.contrib.auth.models import Permission
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django import ModelMCP, site
+from mcp_django import site
 from mcp_django.exchange.principals import Principal
 from mcp_django.exchange.scopes import READ
 from mcp_django.models import AccessToken
 from mcp_django.push.live_answers import Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, change, move, next_uri, touch
+from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, WithoutJFK, change, move, next_uri, touch
 from tests.shop.models import Product
 from tests.support.asking import request_of
 from tests.support.data import Users, make_staff, token_of
@@ -61,20 +61,13 @@ def test_hearing_of_a_field_that_is_hidden(admin: Peer, flights: Any, declared: 
     assert told(watching) == ["db://flights/flight?number__gte=0&limit=20"]
 
 
-@pytest.mark.parametrize("query", [
-    "fields=id,origin__name", "origin__name=changed", "group_by=origin__name", "search=changed", "fields=origin",
-    "measures=count:origin__name,max:origin__altitude", "order_by=number&origin__altitude__gte=1000",
-])  # fmt: skip
-def test_hearing_of_a_related_row_that_is_hidden(
-    admin: Peer, flights: Any, declared: Declared, told: Told, query: str
-) -> None:
-    class WithoutJFK(ModelMCP):
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(faa="JFK")
-
+def test_hearing_of_a_related_row_that_is_hidden(admin: Peer, flights: Any, declared: Declared, told: Told) -> None:
     declared.model(Airport, WithoutJFK)
-    uri = f"db://flights/flight?{query}"
-    watching = watch(admin, MODERN, uri, QUIET)
+    queries = (
+        "fields=id,origin__name", "origin__name=changed", "group_by=origin__name", "search=changed", "fields=origin",
+        "measures=count:origin__name,max:origin__altitude", "order_by=number&origin__altitude__gte=1000",
+    )  # fmt: skip
+    watching = watch(admin, MODERN, *(f"db://flights/flight?{query}" for query in queries), QUIET)
 
     change(Airport, "JFK", name="changed", altitude=2000)
 
@@ -112,7 +105,12 @@ def test_seeing_by_the_rights_of_whose_request_it_was_before(users: Users) -> No
     assert not Viewer.of(site, request).sees(target)
 
 
-def test_rows_that_come_into_view_are_told(peers: Peers, users: Users, flights: Any, told: Told) -> None:
+@pytest.mark.parametrize("few_keys", [False, True])
+def test_rows_that_other_rights_bring_into_view_are_told(
+    peers: Peers, users: Users, flights: Any, told: Told, monkeypatch: pytest.MonkeyPatch, few_keys: bool
+) -> None:
+    if few_keys:
+        monkeypatch.setattr("mcp_django.push.keys.MAX_WATCHED_KEYS", 1)
     watching = watch(peers(token_of(users.ops)), MODERN, ALL, QUIET)
 
     users.ops.groups.clear()

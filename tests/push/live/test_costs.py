@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,40 +10,63 @@ import pytest
 from django.conf import LazySettings
 
 from demo_project.flights.models import Airport, Flight
-from mcp_django.push import live_queries
+from mcp_django.events.changes import Changes
+from mcp_django.push import live_queries, live_sets
 from mcp_django.push.hub import Hub
 from mcp_django.push.identities import Identity
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change, touch, wait_until
+from tests.push.live.conftest import COUNTED, DELAYED, JFK, QUIET, SET, Told, change, touch, wait_until
 from tests.support.data import Users, token_of
 from tests.support.peers import MODERN, Peer, Peers
 
 
-def test_who_watch_the_same_with_equal_rights_share_one_computation(
-    peers: Peers, users: Users, flights: Any, each_told: Callable[..., list[list[str]]], computed: list[uris.Target]
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[Changes]:
+    """The changes that sets were compared with since, in their order."""
+    compared: list[Changes] = []
+    after = live_sets.after
+
+    def noted(viewer: Any, target: Any, before: Any, changes: Changes, *, rights_changed: bool) -> Any:
+        compared.append(changes)
+        return after(viewer, target, before, changes, rights_changed=rights_changed)
+
+    monkeypatch.setattr(live_sets, "after", noted)
+    return compared
+
+
+def test_who_watch_the_same_with_equal_rights_share_one_computation_and_comparison(
+    peers: Peers,
+    users: Users,
+    flights: Any,
+    each_told: Callable[..., list[list[str]]],
+    computed: list[uris.Target],
+    compared: list[Changes],
 ) -> None:
     token = token_of(users.admin)
-    watching = [watch(peers(token), MODERN, JFK, QUIET, listen_id=number) for number in range(5)]
-    watching.append(watch(peers(token_of(users.ops)), MODERN, JFK, QUIET))
+    watching = [watch(peers(token), MODERN, JFK, SET, QUIET, listen_id=number) for number in range(5)]
+    watching.append(watch(peers(token_of(users.ops)), MODERN, JFK, SET, QUIET))
+    each_told(*watching)
     computed.clear()
+    compared.clear()
 
     change(Flight, 1, number=7)
 
-    assert each_told(*watching) == [[JFK]] * 6
+    assert each_told(*watching) == [sorted([JFK, SET])] * 6
     assert computed == [uris.parse(JFK)] * 2
+    assert len(compared) == 2
 
 
 def test_the_first_change_is_looked_at_at_once_and_others_once_in_the_interval(
-    admin: Peer, flights: Any, settings: LazySettings, computed: list[uris.Target]
+    admin: Peer, flights: Any, settings: LazySettings, computed: list[uris.Target], compared: list[Changes]
 ) -> None:
     settings.MCP = {**settings.MCP, "LIVE_SECONDS": 3600}
-    watching = watch(admin, MODERN, JFK, QUIET)
+    watching = watch(admin, MODERN, JFK, SET, QUIET)
     computed.clear()
 
     change(Flight, 1, number=7)
-    assert watching.uris(1) == [JFK]
+    assert watching.uris(2) == sorted([JFK, SET])
     for number in range(20):
         change(Flight, 1, number=number)
     for _ in range(2):
@@ -52,6 +74,35 @@ def test_the_first_change_is_looked_at_at_once_and_others_once_in_the_interval(
         assert watching.uris(1) == [QUIET]
 
     assert computed == [uris.parse(JFK)]
+    assert len(compared) == 1
+
+
+def test_a_change_of_its_own_rows_does_not_read_a_set_again(
+    admin: Peer, flights: Any, told: Told, computed: list[Any]
+) -> None:
+    watching = watch(admin, MODERN, SET, DELAYED, QUIET)
+    told(watching)
+    computed.clear()
+
+    change(Flight, 1, number=7)
+    change(Flight, 4, departure_delay=700)
+    Flight.objects.get(pk=7).delete()
+
+    assert told(watching) == sorted([SET, DELAYED]) and computed == []
+
+
+def test_sets_that_wait_for_the_same_changes_share_them() -> None:
+    sets = [live_queries.LiveQuery(Identity("user:1"), uris.Target("collection", f"a.{n}")) for n in range(3)]
+    first, second, both = Changes(), Changes(), Changes()
+    first.note("default", "a.b", {"1"})
+    second.note("default", "a.b", {"2"})
+    both.note("default", "a.b", {"1", "2"})
+
+    for changes in (first, second):
+        live_queries._add_changes(sets, changes)
+
+    assert all(one.changes is sets[0].changes for one in sets) and sets[0].changes == both
+    assert first["default", "a.b"].written == {"1"} and not live_queries.NO_CHANGES
 
 
 def test_changes_of_other_models_cost_nothing(admin: Peer, flights: Any, told: Told, computed: list[Any]) -> None:
@@ -66,7 +117,7 @@ def test_changes_of_other_models_cost_nothing(admin: Peer, flights: Any, told: T
 def test_nothing_is_left_of_a_query_that_nobody_watches_any_more(
     admin: Peer, flights: Any, hub: Callable[[], Hub], settle: Callable[[], None]
 ) -> None:
-    watching = watch(admin, MODERN, JFK, "db://flights/flight?carrier__name=United", COUNTED)
+    watching = watch(admin, MODERN, JFK, "db://flights/flight?carrier__name=United", COUNTED, SET)
     change(Flight, 1, number=7)
     settle()
 
@@ -106,16 +157,3 @@ def test_a_slow_query_holds_up_no_other_and_no_request(
     go_on.set()
 
     assert watching.uris(1) == [COUNTED]
-
-
-def test_one_principal_s_many_queries_wait_for_the_few_of_another() -> None:
-    lane = live_queries.Lane()
-    first, second = Identity("user:1"), Identity("user:2")
-    many = [live_queries.LiveQuery(first, uris.Target("collection", f"a.{n}")) for n in range(200)]
-    few = [live_queries.LiveQuery(second, uris.Target("collection", f"b.{n}")) for n in range(3)]
-    for query in (*many, *few):
-        lane.put(query)
-
-    taken = [asyncio.run(lane.take(50)) for _ in range(3)]
-
-    assert taken == [many[:50], [*few, *many[50:97]], many[97:147]]

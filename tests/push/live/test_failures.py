@@ -13,12 +13,12 @@ from django.db import OperationalError
 
 from demo_project.flights.models import Flight
 from mcp_django.protocol.errors import TooSlow
-from mcp_django.push import live_queries
+from mcp_django.push import keys, live_queries, live_sets
 from mcp_django.push.hub import Hub
 from mcp_django.push.live_answers import LiveAnswer, Viewer
 from mcp_django.resources import uris
 from tests.push.conftest import watch
-from tests.push.live.conftest import COUNTED, EACH_ERA, JFK, QUIET, Told, change
+from tests.push.live.conftest import COUNTED, DELAYED, EACH_ERA, JFK, QUIET, SET, Told, change
 from tests.shop.models import Tag
 from tests.support.data import Users, make_staff, token_of
 from tests.support.peers import MODERN, Peer, Peers
@@ -87,39 +87,78 @@ def test_hearing_of_a_query_that_is_too_slow_and_may_be_seen_no_more(
     assert told(watching) == []
 
 
-def test_a_query_that_the_database_fails_is_asked_again(
-    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
+def raising(work: Any, errors: list[Exception]) -> Any:
+    def fails(*arguments: Any, **more: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return work(*arguments, **more)
+
+    return fails
+
+
+def fail(patch: pytest.MonkeyPatch, *errors: Exception) -> tuple[list[Exception], list[Exception]]:
+    """The next computations of pages raise one of the errors each, and so do the next comparisons of sets."""
+    left = [*errors], [*errors]
+    patch.setattr(Viewer, "answer", raising(Viewer.answer, left[0]))
+    patch.setattr(live_sets, "after", raising(live_sets.after, left[1]))
+    return left
+
+
+@pytest.mark.parametrize("error", [OperationalError("away"), TooSlow()])
+def test_a_query_that_the_database_fails_is_asked_again_and_misses_no_change(
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, error: Exception
 ) -> None:
-    watching = watch(admin, MODERN, JFK, COUNTED, QUIET)
-    answer, failures = Viewer.answer, [OperationalError("away")] * 3
+    watching = watch(admin, MODERN, JFK, COUNTED, SET, DELAYED, "db://flights/flight?number=4711", QUIET)
+    told(watching)
+    left = fail(monkeypatch, error, error)
 
-    def fails(self: Viewer, target: uris.Target) -> LiveAnswer | None:
-        if failures:
-            raise failures.pop()
-        return answer(self, target)
-
-    monkeypatch.setattr(Viewer, "answer", fails)
     change(Flight, 1, number=7, departure_delay=1000)
 
-    assert told(watching) == [COUNTED, JFK]
-    assert not failures
+    assert told(watching) == sorted([COUNTED, JFK, SET, DELAYED])
+    assert left == ([], [])
 
 
-def test_a_hook_that_fails_tells_nobody(
+def test_a_set_that_cannot_be_compared_in_time_is_told_in_the_end(
+    admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    watching = watch(admin, MODERN, DELAYED, QUIET)
+    told(watching)
+    monkeypatch.setattr(live_queries, "_LONGEST_PAUSE", 0.1)
+    _, left = fail(monkeypatch, *[TooSlow()] * live_queries._TRIES)
+
+    change(Flight, 1, number=7)
+
+    assert told(watching) == [DELAYED] and not left
+
+
+def test_a_set_whose_keys_cannot_be_read_in_time_is_watched_as_a_large_one(
+    ops: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    def too_slow(*arguments: Any) -> Any:
+        raise TooSlow
+
+    monkeypatch.setattr(keys, "fetch", too_slow)
+    watching = watch(ops, MODERN, SET, QUIET)
+
+    change(Flight, 1, number=7)
+    assert told(watching) == [SET]
+    change(Flight, 2, number=7)
+    assert told(watching) == []
+
+
+def test_a_hook_that_fails_tells_nobody_until_it_works_again(
     admin: Peer, flights: Any, monkeypatch: pytest.MonkeyPatch, told: Told, caplog: pytest.LogCaptureFixture
 ) -> None:
-    watching = watch(admin, MODERN, JFK, QUIET)
-
-    def broken(self: Viewer, target: uris.Target) -> LiveAnswer | None:
-        raise ValueError("a hook")
+    watching = watch(admin, MODERN, JFK, SET, QUIET)
+    told(watching)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Viewer, "answer", broken)
+        fail(patched, *[ValueError("a hook")] * 10)
         change(Flight, 1, number=7)
         assert told(watching) == []
-    change(Flight, 2, notes="x")
+    change(Flight, 2, number=7)
 
-    assert told(watching) == [JFK]
+    assert told(watching) == sorted([JFK, SET])
     assert "A live query cannot be computed; no client is notified" in caplog.text
 
 

@@ -12,7 +12,7 @@ from mcp_django.resources import uris
 from mcp_django.transports import attachment
 from tests.push.conftest import watch
 from tests.push.live.conftest import COUNTED, JFK, QUIET, Told, change, wait_until
-from tests.support.peers import LEGACY, ASGIPeer, Peer, Watching
+from tests.support.peers import LEGACY, Peer, Watching
 
 
 def stream_of(peer: Peer) -> Watching:
@@ -72,15 +72,3 @@ def test_what_a_session_subscribes_to_while_its_stream_is_open_is_told(admin: Pe
     admin.result(LEGACY[-1], "resources/unsubscribe", {"uri": JFK})
     change(Flight, 1, number=8)
     assert told(watching) == []
-
-
-def test_the_newest_stream_of_a_session_is_told(admin: Peer, flights: Any, told: Told) -> None:
-    assert isinstance(admin, ASGIPeer)
-    older = watch(admin, LEGACY[-1], JFK, QUIET)
-    newer = stream_of(admin)
-
-    change(Flight, 1, number=7)
-    assert told(newer) == [JFK]
-    newer.close()
-    change(Flight, 1, number=8)
-    assert told(older) == [JFK]

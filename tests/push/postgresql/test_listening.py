@@ -76,8 +76,8 @@ def watch_later(monkeypatch: pytest.MonkeyPatch) -> Callable[[Peer], Watching]:
     return watch_both
 
 
-@pytest.mark.parametrize("transport", ["http-asgi", "websocket"])
-def test_what_another_process_commits_is_told_to_who_listens(transport: str, token: str, peers_of_bus: Peers) -> None:
+@pytest.mark.http_and_duplex
+def test_what_another_process_commits_is_told_to_who_listens(token: str, peers_of_bus: Peers) -> None:
     watching = watch(peers_of_bus(token), MODERN, UA, AA)
 
     run_python("from demo_project.flights.models import Airline; Airline.objects.get(pk='UA').save()", layer=POSTGRESQL)
@@ -87,10 +87,7 @@ def test_what_another_process_commits_is_told_to_who_listens(transport: str, tok
         told = watching.uris(1)
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
-def test_a_change_is_told_once(
-    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
-) -> None:
+def test_a_change_is_told_once(token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]) -> None:
     watching = watch_later(peers_of_bus(token))
 
     for _ in range(3):
@@ -103,9 +100,8 @@ def test_a_change_is_told_once(
     assert watching.next() == updated(AA, "sub-1")
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_connection_that_the_database_ends_is_joined_again_and_everybody_looks(
-    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
+    token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
 ) -> None:
     watching = watch_later(peers_of_bus(token))
 
@@ -116,9 +112,7 @@ def test_a_connection_that_the_database_ends_is_joined_again_and_everybody_looks
     assert watching.next() == updated(UA, "sub-1")
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_connection_on_which_nothing_comes_any_more_is_noticed(
-    transport: str,
     token: str,
     peers_of_bus: Peers,
     watch_later: Callable[[Peer], Watching],
@@ -186,9 +180,8 @@ class Firewall:
                 target.shutdown(socket.SHUT_WR)
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
-    transport: str, token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
+    token: str, peers_of_bus: Peers, watch_later: Callable[[Peer], Watching]
 ) -> None:
     watching = watch_later(peers_of_bus(token))
 
@@ -204,9 +197,7 @@ def test_a_stranger_who_notifies_rubbish_disturbs_nobody(
     assert own_connections() == ['LISTEN "mcp_django"']
 
 
-@pytest.mark.parametrize("transport", ["http-asgi"])
 def test_a_hub_that_ends_leaves_no_connection_and_holds_no_transaction(
-    transport: str,
     token: str,
     peers_of_bus: Peers,
     serving_loop: LoopThread,

@@ -36,27 +36,26 @@ with transaction.atomic():
 """
 
 
+KILLED = "os.kill(os.getpid(), 9)"
+
+
 def run_to_death(code: str) -> None:
     setup = "import django; django.setup(); from tests.shop.models import *\n"
     done = forkserver.run(["-c", setup + code], cwd=ROOT, env=environment("", POSTGRESQL))
     assert done.returncode == -signal.SIGKILL
 
 
-def test_a_process_that_is_killed_right_after_its_commit_was_heard(channel: Channel) -> None:
-    run_to_death(DIES.format(name="a", before="", after="os.kill(os.getpid(), 9)"))
-
-    assert channel.events() == [wrote("shop.tag", "a")]
-
-
-def test_a_process_that_is_killed_by_an_on_commit_callback_was_heard(channel: Channel) -> None:
-    before = "transaction.on_commit(lambda: os.kill(os.getpid(), 9))"
-    run_to_death(DIES.format(name="a", before=before, after=""))
+@pytest.mark.parametrize(
+    ("before", "after"), [("", KILLED), (f"transaction.on_commit(lambda: {KILLED})", "")], ids=["after", "on_commit"]
+)
+def test_a_process_that_is_killed_right_after_its_commit_was_heard(channel: Channel, before: str, after: str) -> None:
+    run_to_death(DIES.format(name="a", before=before, after=after))
 
     assert channel.events() == [wrote("shop.tag", "a")]
 
 
 def test_a_process_that_is_killed_right_before_its_commit_is_not_heard(channel: Channel) -> None:
-    run_to_death(DIES.format(name="a", before="os.kill(os.getpid(), 9)", after=""))
+    run_to_death(DIES.format(name="a", before=KILLED, after=""))
     wait_for(lambda: not _in_transactions(), "the end of the dead process's transaction")
 
     assert channel.events() == []

@@ -59,35 +59,26 @@ def test_it_is_told_once_by_a_connection_that_is_kept_and_by_one_that_is_made_an
 
 
 @pytest.mark.parametrize("keyword", [{"durable": True}, {"savepoint": False}, {}])
-def test_every_kind_of_block_is_told(channel: Channel, keyword: dict[str, bool]) -> None:
+def test_every_kind_of_block_is_told_and_what_was_rolled_back_is_not(
+    channel: Channel, keyword: dict[str, bool]
+) -> None:
+    with pytest.raises(RuntimeError), transaction.atomic(**keyword):
+        Tag.objects.create(name="lost")
+        raise RuntimeError
+    with transaction.atomic(**keyword):
+        Tag.objects.create(name="lost")
+        transaction.set_rollback(True)
     with transaction.atomic(**keyword):
         Tag.objects.create(name="a")
-        with transaction.atomic():
-            Tag.objects.create(name="b")
-
-    assert channel.events() == [wrote("shop.tag", "a", "b")]
-
-
-def test_a_rolled_back_transaction_is_not_told(channel: Channel) -> None:
-    with pytest.raises(RuntimeError), transaction.atomic():
-        Tag.objects.create(name="a")
-        raise RuntimeError
-    with transaction.atomic():
-        Tag.objects.create(name="b")
-        transaction.set_rollback(True)
-
-    assert all_that_was_told(channel) == []
-
-
-def test_a_rolled_back_savepoint_is_not_told_and_the_rest_is(channel: Channel) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name="before")
         with pytest.raises(RuntimeError), transaction.atomic():
             Tag.objects.create(name="lost")
             raise RuntimeError
-        Tag.objects.create(name="after")
+        with transaction.atomic():
+            Tag.objects.create(name="b")
+    with transaction.atomic(**keyword):
+        Tag.objects.get(name="a").delete()
 
-    assert all_that_was_told(channel) == [wrote("shop.tag", "after", "before")]
+    assert all_that_was_told(channel) == [wrote("shop.tag", "a", "b"), removed("shop.tag", "a")]
 
 
 def test_a_commit_that_a_deferred_constraint_refuses_is_not_told(channel: Channel) -> None:
@@ -169,31 +160,24 @@ def test_a_transaction_without_autocommit_tells_at_its_commit(channel: Channel) 
     assert all_that_was_told(channel) == []
 
 
-def test_a_transaction_in_an_on_commit_callback_is_told(channel: Channel) -> None:
+def test_async_code_and_a_transaction_in_an_on_commit_callback_are_told(channel: Channel) -> None:
     def callback() -> None:
         with transaction.atomic():
             Tag.objects.create(name="b")
 
-    with transaction.atomic():
-        transaction.on_commit(callback)
-        Tag.objects.create(name="a")
-
-    assert all_that_was_told(channel) == [wrote("shop.tag", "a"), wrote("shop.tag", "b")]
-
-
-def test_async_code_is_told(channel: Channel) -> None:
     @transaction.atomic
     def save() -> None:
+        transaction.on_commit(callback)
         Tag.objects.create(name="a")
 
     async def main() -> None:
         await sync_to_async(save)()
-        await Tag.objects.acreate(name="b")
+        await Tag.objects.acreate(name="c")
         await sync_to_async(connections.close_all)()
 
     asyncio.run(main())
 
-    assert all_that_was_told(channel) == [wrote("shop.tag", "a"), wrote("shop.tag", "b")]
+    assert all_that_was_told(channel) == [wrote("shop.tag", name) for name in "abc"]
 
 
 def test_threads_are_told(channel: Channel) -> None:
@@ -217,21 +201,13 @@ def test_it_costs_no_query_that_the_project_could_count(bus: PostgreSQLBus, djan
     assert [query["sql"].split()[0] for query in before] == ["BEGIN", "INSERT", "COMMIT"]
 
 
-def test_a_deleted_row_is_told(channel: Channel) -> None:
-    Tag.objects.create(name="a")
-    all_that_was_told(channel)
+def test_a_key_that_is_sql_is_only_text(channel: Channel) -> None:
+    keys = ["a', 'b'); DROP TABLE shop_tag; --", "it's", 'a"b', "back\\slash", "Zürich 東京 🛫"]
+    for key in keys:
+        with transaction.atomic():
+            Tag.objects.create(name=key)
 
-    Tag.objects.get().delete()
-
-    assert channel.events() == [removed("shop.tag", "a")]
-
-
-@pytest.mark.parametrize("key", ["it's", 'a"b', "back\\slash", "a', 'b'); DROP TABLE shop_tag; --", "Zürich 東京 🛫"])
-def test_a_key_that_is_sql_is_only_text(channel: Channel, key: str) -> None:
-    with transaction.atomic():
-        Tag.objects.create(name=key)
-
-    assert channel.events() == [wrote("shop.tag", key)]
+    assert channel.events() == [wrote("shop.tag", key) for key in keys]
 
 
 @pytest.mark.parametrize("conforming", ["on", "off"])

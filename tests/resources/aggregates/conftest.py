@@ -15,6 +15,7 @@ from mcp_django import ModelMCP
 from mcp_django.resources.aggregates import AggregateQuery, aggregate
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.policy import ModelRights
+from tests.resources.conftest import showing
 from tests.shop.models import Product
 from tests.support.asking import rights_on
 from tests.support.data import make_flights
@@ -67,14 +68,6 @@ MOMENT = datetime.datetime(2013, 1, 1, 3, 30, tzinfo=datetime.UTC)
 def scoped(declared: Declared) -> None:
     """United, and the one plane, are hidden; flights are joined, counted and doubled by their queryset."""
 
-    class Airlines(ModelMCP):
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(pk="UA")
-
-    class Planes(ModelMCP):
-        def get_queryset(self, request: Any) -> Any:
-            return super().get_queryset(request).exclude(pk="N14228")
-
     class Flights(ModelMCP):
         fields = (
             "carrier", "plane", "origin", "number", "departure_delay", "distance", "departs_at", "status",
@@ -84,6 +77,6 @@ def scoped(declared: Declared) -> None:
             joined = super().get_queryset(request).exclude(origin="LGA").filter(origin__departures__isnull=False)
             return joined.annotate(reports=Count("disruptions"), departures=Count("origin__departures"))
 
-    declared.model(Airline, Airlines)
-    declared.model(Plane, Planes)
+    declared.model(Airline, showing(lambda every: every.exclude(pk="UA")))
+    declared.model(Plane, showing(lambda every: every.exclude(pk="N14228")))
     declared.model(Flight, Flights)

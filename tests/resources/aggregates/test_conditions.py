@@ -57,7 +57,7 @@ def test_a_condition_is_a_filter_with_relations_any_and_not(flights: ModelRights
     assert rows(flights, measures=["count@united", "count@other", "share@busy"], conditions=conditions) == [[6, 5, 1.0]]
 
 
-@pytest.mark.parametrize(("asked", "field", "message"), [
+WRONG: list[tuple[JSON, str, str]] = [
     ({"measures": ["share@late"]}, "measures", "no condition 'late'. Allowed: none."),
     ({"measures": ["share@cancled"], "conditions": CANCELLED}, "measures",
      "no condition 'cancled'. Did you mean cancelled?"),
@@ -72,11 +72,13 @@ def test_a_condition_is_a_filter_with_relations_any_and_not(flights: ModelRights
     *(({"conditions": {name: {"status": "x"}}}, f"conditions.{name}", "a name has up to 30 small letters, digits ")
       for name in ("", "Late", "1st", "a b", "a__gt", "x" * 31, "näher", "late\n")),
     ({"conditions": {f"c{number}": {"status": "x"} for number in range(11)}}, "conditions", "at most 10."),
-])  # fmt: skip
-def test_conditions_that_are_wrong(flights: ModelRights, asked: JSON, field: str, message: str) -> None:
-    found = error(flights, **asked)
+]  # fmt: skip
 
-    assert (found["field"], found["message"][: len(message)]) == (field, message)
+
+def test_conditions_that_are_wrong(flights: ModelRights) -> None:
+    for asked, field, message in WRONG:
+        found = error(flights, **asked)
+        assert (found["field"], found["message"][: len(message)]) == (field, message)
 
 
 def test_all_mistakes_of_filter_and_conditions_are_told_at_once(flights: ModelRights) -> None:
@@ -99,16 +101,13 @@ def test_more_conditions_or_relations_than_one_query_may_have(flights: ModelRigh
     assert found["message"] == "more than 10 conditions on related rows."
 
 
-@pytest.mark.parametrize("field", ["distance", "departs_at", "status", "plane", "plane__seats"])
-def test_a_condition_that_no_row_can_meet(flights: ModelRights, field: str) -> None:
-    functions = ["count", "count_distinct"] + ["max"] * (field != "plane")
-    functions += ["sum", "avg", "stddev", "median"] * (field in ("distance", "plane__seats"))
-
-    found = rows(
-        flights, measures=[f"{function}@none:{field}" for function in functions], conditions={"none": {"id__in": []}}
-    )
-
-    assert found == [[0, 0, *[None] * (len(functions) - 2)]]
+def test_a_condition_that_no_row_can_meet(flights: ModelRights) -> None:
+    for field in ("distance", "departs_at", "status", "plane", "plane__seats"):
+        functions = ["count", "count_distinct"] + ["max"] * (field != "plane")
+        functions += ["sum", "avg", "stddev", "median"] * (field in ("distance", "plane__seats"))
+        measures = [f"{function}@none:{field}" for function in functions]
+        found = rows(flights, measures=measures, conditions={"none": {"id__in": []}})
+        assert found == [[0, 0, *[None] * (len(functions) - 2)]], field
 
 
 def test_the_tool_takes_conditions(flights: ModelRights) -> None:
@@ -165,24 +164,20 @@ def test_comparing_by_a_condition_what_a_filter_may_not_compare(flights: ModelRi
     assert found["message"].startswith("no field 'distance'.")
 
 
-@pytest.mark.parametrize("condition", [
+ISOLATING: list[JSON] = [
     {"id": 1}, {"id": 999}, {"id__gt": 2}, {"id__gte": 1}, {"not": {"id": 1}}, {"id__in": []}, {"id__lte": 12},
-])  # fmt: skip
-def test_isolating_a_row_by_a_condition_or_by_its_rest(flights: ModelRights, condition: JSON) -> None:
+]  # fmt: skip
+
+
+def test_isolating_a_row_by_a_condition_or_by_its_rest(flights: ModelRights) -> None:
     """One row that matches, one that does not, none and all are answered alike."""
-    measures = [
-        "count@x",
-        "share@x",
-        "count@x:distance",
-        "count_distinct@x:distance",
-        "sum@x:distance",
-        "avg@x:distance",
-    ]
+    functions = ("count", "count_distinct", "sum", "avg")
+    measures = ["count@x", "share@x", *(f"{function}@x:distance" for function in functions)]
 
     with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
-        totals = rows(flights, measures=["count", *measures], conditions={"x": condition})
-
-    assert totals == [[12, *[None] * 6]]
+        for condition in ISOLATING:
+            totals = rows(flights, measures=["count", *measures], conditions={"x": condition})
+            assert totals == [[12, *[None] * 6]], condition
 
 
 def test_a_condition_that_enough_rows_meet_and_enough_do_not(flights: ModelRights) -> None:
@@ -224,16 +219,18 @@ def test_finding_a_withheld_share_by_having_or_order(flights: ModelRights) -> No
     assert orders == [["EWR", "JFK", "LGA"]] * 4
 
 
-@pytest.mark.parametrize("asked", [
+PERCENTILES: list[JSON] = [
     {"measures": ["median:distance"]}, {"measures": ["p1:distance"]}, {"measures": ["p99@x:distance"]},
     {"measures": ["median:diff:arrival_delay-departure_delay"]},
     {"group_by": ["origin"], "having": {"p50:distance__gt": 1}},
     {"group_by": ["origin"], "order_by": ["-p99:distance"]},
-])  # fmt: skip
-def test_reading_the_value_of_one_row_as_a_percentile(flights: ModelRights, asked: JSON) -> None:
-    with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
-        refused = error(flights, conditions={"x": {"status": "on_time"}}, **asked)
+]  # fmt: skip
 
-    assert refused["message"] == (
-        "median and percentiles show values of single rows, and groups of fewer than 3 rows are hidden here."
-    )
+
+def test_reading_the_value_of_one_row_as_a_percentile(flights: ModelRights) -> None:
+    with override_settings(MCP={"MIN_GROUP_ROWS": 3}):
+        for asked in PERCENTILES:
+            refused = error(flights, conditions={"x": {"status": "on_time"}}, **asked)
+            assert refused["message"] == (
+                "median and percentiles show values of single rows, and groups of fewer than 3 rows are hidden here."
+            ), asked

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -37,7 +36,7 @@ def test_totals_of_no_rows(flights: ModelRights) -> None:
     assert rows(flights, filter=nothing, group_by=["status"]) == []
 
 
-@pytest.mark.parametrize(("measure", "expected"), [
+MEASURES = [
     ("count", 3), ("count:price", 2), ("count_distinct:active", 2), ("count_distinct:sku", 3),
     ("sum:stock", 7), ("avg:stock", 2.3333), ("min:stock", 0), ("max:stock", 4),
     ("stddev:stock", 1.6997),
@@ -46,11 +45,14 @@ def test_totals_of_no_rows(flights: ModelRights) -> None:
     ("min:weight", 0.5), ("min:launched", "2013-01-31"), ("max:launched", "2014-06-01"), ("min:opens", "08:30:00"),
     ("sum:lead_time", "P1DT02H00M00S"), ("avg:lead_time", "P0DT13H00M00S"), ("max:lead_time", "P1DT00H00M00S"),
     ("min:name", "chair"), ("max:name", "void"),
-])  # fmt: skip
-def test_measures(products: ModelRights, measure: str, expected: Any) -> None:
-    expected = pytest.approx(expected, rel=1e-12) if isinstance(expected, float) else expected
+]  # fmt: skip
 
-    assert rows(products, measures=[measure]) == [[expected]]
+
+def test_measures(products: ModelRights) -> None:
+    assert {measure: rows(products, measures=[measure]) for measure, _ in MEASURES} == {
+        measure: [[pytest.approx(value, rel=1e-12) if isinstance(value, float) else value]]
+        for measure, value in MEASURES
+    }
 
 
 def test_measures_of_one_group_have_the_same_form(products: ModelRights) -> None:
@@ -62,7 +64,7 @@ def test_measures_of_one_group_have_the_same_form(products: ModelRights) -> None
     ]
 
 
-@pytest.mark.parametrize(("group", "expected"), [
+GROUPS = [
     ("price", ["10.10", "20.00", None]), ("weight", [0.5, 7.25, None]), ("stock", [0, 3, 4]),
     ("launched", ["2013-01-31", "2014-06-01", None]), ("opens", ["08:30:00", "09:00:00", None]),
     ("lead_time", ["P0DT02H00M00S", "P1DT00H00M00S", None]), ("name", ["chair", "lamp", "void"]),
@@ -71,28 +73,30 @@ def test_measures_of_one_group_have_the_same_form(products: ModelRights) -> None
     ("opens__minute", [0, 30, None]), ("launched__trunc_month", ["2013-01-01", "2014-06-01", None]),
     ("launched__trunc_week", ["2013-01-28", "2014-05-26", None]),
     ("launched__trunc_quarter", ["2013-01-01", "2014-04-01", None]),
-])  # fmt: skip
-def test_groups_of_products(products: ModelRights, group: str, expected: list[Any]) -> None:
-    assert rows(products, group_by=[group]) == [[value, 1] for value in expected]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("part", "expected"), [
+def test_groups_of_products(products: ModelRights) -> None:
+    assert {group: rows(products, group_by=[group]) for group, _ in GROUPS} == {
+        group: [[value, 1] for value in expected] for group, expected in GROUPS
+    }
+
+
+OF_MOMENT = [
     ("year", 2012), ("quarter", 4), ("month", 12), ("week", 1), ("day", 31), ("week_day", 2), ("iso_year", 2013),
     ("iso_week_day", 1), ("hour", 22), ("minute", 30), ("date", "2012-12-31"), ("trunc_year", "2012-01-01"),
     ("trunc_quarter", "2012-10-01"), ("trunc_month", "2012-12-01"), ("trunc_week", "2012-12-31"),
     ("trunc_hour", "2012-12-31T22:00:00-05:00"),
-])  # fmt: skip
-def test_parts_of_a_moment_are_those_of_the_projects_time_zone(flights: ModelRights, part: str, expected: Any) -> None:
+]  # fmt: skip
+
+
+def test_parts_of_a_moment_are_those_of_the_projects_time_zone(flights: ModelRights) -> None:
     Flight.objects.filter(number__lt=1003).update(departs_at=MOMENT + datetime.timedelta(seconds=59))
     Flight.objects.filter(number__lt=1002).update(departs_at=MOMENT)
 
-    assert rows(flights, group_by=[f"departs_at__{part}"], filter={"number__lt": 1003}) == [[expected, 3]]
+    found = {part: rows(flights, group_by=[f"departs_at__{part}"], filter={"number__lt": 1003}) for part in PARTS}
 
-
-def test_every_part_is_tested() -> None:
-    marks = test_parts_of_a_moment_are_those_of_the_projects_time_zone.pytestmark  # type: ignore[attr-defined]
-
-    assert [part for part, _ in marks[0].args[1]] == list(PARTS)
+    assert found == {part: [[expected, 3]] for part, expected in OF_MOMENT}
 
 
 def test_hours_of_the_same_name_stay_two_where_the_clock_is_put_back(flights: ModelRights) -> None:
@@ -155,16 +159,16 @@ def test_an_order_by_a_measure_that_is_not_shown_and_groups_for_ties(flights: Mo
     assert [row[0] for row in rows(flights, group_by=["origin"], order_by=["-count"])] == ["EWR", "JFK", "LGA"]
 
 
-@pytest.mark.parametrize("sign", ["", "-"])
-def test_nulls_come_last_on_every_database(flights: ModelRights, sign: str) -> None:
-    by_group = rows(flights, group_by=["plane"], order_by=[f"{sign}plane"])
-    by_measure = rows(flights, group_by=["origin"], measures=["max:plane__seats"], order_by=[f"{sign}max:plane__seats"])
+def test_nulls_come_last_on_every_database(flights: ModelRights) -> None:
+    for sign in ("-", ""):
+        by_group = rows(flights, group_by=["plane"], order_by=[f"{sign}plane"])
+        measure = "max:plane__seats"
+        by_measure = rows(flights, group_by=["origin"], measures=[measure], order_by=[f"{sign}{measure}"])
+        assert by_group == [["N14228", 8], [None, 4]]
+        assert by_measure == [["EWR", 149], ["LGA", 149], ["JFK", None]]
 
-    assert by_group == [["N14228", 8], [None, 4]]
-    assert by_measure == [["EWR", 149], ["LGA", 149], ["JFK", None]]
 
-
-@pytest.mark.parametrize(("having", "expected"), [
+HAVING: list[tuple[JSON, list[str]]] = [
     ({"count": 4}, ["LGA"]), ({"count__exact": "4"}, ["LGA"]), ({"count__gt": 3, "count__lt": 5}, ["LGA"]),
     ({"count__lte": 1}, []), ({"count__gte": 3}, ["EWR", "JFK", "LGA"]),
     ({"avg:distance__gt": 1405.5}, ["EWR", "LGA"]), ({"avg:distance": 1406}, ["EWR"]),
@@ -172,22 +176,27 @@ def test_nulls_come_last_on_every_database(flights: ModelRights, sign: str) -> N
     ({"max:plane__seats": None}, ["JFK"]), ({"max:plane__seats__isnull": False}, ["EWR", "LGA"]),
     ({"min:departs_at__gt": "2013-01-01T10:30:00Z"}, ["EWR", "LGA"]), ({"max:tailnum": "N14228"}, ["EWR", "LGA"]),
     ({"count__gt": 2**60}, []), ({"sum:distance__gt": 2**62}, []),
-])  # fmt: skip
-def test_having(flights: ModelRights, having: JSON, expected: list[str]) -> None:
-    found = rows(flights, group_by=["origin"], having=having, filter={"status": "on_time"})
-
-    assert [row[0] for row in found] == expected
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("having", "expected"), [
+def test_having(flights: ModelRights) -> None:
+    for having, expected in HAVING:
+        found = rows(flights, group_by=["origin"], having=having, filter={"status": "on_time"})
+        assert [row[0] for row in found] == expected, having
+
+
+OF_KINDS: list[tuple[JSON, list[bool]]] = [
     ({"sum:price__gt": "30.09"}, [True]), ({"sum:price__gt": "1e30"}, []), ({"avg:price__lt": 15.06}, [True]),
     ({"avg:price__gt": "15.0499999"}, [True]), ({"sum:price": "30.1"}, [True]),
     ({"avg:lead_time__gt": "PT12H"}, [True]),
     ({"max:launched__gte": "2014-06-01"}, [True]), ({"min:opens__lt": "08:31:00"}, [True]),
     ({"stddev:weight__gt": 3}, [True]), ({"sum:stock__lte": 0}, [False]),
-])  # fmt: skip
-def test_having_of_every_kind(products: ModelRights, having: JSON, expected: list[bool]) -> None:
-    assert [row[0] for row in rows(products, group_by=["active"], having=having)] == expected
+]  # fmt: skip
+
+
+def test_having_of_every_kind(products: ModelRights) -> None:
+    for having, expected in OF_KINDS:
+        assert [row[0] for row in rows(products, group_by=["active"], having=having)] == expected, having
 
 
 def test_more_groups_are_told_of_where_no_limit_was_asked_for(flights: ModelRights) -> None:
@@ -252,15 +261,19 @@ def test_the_tool_answers_a_table_as_csv(flights: ModelRights) -> None:
     assert result["structuredContent"] == {"columns": ["plane", "count"], "row_count": 2, "rows_in": "text"}
 
 
-@pytest.mark.parametrize(("asked", "field"), [
+WRONG: list[tuple[JSON, str]] = [
     ({"group_by": ["status"] * 6}, "group_by"), ({"measures": ["count"] * 11}, "measures"),
     ({"measures": ["count"] * 100_000}, "measures"), ({"having": {f"count__{i}": 1 for i in range(11)}}, "having"),
     ({"order_by": ["count"] * 6}, "order_by"), ({"limit": 201}, "limit"), ({"limit": 0}, "limit"),
     ({"group_by": [{"status": 1}]}, "group_by.0"), ({"group_by": "status"}, "group_by"), ({"having": [1]}, "having"),
     ({"measures": [None]}, "measures.0"), ({"format": "xml"}, "format"), ({"distinct": True}, "distinct"),
     ({"model": "auth.nothing"}, "model"), ({"search": "x" * 201}, "search"),
-])  # fmt: skip
-def test_arguments_that_are_too_many_or_of_another_type(flights: ModelRights, asked: JSON, field: str) -> None:
-    result = DirectPeer(User.objects.get()).call("aggregate_records", **{"model": "flights.flight", **asked})
+]  # fmt: skip
 
-    assert errors_of(result)[0]["field"] == field
+
+def test_arguments_that_are_too_many_or_of_another_type(flights: ModelRights) -> None:
+    peer = DirectPeer(User.objects.get())
+
+    for asked, field in WRONG:
+        result = peer.call("aggregate_records", **{"model": "flights.flight", **asked})
+        assert errors_of(result)[0]["field"] == field

@@ -81,7 +81,10 @@ def test_a_model_is_told_with_its_fields_its_rows_and_what_it_hides() -> None:
     assert models["auth.user"]["hidden"]["password"] == "looks like a secret, and is not named in fields"
 
 
-def test_why_a_field_is_not_there(declared: Declared) -> None:
+def test_why_a_field_is_not_there_and_what_is_computed(declared: Declared) -> None:
+    def age(obj: Any) -> int:
+        return 1
+
     class ProductMCP(ModelMCP):
         fields = "__all__"
         exclude = ["stock"]
@@ -92,9 +95,11 @@ def test_why_a_field_is_not_there(declared: Declared) -> None:
     declared.model(Product, ProductMCP)
     declared.admin(User, None)
     declared.model(Disruption, DisruptionMCP)
+    declared.admin(Airline, type("AirlineAdmin", (Admin,), {"list_display": ["name", age]}))
 
     models = inventory.build(site)["models"]
 
+    assert models["flights.airline"]["computed"] == ["age"]
     assert models["shop.product"]["declared_by"] == "ProductMCP"
     assert models["shop.product"]["hidden"]["api_key"] == "looks like a secret, and is not named in fields"
     assert models["shop.product"]["hidden"]["stock"] == "is not shown"
@@ -102,15 +107,6 @@ def test_why_a_field_is_not_there(declared: Declared) -> None:
     assert models["flights.disruption"]["hidden"]["reported_by"] == (
         "points to a model that is not shown, or whose objects are checked one by one"
     )
-
-
-def test_what_is_computed_is_told(declared: Declared) -> None:
-    def age(obj: Any) -> int:
-        return 1
-
-    declared.admin(Airline, type("AirlineAdmin", (Admin,), {"list_display": ["name", age]}))
-
-    assert inventory.build(site)["models"]["flights.airline"]["computed"] == ["age"]
 
 
 def test_a_serializer_is_told_with_what_it_makes_of_a_record(declared: Declared, db: None) -> None:
@@ -246,19 +242,14 @@ def test_hooks_may_ask_for_the_groups_of_the_superuser(declared: Declared) -> No
 
 
 def test_the_scopes_narrow_what_is_declared() -> None:
-    taken = inventory.build(site, scopes=["read"])
+    reading, acting = inventory.build(site, scopes=["read"]), inventory.build(site, scopes=["actions"])
 
-    assert taken["scopes"] == ["read"]
-    assert not [name for name, one in taken["tools"].items() if one["scope"] == "actions"]
-    assert "flights_flight_export_as_csv" in taken["tools"]
-
-
-def test_what_only_the_scope_hides_is_left_out_with_that_reason() -> None:
-    taken = inventory.build(site, scopes=["actions"])
-
-    assert taken["models"] == {}
-    assert taken["left_out"]["flights.flight"] == "the scope read is missing"
-    assert taken["left_out"]["mcp_django.tool"] == "it holds the keys to the rest"
+    assert reading["scopes"] == ["read"]
+    assert not [name for name, one in reading["tools"].items() if one["scope"] == "actions"]
+    assert "flights_flight_export_as_csv" in reading["tools"]
+    assert acting["models"] == {}
+    assert acting["left_out"]["flights.flight"] == "the scope read is missing"
+    assert acting["left_out"]["mcp_django.tool"] == "it holds the keys to the rest"
 
 
 def test_two_inventories_of_the_same_project_are_the_same_text() -> None:

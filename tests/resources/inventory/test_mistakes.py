@@ -16,7 +16,7 @@ from tests.resources.inventory.conftest import refused
 pytestmark = pytest.mark.every_database
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
+MISTAKES: list[tuple[list[str], str]] = [
     (["--check"], "--check: name the file to compare with: --lock FILE."),
     (["--user", "nobody"], "There is no user 'nobody'. Make one with: manage.py createsuperuser"),
     (["--scopes", "writing"],
@@ -27,9 +27,12 @@ pytestmark = pytest.mark.every_database
      "--scopes read,actions,write --lock /nowhere/x"),
     (["--lock", "/nowhere/x"], "/nowhere/x cannot be written: No such file or directory."),
     (["--lock", "/", "--check"], "/ cannot be read: Is a directory."),
-])  # fmt: skip
-def test_a_mistake_is_told(db: None, arguments: list[str], text: str) -> None:
-    assert refused(*arguments) == text
+]  # fmt: skip
+
+
+def test_a_mistake_is_told(db: None) -> None:
+    for arguments, text in MISTAKES:
+        assert refused(*arguments) == text
 
 
 def test_the_database_is_given_back(db: None) -> None:

@@ -23,32 +23,27 @@ pytestmark = pytest.mark.every_database
 # To a user, by the database.
 
 
-@pytest.mark.parametrize("scopes", [["read"], ["read", "actions", "write"], ["actions"]])
-def test_a_users_inventory_is_what_the_user_is_listed(viewer: User, scopes: list[str]) -> None:
+def test_a_users_inventory_is_what_the_user_is_listed(viewer: User) -> None:
     switch_on(*(name for name in site.tools if name.startswith("flights_")))
-    peer = DirectPeer(viewer, *scopes)
 
-    taken = json.loads(run("--json", "--user", "vera", "--scopes", ",".join(scopes)))
-
-    listed = peer.result(MODERN, "tools/list")["tools"]
-    collections = {
-        one["name"] for one in peer.result(MODERN, "resources/list")["resources"] if one["uri"].startswith("db://")
-    }
-    assert list(taken["tools"]) == [one["name"] for one in listed]
-    assert taken["tool_list"] == {"tools": len(listed), "bytes": len(encode(listed))}
-    assert {name: one["bytes"] for name, one in taken["tools"].items()} == {
-        one["name"]: len(encode(one)) for one in listed
-    }
-    assert set(taken["models"]) == collections
-    assert set(taken["prompts"]) == {one["name"] for one in peer.result(MODERN, "prompts/list")["prompts"]}
-    assert {*taken["resources"], *(f"db://{label.replace('.', '/')}" for label in taken["models"])} == {
-        one["uri"] for one in peer.result(MODERN, "resources/list")["resources"]
-    }
-    assert (taken["user"], taken["scopes"]) == ("vera", scopes)
+    for scopes in (["read"], ["read", "actions", "write"], ["actions"]):
+        peer = DirectPeer(viewer, *scopes)
+        taken = json.loads(run("--json", "--user", "vera", "--scopes", ",".join(scopes)))
+        listed = peer.result(MODERN, "tools/list")["tools"]
+        resources = peer.result(MODERN, "resources/list")["resources"]
+        assert list(taken["tools"]) == [one["name"] for one in listed]
+        assert taken["tool_list"] == {"tools": len(listed), "bytes": len(encode(listed))}
+        assert [one["bytes"] for one in taken["tools"].values()] == [len(encode(one)) for one in listed]
+        assert set(taken["models"]) == {one["name"] for one in resources if one["uri"].startswith("db://")}
+        assert set(taken["prompts"]) == {one["name"] for one in peer.result(MODERN, "prompts/list")["prompts"]}
+        collections = {f"db://{label.replace('.', '/')}" for label in taken["models"]}
+        assert {*taken["resources"], *collections} == {one["uri"] for one in resources}
+        assert (taken["user"], taken["scopes"]) == ("vera", scopes)
 
 
 def test_what_a_user_does_not_reach_is_told_with_the_reason(viewer: User) -> None:
     taken = json.loads(run("--json", "--user", "vera"))
+    printed = run("--user", "vera")
 
     assert set(taken["models"]) == {"flights.airline", "flights.flight"}
     assert taken["left_out"]["flights.plane"] == "has_view_permission says no"
@@ -56,6 +51,8 @@ def test_what_a_user_does_not_reach_is_told_with_the_reason(viewer: User) -> Non
         "points to a model that is not shown, or whose objects are checked one by one"
     )
     assert taken["tools"].keys().isdisjoint({"flights_flight_mark_cancelled", "flights_flight_export_as_csv"})
+    assert printed.startswith("What the user vera with the scopes read reaches on the site mcp.\n")
+    assert "Models (2)" in printed and "switched" not in printed
 
 
 def test_switches_and_words_of_administrators_count_for_a_user(viewer: User) -> None:
@@ -126,11 +123,3 @@ def test_what_is_printed_for_people(viewer: User) -> None:
     assert "punctuality_report, needs flights.view_flight" in joined
     assert "shop.apikey: its primary key token looks like a secret" in joined
     assert max(map(len, printed.splitlines())) <= 110
-
-
-def test_what_a_user_reaches_is_printed_for_people(viewer: User) -> None:
-    printed = run("--user", "vera")
-
-    assert printed.startswith("What the user vera with the scopes read reaches on the site mcp.\n")
-    assert "Models (2)" in printed
-    assert "switched" not in printed

@@ -26,14 +26,13 @@ def no_of(user: Any, name: str, *scopes: str) -> tuple[str, str]:
     return found.no.step, str(found.no.why)
 
 
-@pytest.mark.parametrize("name", [
-    "flights.flight", "Flights.Flight", "flights.flight.origin", "flights.flight.id", "db://flights/flight/1",
-    "db://flights/flight", "find_records", "tool:find_records", "punctuality_report", "prompt:punctuality_report",
-])  # fmt: skip
-def test_what_is_seen_has_no_no(users: Users, flights: Any, name: str) -> None:
-    found = explain(site, users.admin, ["read"], name)
-
-    assert found.allowed and {step.verdict for step in found.steps} == {Verdict.YES}
+def test_what_is_seen_has_no_no(users: Users, flights: Any) -> None:
+    for name in (
+        "flights.flight", "Flights.Flight", "flights.flight.origin", "flights.flight.id", "db://flights/flight/1",
+        "db://flights/flight", "find_records", "tool:find_records", "punctuality_report", "prompt:punctuality_report",
+    ):  # fmt: skip
+        found = explain(site, users.admin, ["read"], name)
+        assert found.allowed and {step.verdict for step in found.steps} == {Verdict.YES}, name
 
 
 def test_after_the_first_no_nothing_is_asked(users: Users) -> None:
@@ -43,59 +42,44 @@ def test_after_the_first_no_nothing_is_asked(users: Users) -> None:
     assert verdicts == [Verdict.YES, Verdict.NO, *[Verdict.NOT_ASKED] * 4]
 
 
-def test_a_model_that_is_hidden_says_why(users: Users) -> None:
-    assert no_of(users.admin, "mcp_django.accesstoken") == ("exposure", "it holds the keys to the rest")
+def test_the_first_no_is_told_in_words(users: Users) -> None:
+    clerk, outsider = make_staff("clerk"), User.objects.create_user("outsider")
+    missing = "The permission flights.view_flight or flights.change_flight is missing."
+    exact: list[tuple[User, str, tuple[str, ...], str, str]] = [
+        (users.admin, "mcp_django.accesstoken", (), "exposure", "it holds the keys to the rest"),
+        (users.admin, "flights.flight", ("actions",), "scope",
+         "The scope model:flights.flight:read or read is missing."),
+        (users.admin, "delete_record", ("read",), "scope", "The scope tool:delete_record or write is missing."),
+        (outsider, "flights.flight", (), "permission", "The user may not enter the admin, which shows the model."),
+        (clerk, "flights.flight", (), "permission", missing),
+        (clerk, "delay_statistics", (), "permission", "The permission flights.view_flight is missing."),
+        (clerk, "punctuality_report", (), "permission", "The permission flights.view_flight is missing."),
+        (clerk, "flights_flight_mark_cancelled", (), "permission",
+         f"The model flights.flight is not visible. {missing}"),
+    ]  # fmt: skip
 
-
-def test_a_model_beside_the_admin_is_to_be_registered(users: Users) -> None:
+    for user, name, scopes, step, why in exact:
+        assert no_of(user, name, *scopes) == (step, why)
     step, why = no_of(users.admin, "contenttypes.contenttype")
-
     assert step == "exposure" and "register a ModelMCP" in why
+    step, why = no_of(make_staff("reader", "flights.view_flight"), "flights_flight_mark_cancelled")
+    assert step == "permission" and "the permission to change flights.flight" in why
 
 
-def test_a_model_needs_a_permission_which_is_named(users: Users) -> None:
-    clerk = make_staff("clerk")
-
-    assert no_of(clerk, "flights.flight") == (
-        "permission", "The permission flights.view_flight or flights.change_flight is missing.",
-    )  # fmt: skip
-
-
-def test_a_user_who_is_no_staff_is_told_of_the_admin(users: Users) -> None:
-    user = User.objects.create_user("outsider")
-
-    assert no_of(user, "flights.flight") == ("permission", "The user may not enter the admin, which shows the model.")
-
-
-def test_a_hook_of_the_project_is_named(users: Users, declared: Declared) -> None:
+def test_a_hook_of_the_project_that_says_no_or_fails_is_named(users: Users, declared: Declared) -> None:
     class Closed(Admin):
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
             return False
 
-    declared.admin(Airline, Closed)
-
-    step, why = no_of(users.admin, "flights.airline")
-
-    assert step == "permission" and why.endswith("Closed.has_view_permission says no.")
-
-
-def test_a_hook_that_fails_is_named_with_its_error(users: Users, declared: Declared) -> None:
     class Broken(Admin):
         def has_view_permission(self, request: Any, obj: Any = None) -> bool:
             raise ZeroDivisionError
 
+    declared.admin(Airline, Closed)
+    step, why = no_of(users.admin, "flights.airline")
+    assert step == "permission" and why.endswith("Closed.has_view_permission says no.")
     declared.admin(Airline, Broken)
-
     assert no_of(users.admin, "flights.airline")[1] == "ModelMCP.has_view_permission failed with ZeroDivisionError."
-
-
-def test_a_missing_scope_is_named(users: Users) -> None:
-    assert no_of(users.admin, "flights.flight", "actions") == (
-        "scope", "The scope model:flights.flight:read or read is missing.",
-    )  # fmt: skip
-    assert no_of(users.admin, "delete_record", "read") == (
-        "scope", "The scope tool:delete_record or write is missing.",
-    )  # fmt: skip
 
 
 def test_a_model_is_closed_where_every_query_tool_is_off(users: Users) -> None:
@@ -107,51 +91,23 @@ def test_a_model_is_closed_where_every_query_tool_is_off(users: Users) -> None:
     assert no_of(users.admin, "flights.flight") == ("switch", "find_records is switched off.")
 
 
-@pytest.mark.parametrize("kind", [Tool, Prompt])
-def test_what_is_limited_to_groups_says_so(users: Users, kind: Any) -> None:
-    name = "delay_statistics" if kind is Tool else "punctuality_report"
-    row, _ = kind.objects.update_or_create(site="mcp", name=name, defaults={"enabled": True})
-    row.groups.add(Group.objects.create(name="chosen"))
-
-    found = explain(site, users.ops, ["read"], name)
-
-    assert found.no is not None and found.no.step == "groups"
-    assert found.no.place == reasons.Place("tool" if kind is Tool else "prompt", name)
-
-
-def test_a_tool_and_a_prompt_need_their_permission(users: Users) -> None:
-    clerk = make_staff("clerk")
-
-    assert no_of(clerk, "delay_statistics") == ("permission", "The permission flights.view_flight is missing.")
-    assert no_of(clerk, "punctuality_report") == ("permission", "The permission flights.view_flight is missing.")
+def test_what_is_limited_to_groups_says_so(users: Users) -> None:
+    group = Group.objects.create(name="chosen")
+    limited: list[tuple[Any, str, str]] = [(Tool, "tool", "delay_statistics"), (Prompt, "prompt", "punctuality_report")]
+    for kind, place, name in limited:
+        row, _ = kind.objects.update_or_create(site="mcp", name=name, defaults={"enabled": True})
+        row.groups.add(group)
+        found = explain(site, users.ops, ["read"], name)
+        assert found.no is not None and found.no.step == "groups", name
+        assert found.no.place == reasons.Place(place, name)
 
 
-def test_an_action_is_not_there_without_its_model(users: Users) -> None:
-    step, why = no_of(make_staff("clerk"), "flights_flight_mark_cancelled")
-
-    assert step == "permission"
-    assert why == (
-        "The model flights.flight is not visible. "
-        "The permission flights.view_flight or flights.change_flight is missing."
-    )
-
-
-def test_an_action_needs_the_permission_that_it_names(users: Users) -> None:
-    step, why = no_of(make_staff("clerk", "flights.view_flight"), "flights_flight_mark_cancelled")
-
-    assert step == "permission" and "the permission to change flights.flight" in why
-
-
-def test_a_secret_field_says_why_and_how_to_show_it(users: Users, declared: Declared) -> None:
+def test_a_field_that_is_secret_or_excluded_says_why_and_how_to_show_it(users: Users, declared: Declared) -> None:
     declared.model(User, fields=["username"])
+    declared.model(Flight, exclude=["notes"])
     step, why = no_of(users.admin, "auth.user.password")
 
     assert step == "field" and "looks like a secret" in why and "name it in fields" in why
-
-
-def test_a_field_that_is_excluded_says_so(users: Users, declared: Declared) -> None:
-    declared.model(Flight, exclude=["notes"])
-
     assert no_of(users.admin, "flights.flight.notes") == ("field", "get_exclude names it.")
 
 
@@ -162,20 +118,19 @@ def test_a_row_is_among_those_of_the_user_or_not_and_whether_it_exists_is_not_sa
     assert there == absent == ("row", "No row of this key is among those that get_queryset gives the user.")
 
 
-@pytest.mark.parametrize(("name", "meant"), [
+UNKNOWN = [
     ("flights.fligt", "flights.flight"), ("find_record", "find_records"), ("punctuality_reports", "punctuality_report"),
     ("flights.flight.orign", "flights.flight.origin"),
-])  # fmt: skip
-def test_an_unknown_name_gets_the_nearest(users: Users, name: str, meant: str) -> None:
-    found = explain(site, users.admin, ["read"], name)
-
-    assert found.kind is None and not found.allowed and list(found.steps) == []
-    assert str(found.unknown) == f"There is no such model, field, row, tool or prompt. Did you mean {meant}?"
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a.b.c.d", "db://", "db://x/y/z", "prompt:", "\0", "x" * 10_000])
-def test_nonsense_is_unknown(users: Users, name: str) -> None:
-    assert explain(site, users.admin, ["read"], name).kind is None
+def test_an_unknown_name_gets_the_nearest_and_nonsense_none(users: Users) -> None:
+    for name, meant in UNKNOWN:
+        found = explain(site, users.admin, ["read"], name)
+        assert found.kind is None and not found.allowed and list(found.steps) == [], name
+        assert str(found.unknown) == f"There is no such model, field, row, tool or prompt. Did you mean {meant}?"
+    for name in ("", ".", "..", "a.b.c.d", "db://", "db://x/y/z", "prompt:", "\0", "x" * 10_000):
+        assert explain(site, users.admin, ["read"], name).kind is None, name
 
 
 def test_the_command_gives_the_same_reasons(users: Users) -> None:

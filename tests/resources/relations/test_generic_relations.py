@@ -13,10 +13,11 @@ from django.http import HttpRequest
 from django.test.utils import CaptureQueriesContext
 from rest_framework import serializers
 
-from mcp_django import ModelMCP, inventory, site
+from mcp_django import inventory, site
 from mcp_django.resources import aggregates
 from mcp_django.resources.errors import InvalidQuery
 from mcp_django.resources.schema import describe_model, record_schema
+from tests.resources.conftest import showing
 from tests.resources.relations.conftest import Admin, filtered, keys, read, refusal
 from tests.shop.models import Aisle, Crate, Pallet, Part, Remark, SparePallet, Stamp, Unwatched
 from tests.support.asking import DirectPeer, rights_on
@@ -65,7 +66,7 @@ def test_the_model_of_a_generic_key_is_read_as_its_label(root: User, remarks: No
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("condition", "found"), [
+LABELS = [
     ({"kind": "shop.part"}, [1]),
     ({"kind": "Shop.Part"}, [1]),
     ({"kind__in": ["shop.part", "shop.crate", "no.such"]}, [1, 2]),
@@ -77,11 +78,13 @@ def test_the_model_of_a_generic_key_is_read_as_its_label(root: User, remarks: No
     ({"kind": "no.such"}, []),
     ({"kind": "shop.unwatched"}, []),
     ({"kind": ""}, []),
-])  # fmt: skip
-def test_the_model_of_a_generic_key_is_compared_by_its_label(
-    root: User, remarks: None, condition: Any, found: list[int]
-) -> None:
-    assert filtered(Remark, root, condition) == found
+]  # fmt: skip
+
+
+def test_the_model_of_a_generic_key_is_compared_by_its_label(root: User, remarks: None) -> None:
+    assert {str(condition): filtered(Remark, root, condition) for condition, _ in LABELS} == {
+        str(condition): found for condition, found in LABELS
+    }
 
 
 def test_finding_out_which_rows_point_to_a_hidden_model(remarks: None) -> None:
@@ -134,14 +137,8 @@ def test_the_model_of_a_generic_key_through_a_relation(root: User, remarks: None
 
 
 def test_the_model_of_a_generic_key_through_a_row_that_is_hidden(root: User, remarks: None, declared: Declared) -> None:
-    class Hiding(ModelMCP):
-        fields = ["text", "kind", "key"]
-
-        def get_queryset(self, request: HttpRequest) -> Any:
-            return super().get_queryset(request).exclude(pk=2)
-
     declared.model(Stamp, fields=["remark"])
-    declared.model(Remark, Hiding)
+    declared.model(Remark, showing(lambda every: every.exclude(pk=2), fields=["text", "kind", "key"]))
     kind = ContentType.objects.get_for_model(Stamp)
     for number in range(1, 6):
         Stamp.objects.create(id=number, kind=kind, number=1, remark_id=number)
@@ -191,13 +188,7 @@ def test_a_content_type_that_is_a_row_of_its_own_stays_a_key(root: User, remarks
 
 
 def test_a_relation_by_a_content_type_whose_row_is_hidden(root: User, remarks: None, declared: Declared) -> None:
-    class Hiding(ModelMCP):
-        fields = ["app_label", "model"]
-
-        def get_queryset(self, request: HttpRequest) -> Any:
-            return super().get_queryset(request).exclude(model="part")
-
-    declared.model(ContentType, Hiding)
+    declared.model(ContentType, showing(lambda every: every.exclude(model="part"), fields=["app_label", "model"]))
 
     assert read(Remark, root, "kind__model")[:3] == [[1, None], [2, "crate"], [3, "aisle"]]
     assert read(Part, root, "remarks", "remarks__count") == [[7, [], 0], [8, [], 0]]
@@ -221,7 +212,7 @@ def test_what_is_about_a_row_is_a_relation_of_it(root: User, remarks: None) -> N
     assert read(Aisle, root, "remarks", "remarks__count") == [["7", [3], 1]]
 
 
-@pytest.mark.parametrize(("model", "condition", "found"), [
+ABOUT: list[tuple[Any, dict[str, Any], list[Any]]] = [
     (Part, {"remarks": {"text": "remark 1"}}, [7]),
     (Part, {"remarks__text": "remark 3"}, []),
     (Part, {"remarks__count": 1}, [7]),
@@ -232,11 +223,12 @@ def test_what_is_about_a_row_is_a_relation_of_it(root: User, remarks: None) -> N
     (Crate, {"remarks__isnull": True}, []),
     (Aisle, {"remarks__text": "remark 3"}, ["7"]),
     (Aisle, {"remarks__text": "remark 1"}, []),
-])  # fmt: skip
-def test_a_condition_on_what_is_about_a_row(
-    root: User, remarks: None, model: Any, condition: Any, found: list[Any]
-) -> None:
-    assert filtered(model, root, condition) == found
+]  # fmt: skip
+
+
+def test_a_condition_on_what_is_about_a_row(root: User, remarks: None) -> None:
+    for model, condition, found in ABOUT:
+        assert filtered(model, root, condition) == found, (model, condition)
 
 
 def test_a_number_in_text_is_the_whole_key(root: User, remarks: None) -> None:
@@ -248,13 +240,7 @@ def test_a_number_in_text_is_the_whole_key(root: User, remarks: None) -> None:
 
 
 def test_hidden_rows_about_a_row(root: User, remarks: None, declared: Declared) -> None:
-    class Hiding(ModelMCP):
-        fields = ["text", "kind", "key"]
-
-        def get_queryset(self, request: HttpRequest) -> Any:
-            return super().get_queryset(request).exclude(pk=1)
-
-    declared.model(Remark, Hiding)
+    declared.model(Remark, showing(lambda every: every.exclude(pk=1), fields=["text", "kind", "key"]))
     Remark.objects.create(id=9, text="remark 9", kind=ContentType.objects.get_for_model(Part), key="7")
 
     assert read(Part, root, "remarks", "remarks__count") == [[7, [9], 1], [8, [], 0]]
@@ -262,34 +248,25 @@ def test_hidden_rows_about_a_row(root: User, remarks: None, declared: Declared) 
     assert filtered(Part, root, {"not": {"remarks__text": "remark 9"}}) == [8]
 
 
-@pytest.mark.parametrize("shown", [["text"], ["text", "kind"], ["text", "key"]])
-def test_a_relation_by_columns_that_are_not_shown(
-    root: User, remarks: None, declared: Declared, shown: list[str]
-) -> None:
-    declared.model(Remark, fields=shown)
-
-    assert refusal(Part, root, filter={"remarks__text": "remark 1"}).startswith("no field 'remarks'.")
-    assert "remarks" not in rights_on(Part, root).relations
+class OneByOne(RemarkAdmin):
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return True
 
 
-def test_a_relation_that_is_excluded(root: User, remarks: None, declared: Declared) -> None:
-    declared.close()
-    declared.admin(Remark, RemarkAdmin)
-    declared.model(Part, fields="__all__", exclude=["remarks"])
-
-    assert "remarks" not in rights_on(Part, root).relations
-
-
-def test_a_relation_of_rows_whose_permission_is_checked_one_by_one(
+def test_a_relation_is_hidden_with_its_columns_by_an_option_or_by_a_permission_on_each_row(
     root: User, remarks: None, declared: Declared
 ) -> None:
-    class OneByOne(RemarkAdmin):
-        def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-            return True
-
-    declared.admin(Remark, OneByOne)
-
-    assert "remarks" not in rights_on(Part, root).relations
+    for shown in (["text"], ["text", "kind"], ["text", "key"]):
+        declared.close()
+        declared.model(Part, fields="__all__")
+        declared.model(Remark, fields=shown)
+        assert refusal(Part, root, filter={"remarks__text": "remark 1"}).startswith("no field 'remarks'."), shown
+        assert "remarks" not in rights_on(Part, root).relations, shown
+    for admin_class, options in ((OneByOne, {}), (RemarkAdmin, {"exclude": ["remarks"]})):
+        declared.close()
+        declared.admin(Remark, admin_class)
+        declared.model(Part, fields="__all__", **options)
+        assert "remarks" not in rights_on(Part, root).relations, admin_class
 
 
 def test_a_relation_is_a_group_of_the_other_model(root: User, remarks: None) -> None:

@@ -90,6 +90,7 @@ def test_a_model_in_one_inline_is_a_model_and_a_relation_of_its_parent(
     assert keys(root, "shop.part", filter={"makings__count": 1}) == [parts["bolt"].pk, parts["nut"].pk]
     assert root.call("aggregate_records", model="shop.making")["structuredContent"]["rows"] == [[2]]
     assert "shop.making" in root.call("describe_models")["structuredContent"]["models"]
+    assert root.read(f"db://shop/making/{parts['bolt'].makings.get().pk}")["part"] == parts["bolt"].pk
     assert inventory.build(site)["models"]["shop.making"]["declared_by"] == "MakingInline"
 
 
@@ -113,17 +114,16 @@ class Nobodys(ModelMCP):
         return False
 
 
-@pytest.mark.parametrize("declared_as", [
-    {"model_mcp": Nobodys}, {"rows": False}, {"fields": ["id"]}, {"exclude": ["part"]},
-])  # fmt: skip
-def test_what_a_model_declares_decides_and_not_its_inline(
-    root: DirectPeer, declared: Declared, declared_as: dict[str, Any]
-) -> None:
-    declared.admin(Part, PartAdmin)
-    declared.model(Making, **declared_as)
-
-    assert "makings" not in described(root, "shop.part").get("relations", {})
-    assert errors_of(root.call("find_records", model="shop.part", filter={"makings__isnull": False}))
+def test_what_a_model_declares_decides_and_not_its_inline(root: DirectPeer, declared: Declared) -> None:
+    registrations: list[dict[str, Any]] = [
+        {"model_mcp": Nobodys}, {"rows": False}, {"fields": ["id"]}, {"exclude": ["part"]},
+    ]  # fmt: skip
+    for registration in registrations:
+        declared.close()
+        declared.admin(Part, PartAdmin)
+        declared.model(Making, **registration)
+        assert "makings" not in described(root, "shop.part").get("relations", {}), registration
+        assert errors_of(root.call("find_records", model="shop.part", filter={"makings__isnull": False}))
 
 
 def test_rows_of_a_hidden_parent_are_hidden(root: DirectPeer, declared: Declared, parts: dict[str, Part]) -> None:
@@ -216,12 +216,6 @@ def test_a_read_only_method_of_an_inline_can_be_asked_for(root: DirectPeer, decl
     assert [row[1].endswith("!") for row in rows] == [True, True]
 
 
-def test_a_record_of_an_inline_has_a_uri(root: DirectPeer, declared: Declared, parts: dict[str, Part]) -> None:
-    declared.admin(Part, PartAdmin)
-
-    assert root.read(f"db://shop/making/{parts['bolt'].makings.get().pk}")["part"] == parts["bolt"].pk
-
-
 # A relation alone.
 
 
@@ -256,26 +250,19 @@ def test_a_generic_inline_is_a_relation_to_rows_of_its_type(
     assert [row[1] for row in found] == [["here"], []]
 
 
-@pytest.mark.parametrize("held", ["old", "new"])
 def test_telling_that_a_hidden_parent_has_a_row_with_an_old_value(
-    root: DirectPeer, declared: Declared, parts: dict[str, Part], monkeypatch: pytest.MonkeyPatch, held: str
+    root: DirectPeer, declared: Declared, parts: dict[str, Part], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of a generic inline belong to parents of any model, visible or not, so they are not asked by themselves."""
     monkeypatch.setattr(Remark._meta.get_field("text"), "choices", [("new", "New")])
     with_inline(declared, RemarkInline)
-    Remark.objects.create(text=held, kind=ContentType.objects.get_for_model(Part), key=str(parts["secret"].pk))
+    remark = Remark.objects.create(kind=ContentType.objects.get_for_model(Part), key=str(parts["secret"].pk))
 
-    found = root.call("find_records", model="shop.part", filter={"remark__text": "old"})["structuredContent"]
-
-    assert found["rows"] == []
-    assert found["notes"][0] == "remark__text: text has no choice 'old'. Allowed: new."
-
-
-def test_a_relation_by_an_inline_can_be_excluded(root: DirectPeer, declared: Declared) -> None:
-    declared.admin(Part, PartAdmin)
-    declared.model(Part, exclude=["makings"])
-
-    assert "makings" not in described(root, "shop.part").get("relations", {})
+    for held in ("old", "new"):
+        Remark.objects.filter(pk=remark.pk).update(text=held)
+        found = root.call("find_records", model="shop.part", filter={"remark__text": "old"})["structuredContent"]
+        assert found["rows"] == [], held
+        assert found["notes"][0] == "remark__text: text has no choice 'old'. Allowed: new.", held
 
 
 def test_the_rows_between_of_a_many_to_many_field_show_that_field(root: DirectPeer, declared: Declared) -> None:
@@ -289,17 +276,18 @@ def test_the_rows_between_of_a_many_to_many_field_show_that_field(root: DirectPe
     assert keys(root, "shop.product", filter={"tags__name": "red"}) == [product.pk]
 
 
-@pytest.mark.parametrize("restricted", [
+LEAVING_OUT: list[dict[str, Any]] = [
     {"get_queryset": lambda self, request: Inline.get_queryset(self, request).none()},
     {"formset": type("Formset", (BaseInlineFormSet,), {"get_queryset": lambda self: self.model.objects.none()})},
-], ids=["queryset", "formset"])  # fmt: skip
-def test_rows_between_that_the_inline_leaves_out_are_shown_by_no_field(
-    root: DirectPeer, declared: Declared, restricted: dict[str, Any]
-) -> None:
-    between = type("Between", (Inline,), {"model": Product.tags.through, **restricted})
-    declared.admin(Product, type("Own", (Admin,), {"exclude": ["tags"], "inlines": [between]}))
+]  # fmt: skip
 
-    assert errors_of(root.call("find_records", model="shop.product", filter={"tags__name": "red"}))
+
+def test_rows_between_that_the_inline_leaves_out_are_shown_by_no_field(root: DirectPeer, declared: Declared) -> None:
+    for restricted in LEAVING_OUT:
+        declared.close()
+        inline = type("Between", (Inline,), {"model": Product.tags.through, **restricted})
+        declared.admin(Product, type("Own", (Admin,), {"exclude": ["tags"], "inlines": [inline]}))
+        assert errors_of(root.call("find_records", model="shop.product", filter={"tags__name": "red"})), restricted
 
 
 # Inlines that stay hidden.
@@ -309,42 +297,41 @@ def _formset(**members: Any) -> Any:
     return type("Formset", (BaseInlineFormSet,), members)
 
 
-@pytest.mark.parametrize("hidden", [
+DECIDING: list[dict[str, Any]] = [
     {"get_fields": lambda self, request, obj=None: ["maker"]},
     {"get_formset": lambda self, request, obj=None, **kwargs: Inline.get_formset(self, request, obj, **kwargs)},
     {"has_view_permission": lambda self, request, obj=None: True},
     {"get_exclude": lambda self, request, obj=None: ["open"]},
     {"formset": _formset(get_queryset=lambda self: super(BaseInlineFormSet, self).get_queryset()[:1])},
     {"formset": _formset(__init__=lambda self, *args, **kwargs: None)},
-], ids=["fields", "formset", "permission", "exclude", "queryset", "init"])  # fmt: skip
-def test_an_inline_that_may_decide_by_its_parent_is_hidden(
-    root: DirectPeer, declared: Declared, hidden: dict[str, Any]
-) -> None:
-    with_inline(declared, type("Deciding", (MakingInline,), hidden))
-
-    assert is_hidden(root)
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("hook", [
+def test_an_inline_that_may_decide_by_its_parent_is_hidden(root: DirectPeer, declared: Declared) -> None:
+    for hidden in DECIDING:
+        declared.close()
+        with_inline(declared, type("Deciding", (MakingInline,), hidden))
+        assert is_hidden(root), hidden
+
+
+HOOKS: list[dict[str, Any]] = [
     {"get_inlines": lambda self, request, obj=None: self.inlines},
     {"get_inline_instances": lambda self, request, obj=None: []},
     {"get_formsets_with_inlines": lambda self, request, obj=None: []},
     {"get_fieldsets": lambda self, request, obj=None: []},
     {"has_view_permission": lambda self, request, obj=None: obj is None},
-], ids=lambda hook: next(iter(hook)))  # fmt: skip
-def test_inlines_of_a_parent_that_may_decide_by_the_object_are_hidden(
-    root: DirectPeer, declared: Declared, hook: dict[str, Any]
-) -> None:
-    with_inline(declared, MakingInline, **hook)
-
-    assert is_hidden(root)
+]  # fmt: skip
 
 
-def test_inlines_of_a_registration_that_names_its_fields_are_hidden(root: DirectPeer, declared: Declared) -> None:
+def test_inlines_of_a_parent_that_may_decide_by_the_object_are_hidden(root: DirectPeer, declared: Declared) -> None:
+    for hook in HOOKS:
+        declared.close()
+        with_inline(declared, MakingInline, **hook)
+        assert is_hidden(root), hook
+    declared.close()
     declared.admin(Part, PartAdmin)
     declared.model(Part, fields=["name"])
-
-    assert is_hidden(root)
+    assert is_hidden(root)  # A registration that names its fields.
 
 
 def test_a_registered_model_is_that_of_its_registration(root: DirectPeer, declared: Declared) -> None:
@@ -375,24 +362,20 @@ def test_an_inline_of_a_model_that_the_admin_shows_elsewhere_is_hidden_with_its_
     )
 
 
-def test_a_site_that_exposes_no_admin_has_no_inlines(declared: Declared, settings: Any) -> None:
-    declared.admin(Part, PartAdmin)
-    settings.MCP = {**settings.MCP, "EXPOSE_ADMIN": False}
-    declared.forget()
-
-    assert "shop.making" not in MCPSite("other").models
-
-
-def test_a_registered_parent_has_no_inlines_once_no_admin_is_exposed(
+def test_a_relation_by_an_inline_is_gone_where_it_is_excluded_or_no_admin_is_exposed(
     root: DirectPeer, declared: Declared, settings: Any
 ) -> None:
-    declared.admin(Part, PartAdmin)
-    declared.model(Part)
-    before = described(root, "shop.part")["relations"]
-    settings.MCP = {**settings.MCP, "EXPOSE_ADMIN": False}
-    declared.forget()
+    def relations(**options: Any) -> Any:
+        declared.close()
+        declared.admin(Part, PartAdmin)
+        declared.model(Part, **options)
+        return described(root, "shop.part").get("relations", {})
 
-    assert (before, described(root, "shop.part").get("relations", {})) == ({"makings": "shop.making"}, {})
+    assert relations() == {"makings": "shop.making"}
+    assert relations(exclude=["makings"]) == {}
+    settings.MCP = {**settings.MCP, "EXPOSE_ADMIN": False}
+    assert relations() == {}
+    assert "shop.making" not in MCPSite("other").models
 
 
 def test_a_cut_list_of_a_relation_alone_names_no_model_to_ask(

@@ -63,27 +63,15 @@ def test_a_revoked_token_ends_the_stream_and_the_work(peer: ASGIPeer, gate: Gate
 
 
 @over_http
-def test_a_revoked_token_ends_an_open_question(peer: ASGIPeer) -> None:
-    stream = begin(peer, "greet", "2025-11-25")
-    _, question = events_until(stream, 2)
-
-    AccessToken.objects.get().revoke()
-
-    cancelled, end = [message(event) for event in stream.events()]
-    assert cancelled["params"]["requestId"] == message(question)["id"]
-    assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
-    assert not OpenQuestion.objects.exists()
-    peer.sessions.clear()
-
-
-@over_http
-@pytest.mark.parametrize("how", ["by its client", "by another process"])
+@pytest.mark.parametrize("how", ["with its token", "by its client", "by another process"])
 def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, how: str) -> None:
     """Nobody can answer them any more."""
     stream = begin(peer, "greet", "2025-11-25")
     _, question = events_until(stream, 2)
 
-    if how == "by its client":
+    if how == "with its token":
+        AccessToken.objects.get().revoke()
+    elif how == "by its client":
         assert peer.http("DELETE", headers=in_session(peer, "2025-11-25")).status == 204
     else:
         Session.objects.all().delete()
@@ -92,8 +80,9 @@ def test_a_session_that_ends_takes_its_open_questions_with_it(peer: ASGIPeer, ho
     cancelled, end = [message(event) for event in stream.events()]
     assert cancelled["params"]["requestId"] == message(question)["id"]
     assert end["error"]["data"]["reason"] == "UNAUTHENTICATED"
+    assert not OpenQuestion.objects.exists()
+    wait_for(lambda: not hub_of(peer)._members, "the end of the call")
     assert hub_of(peer).waiters._expected == {}
-    assert not hub_of(peer)._members
     assert hub_of(peer).waiters.stored_streams == {}
 
 

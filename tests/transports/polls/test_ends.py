@@ -11,7 +11,7 @@ import pytest
 from mcp_django.models import AccessToken, CallStream, Poll, StreamEvent
 from mcp_django.push import collectors
 from mcp_django.push.hub import Hub
-from mcp_django.sessions import polls
+from mcp_django.sessions import polls, streams
 from mcp_django.transports.http import polling as http_polling
 from tests.end_to_end.servers import wait_for
 from tests.push.conftest import list_changed, updated
@@ -48,25 +48,13 @@ def test_a_client_that_stops_polling_is_let_go_with_what_was_kept_for_it(
 
 
 @over_http
+@pytest.mark.parametrize("told_before", [False, True])
 def test_a_client_that_comes_back_late_is_told_to_look_at_everything_again(
-    watching: Polling, flights: Any, monkeypatch: pytest.MonkeyPatch
+    watching: Polling, flights: Any, monkeypatch: pytest.MonkeyPatch, told_before: bool
 ) -> None:
-    flights[0].save()
-    assert watching.uris() == [FLIGHT]
-    with monkeypatch.context() as patched:
-        patched.setattr(collectors, "GRACE_SECONDS", 0.01)
-        assert watching.next(0) == []
-        wait_for(lambda: not Poll.objects.exists(), "the end of the collector")
-    flights[0].save()
-
-    told = watching.next()
-
-    assert told == [*EVERYTHING, updated(FLIGHT)]
-    assert watching.next(0) == []
-
-
-@over_http
-def test_so_is_one_that_got_no_message_before(watching: Polling, flights: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    if told_before:
+        flights[0].save()
+        assert watching.uris() == [FLIGHT]
     with monkeypatch.context() as patched:
         patched.setattr(collectors, "GRACE_SECONDS", 0.01)
         assert watching.next(0) == []
@@ -74,6 +62,7 @@ def test_so_is_one_that_got_no_message_before(watching: Polling, flights: Any, m
     flights[0].save()
 
     assert watching.next() == [*EVERYTHING, updated(FLIGHT)]
+    assert watching.next(0) == []
 
 
 @over_http
@@ -102,60 +91,44 @@ def test_a_poll_of_a_client_that_disconnects_is_freed(
 
 
 @over_http
-def test_the_end_of_the_session_ends_a_poll_that_waits(
-    watching: Polling, hub: Callable[[], Hub], until_one_waits: Callable[[], None]
-) -> None:
-    waiting = watching.begin()
-    until_one_waits()
-    key = watching.peer.sessions[REVISION]
-
-    assert watching.peer.http("DELETE", headers={"Mcp-Session-Id": key}).status == 204
-
-    assert waiting.result(30).status == 204
-    assert watching.send().status == 404
-    watching.peer.sessions.clear()
-    wait_for(lambda: not hub().members() and not CallStream.objects.exists(), "the end of the collector")
-
-
-@over_http
-def test_a_token_that_is_revoked_ends_a_poll_that_waits(
-    watching: Polling, flights: Any, hub: Callable[[], Hub], until_one_waits: Callable[[], None]
+@pytest.mark.parametrize("ended", ["session", "token"])
+def test_the_end_of_the_session_or_of_the_token_ends_a_poll_that_waits(
+    watching: Polling, hub: Callable[[], Hub], until_one_waits: Callable[[], None], ended: str
 ) -> None:
     waiting = watching.begin()
     until_one_waits()
 
-    AccessToken.objects.get().revoke()
+    if ended == "session":
+        key = watching.peer.sessions[REVISION]
+        assert watching.peer.http("DELETE", headers={"Mcp-Session-Id": key}).status == 204
+    else:
+        AccessToken.objects.get().revoke()
 
     assert waiting.result(30).status == 204
-    assert watching.send().status == 401
+    assert watching.send().status == (404 if ended == "session" else 401)
     watching.peer.sessions.clear()
     wait_for(lambda: not hub().members(), "the end of the collector")
-    assert Poll.objects.get().collector == ""
+    if ended == "session":
+        wait_for(lambda: not CallStream.objects.exists(), "the end of the collector")
+    else:
+        assert Poll.objects.get().collector == ""
 
 
 @over_http
-def test_the_polls_of_another_users_session_do_not_exist(watching: Polling, viewer: HTTPPeer, flights: Any) -> None:
+def test_the_polls_of_a_session_do_not_exist_for_another_user_or_token(
+    watching: Polling, peers: Peers, users: Any, flights: Any
+) -> None:
     flights[0].save()
     wait_for(stored(1), "the notification")
-    thief = Polling(viewer)
-    viewer.sessions[REVISION] = watching.peer.session(REVISION)
 
-    stolen = thief.send()
-    viewer.sessions.clear()
+    for token in (token_of(users.viewer), token_of(users.admin)):
+        thief = Polling(peers(token))
+        thief.peer.sessions[REVISION] = watching.peer.session(REVISION)
+        stolen = thief.send()
+        thief.peer.sessions.clear()
 
-    assert (stolen.status, stolen.json["error"]["data"]["reason"]) == (404, "SESSION_NOT_FOUND")
+        assert (stolen.status, stolen.json["error"]["data"]["reason"]) == (404, "SESSION_NOT_FOUND")
     assert watching.next() == [updated(FLIGHT)]
-
-
-@over_http
-def test_another_token_of_the_user_does_not_find_the_polls_of_a_session(
-    watching: Polling, users: Any, peers: Peers
-) -> None:
-    other = peers(token_of(users.admin))
-    other.sessions[REVISION] = watching.peer.session(REVISION)
-
-    assert Polling(other).send().status == 404
-    other.sessions.clear()
 
 
 @over_http
@@ -176,22 +149,14 @@ def test_a_server_that_ends_answers_a_poll_that_waits(
 
 
 @over_http
-@pytest.mark.parametrize(
-    "last_id", ["x", "-", "x-", "-x", "1", "{key}-x", "{key}--1", "-1", "{key}-1.0", "\u00b2-\u00b2"]
-)
-def test_what_is_no_id_is_refused(watching: Polling, last_id: str) -> None:
-    watching.last_id = last_id.format(key=CallStream.objects.get().key)
+def test_what_is_no_id_is_refused_and_nothing_acknowledged(watching: Polling, flights: Any) -> None:
+    """Nor is a message that was not sent yet: else the messages to come would never be told."""
+    key = CallStream.objects.get().key
+    ids = ["x", "-", "x-", "-x", "1", f"{key}-x", f"{key}--1", "-1", f"{key}-1.0", "\u00b2-\u00b2", f"{key}-1"]
 
-    answer = watching.send(0)
-
-    assert (answer.status, answer.json["error"]["data"]["reason"]) == (400, "INVALID_REQUEST")
-
-
-@over_http
-def test_a_message_that_was_not_sent_yet_cannot_be_acknowledged(watching: Polling, flights: Any) -> None:
-    """Else the messages to come would never be told."""
-    watching.last_id = f"{CallStream.objects.get().key}-1"
-    assert watching.send(0).status == 400
+    for watching.last_id in ids:
+        answer = watching.send(0)
+        assert (answer.status, answer.json["error"]["data"]["reason"]) == (400, "INVALID_REQUEST"), watching.last_id
     flights[0].save()
     wait_for(stored(1), "the notification")
 
@@ -215,7 +180,7 @@ def test_an_old_id_acknowledges_nothing_more(watching: Polling, flights: Any) ->
 
 
 @over_http
-def test_an_id_of_another_session_is_like_one_that_nobody_has(
+def test_an_id_of_another_session_or_of_a_call_is_like_one_that_nobody_has(
     watching: Polling, viewer: HTTPPeer, flights: Any
 ) -> None:
     """Its messages stay, and the answer does not say that there are any."""
@@ -232,19 +197,13 @@ def test_an_id_of_another_session_is_like_one_that_nobody_has(
     assert found.status == missing.status == 200
     assert found.json == missing.json == EVERYTHING
     assert StreamEvent.objects.filter(stream=key).count() == 1
+    of_a_call = streams.open_stream(watching.peer.session(REVISION), 1)
+    streams.add_events(of_a_call, 1, ["{}"], ended=False, report=False)
+    last_id, watching.last_id = watching.last_id, f"{of_a_call}-1"
+    assert watching.send().json == [updated(FLIGHT)]
+    assert StreamEvent.objects.filter(stream=of_a_call).count() == 1
+    watching.last_id = last_id
     assert watching.next() == [updated(FLIGHT)]
-
-
-@over_http
-def test_an_id_of_a_call_acknowledges_nothing_of_it(watching: Polling) -> None:
-    from mcp_django.sessions import streams
-
-    key = streams.open_stream(watching.peer.session(REVISION), 1)
-    streams.add_events(key, 1, ["{}"], ended=False, report=False)
-    watching.last_id = f"{key}-1"
-
-    assert watching.next(0) == []
-    assert StreamEvent.objects.filter(stream=key).count() == 1
 
 
 # Bounds.

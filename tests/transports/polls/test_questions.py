@@ -102,24 +102,18 @@ def test_a_question_that_was_not_acknowledged_is_asked_again_with_its_id(polling
 
 
 @over_http
-def test_a_client_that_does_not_poll_cannot_be_asked(polling: Polling) -> None:
-    Poll.objects.all().delete()
-
-    answered = call(polling, "greet").result(30)
-
-    assert answered.json["result"]["isError"] is True
-    assert "poll beside the request" in answered.json["result"]["content"][0]["text"]
-
-
-@over_http
-def test_a_batch_cannot_ask(polling: Polling) -> None:
+def test_a_client_that_does_not_poll_cannot_be_asked_nor_can_a_batch(polling: Polling) -> None:
     other = Polling(polling.peer, "2025-03-26")
     assert other.next(0) == []
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "greet", "arguments": {}}}
 
-    [answered] = polling.peer.post([message], {**in_session(polling.peer, "2025-03-26"), **PLAIN}).json
+    [in_batch] = polling.peer.post([message], {**in_session(polling.peer, "2025-03-26"), **PLAIN}).json
+    Poll.objects.all().delete()
+    answered = call(polling, "greet").result(30)
 
-    assert answered["result"]["isError"] is True
+    assert in_batch["result"]["isError"] is True
+    assert answered.json["result"]["isError"] is True
+    assert "poll beside the request" in answered.json["result"]["content"][0]["text"]
 
 
 @over_http

@@ -120,21 +120,9 @@ class Laboratory:
 
     def refused(self, model: Model, row: models.Model | None = None, **given: Any) -> driving.Refusal:
         """What the agent is told of a change that is refused. Fails if it is made, or if anything was written."""
-        return self._refused(partial(self._by_agent, Change(model, row, **given)))
-
-    def refused_deletion(self, *rows: models.Model) -> driving.Refusal:
-        """The same for rows that are to be deleted."""
-        return self._refused(partial(self._deleted_by_agent, rows))
-
-    def everything(self) -> tuple[Any, ...]:
-        """All rows, files and entries of the history."""
-        now = _Before.now(self)
-        return now.rows, now.files, now.log
-
-    def _refused(self, by_agent: Callable[[], object]) -> driving.Refusal:
         before = _Before.now(self)
         try:
-            by_agent()
+            self._by_agent(Change(model, row, **given))
         except driving.Refusal as error:
             told = error
         else:
@@ -144,6 +132,11 @@ class Laboratory:
         assert after.rows == before.rows
         assert after.files == before.files
         return told
+
+    def everything(self) -> tuple[Any, ...]:
+        """All rows, files and entries of the history."""
+        now = _Before.now(self)
+        return now.rows, now.files, now.log
 
     def _counted(self, calls: Counter[str]) -> dict[str, int]:
         return {

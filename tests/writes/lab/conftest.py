@@ -22,7 +22,10 @@ class Lab(Laboratory):
     """A laboratory of a test, which declares its ModelAdmins."""
 
     def admin(self, model: Model, admin_class: type[ModelAdmin[Any]] | None = None, **options: Any) -> None:
+        """The model's ModelAdmin, in the place of an earlier one."""
         [admin_site] = self.site.admin_sites
+        if admin_site.is_registered(model):
+            admin_site.unregister(model)
         admin_site.register(model, admin_class, **options)
         self.site._forget()
         clear_url_caches()

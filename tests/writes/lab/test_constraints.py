@@ -28,12 +28,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
-@pytest.mark.parametrize(("values", "path", "text"), BROKEN.values(), ids=BROKEN)
-def test_what_breaks_a_constraint_is_refused_with_its_words(
-    lab: Lab, ticket: Ticket, values: dict[str, Any], path: str, text: str
-) -> None:
-    refused = lab.refused(Ticket, ticket, values=values)
+def test_what_breaks_a_constraint_is_refused_with_its_words(lab: Lab, ticket: Ticket) -> None:
+    for what, (values, path, text) in BROKEN.items():
+        [error] = lab.refused(Ticket, ticket, values=values).errors
 
-    [error] = refused.errors
-    assert error["field"] == path
-    assert text in str(error)
+        assert error["field"] == path, what
+        assert text in str(error), what

@@ -52,19 +52,12 @@ def test_a_file_of_a_name_that_is_taken_gets_another_name(lab: Lab, attachment: 
     assert made.files["papers/letter_xxxxxxx.txt"] == b"Sirs"
 
 
-def test_an_optional_file_is_taken_away(lab: Lab, attachment: Attachment) -> None:
-    made = lab.same(Attachment, attachment, values={"scan": None}, typed={"scan-clear": True})
-
-    assert made.of(Attachment)[0]["scan"] == ""
-
-
-def test_files_that_nobody_names_stay(lab: Lab, attachment: Attachment) -> None:
+def test_an_optional_file_is_taken_away_and_others_stay(lab: Lab, attachment: Attachment) -> None:
     before = Attachment.objects.values().get()
 
-    made = lab.same(Attachment, attachment, values={"name": "two letters"})
+    taken = lab.same(Attachment, attachment, values={"scan": None}, typed={"scan-clear": True})
+    named = lab.same(Attachment, attachment, values={"name": "two letters"})
 
-    assert made.of(Attachment) == [{**before, "name": "two letters"}]
-
-
-def test_a_file_that_must_be_there_cannot_be_taken_away(lab: Lab, attachment: Attachment) -> None:
+    assert taken.of(Attachment) == [{**before, "scan": ""}]
+    assert named.of(Attachment) == [{**before, "name": "two letters"}]
     lab.refused(Attachment, attachment, values={"paper": None})

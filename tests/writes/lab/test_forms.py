@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from django import forms
 from django.contrib import admin
 from django.utils.text import slugify
@@ -40,34 +41,18 @@ class DerivingAdmin(Admin):
     fields = ["name", "slug", "text", "shouted", "sign"]
 
 
-def test_what_a_form_derives_is_stored_in_a_new_row(lab: Lab) -> None:
-    lab.admin(Post, DerivingAdmin)
-
-    made = lab.same(Post, values={"name": "first post", "text": "one two"})
-
-    post = made.of(Post)[0]
-    assert (post["name"], post["slug"], post["words"]) == ("First Post", "first-post", 2)
-
-
-def test_what_a_form_derives_is_stored_in_a_changed_row(lab: Lab) -> None:
+def test_what_a_form_derives_and_asks_for_beside_the_model_is_stored(lab: Lab) -> None:
     lab.admin(Post, DerivingAdmin)
     post = Post.objects.create(name="First Post", slug="first-post", text="one two", words=2)
+    signed = {"name": "First", "text": "one", "shouted": True, "sign": "Ann"}
 
-    made = lab.same(Post, post, values={"text": "one two three"})
+    made = lab.same(Post, values={"name": "first post", "text": "one two"}).of(Post)[1]
+    changed = lab.same(Post, post, values={"text": "one two three"}).of(Post)[0]
+    filled = lab.same(Post, values=signed, typed=signed).of(Post)[1]
 
-    assert made.of(Post)[0]["words"] == 3
-
-
-def test_fields_of_the_form_alone_are_filled_in(lab: Lab) -> None:
-    lab.admin(Post, DerivingAdmin)
-
-    made = lab.same(
-        Post,
-        values={"name": "First", "text": "one", "shouted": True, "sign": "Ann"},
-        typed={"name": "First", "text": "one", "shouted": True, "sign": "Ann"},
-    )
-
-    assert made.of(Post)[0]["text"] == "ONE Ann"
+    assert (made["name"], made["slug"], made["words"]) == ("First Post", "first-post", 2)
+    assert changed["words"] == 3
+    assert filled["text"] == "ONE Ann"
 
 
 def test_a_slug_that_a_script_of_the_page_fills_in_is_filled_in(lab: Lab) -> None:
@@ -83,49 +68,46 @@ def test_a_slug_that_a_script_of_the_page_fills_in_is_filled_in(lab: Lab) -> Non
     assert {one["field"]: one["after"] for one in own["diff"]}["slug"] == "mine"
 
 
-def test_a_form_that_is_made_for_each_request_is_asked(lab: Lab) -> None:
-    class PerRequest(Admin):
-        fields = ["name", "text"]
+class KnowingForm(forms.ModelForm):
+    """Knows the request, and signs its text."""
 
-        def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
-            base = super().get_form(request, obj, **kwargs)
+    request: Any
 
-            class Signed(base):  # type: ignore[misc, valid-type]
-                def clean_text(self) -> str:
-                    return f"{self.cleaned_data['text']} ({request.user})"
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["text"].help_text = f"by {self.request.user}"
 
-            return Signed
-
-    lab.admin(Post, PerRequest)
-    lab.site.register(Post, object_permissions=False)
-
-    made = lab.same(Post, values={"name": "First", "text": "one"})
-
-    assert made.of(Post)[0]["text"] == "one (root)"
+    def save(self, commit: bool = True) -> Any:
+        self.instance.text = f"{self.instance.text} ({self.request.user})"
+        return super().save(commit)
 
 
-def test_a_form_class_that_knows_the_request_is_asked(lab: Lab) -> None:
-    class Knowing(forms.ModelForm):
-        request: Any
+class KnowingAdmin(Admin):
+    form = KnowingForm
+    fields = ["name", "text"]
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self.fields["text"].help_text = f"by {self.request.user}"
+    def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+        form = super().get_form(request, obj, **kwargs)
+        form.request = request
+        return form
 
-        def save(self, commit: bool = True) -> Any:
-            self.instance.text = f"{self.instance.text} ({self.request.user})"
-            return super().save(commit)
 
-    class KnowingAdmin(Admin):
-        form = Knowing
-        fields = ["name", "text"]
+class PerRequestAdmin(Admin):
+    fields = ["name", "text"]
 
-        def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
-            form = super().get_form(request, obj, **kwargs)
-            form.request = request
-            return form
+    def get_form(self, request: Any, obj: Any = None, **kwargs: Any) -> Any:
+        base = super().get_form(request, obj, **kwargs)
 
-    lab.admin(Post, KnowingAdmin)
+        class Signed(base):  # type: ignore[misc, valid-type]
+            def clean_text(self) -> str:
+                return f"{self.cleaned_data['text']} ({request.user})"
+
+        return Signed
+
+
+@pytest.mark.parametrize("admin_class", [KnowingAdmin, PerRequestAdmin])
+def test_a_form_that_knows_the_request_or_is_made_for_each_is_asked(lab: Lab, admin_class: Any) -> None:
+    lab.admin(Post, admin_class)
     lab.site.register(Post, object_permissions=False)
 
     made = lab.same(Post, values={"name": "First", "text": "one"})

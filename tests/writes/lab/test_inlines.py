@@ -35,13 +35,6 @@ class OrderAdmin(Admin):
     inlines = [LineInline, NoteInline]
 
 
-class RemarkInline(GenericTabularInline):  # type: ignore[type-arg]
-    model = Remark
-    ct_field = "kind"
-    ct_fk_field = "key"
-    extra = 1
-
-
 @pytest.fixture
 def order(lab: Lab) -> Order:
     """An order with lines for a cup, a plate and a spoon, and with one note."""
@@ -103,18 +96,14 @@ def test_rows_are_added_changed_and_deleted_at_once(lab: Lab, order: Order, line
     assert lines_of(made) == [("cup", 5, 0), ("plate", 2, 1), ("knife", 1, 0)]
 
 
-def test_rows_that_cannot_be_deleted_are_not(lab: Lab, order: Order) -> None:
+def test_rows_that_cannot_be_deleted_are_not_and_no_more_than_the_most_are_added(lab: Lab, order: Order) -> None:
+    """A page has no more forms than that, and its script offers no other."""
     [note] = order.notes.all()
 
-    refused = lab.refused(Order, order, rows={"notes": [{"pk": note.pk, "delete": True}]})
-
-    assert "cannot be deleted" in str(refused.errors)
-
-
-def test_no_more_rows_than_the_most_are_added(lab: Lab, order: Order) -> None:
-    """A page has no more forms than that, and its script offers no other."""
+    kept = lab.refused(Order, order, rows={"notes": [{"pk": note.pk, "delete": True}]})
     refused = lab.refused(Order, order, rows={"lines": [{"what": "fork"}, {"what": "knife"}, {"what": "pan"}]})
 
+    assert "cannot be deleted" in str(kept.errors)
     assert refused.fields == ["rows.lines"]
     assert "more than 5 rows" in str(refused)
 
@@ -157,7 +146,6 @@ def test_the_number_of_forms_may_depend_on_the_object(lab: Lab, order: Order) ->
         def get_max_num(self, request: Any, obj: Any = None, **kwargs: Any) -> int:
             return 4 if obj is None else 2 * obj.lines.count()
 
-    lab.site.admin_sites[0].unregister(Order)
     lab.admin(Order, OrderAdmin, inlines=[AsManyAsThere])
 
     made = lab.same(Order, order, rows={"lines": [{"what": "knife"}]}, typed={"lines-3-what": "knife"})
@@ -216,8 +204,14 @@ def test_a_formset_that_numbers_its_rows_is_saved_as_by_a_person(lab: Lab) -> No
 
 @pytest.mark.parametrize("base", [GenericTabularInline, GenericStackedInline])
 def test_rows_about_any_model_are_added_changed_and_deleted(lab: Lab, base: Any) -> None:
-    inline = type("RemarkInline", (base,), {"model": Remark, "ct_field": "kind", "ct_fk_field": "key"})
+    inline = type("RemarkInline", (base,), {"model": Remark, "ct_field": "kind", "ct_fk_field": "key", "extra": 1})
     lab.admin(Album, inlines=[inline])
+    new = lab.same(
+        Album,
+        values={"name": "Revolver"},
+        rows={"remark": [{"text": "good"}]},
+        typed={"name": "Revolver", "lab-remark-kind-key-0-text": "good"},
+    )
     album = Album.objects.create(name="Revolver")
     good, bad = (album.remarks.create(text=text) for text in ("good", "bad"))
 
@@ -232,20 +226,8 @@ def test_rows_about_any_model_are_added_changed_and_deleted(lab: Lab, base: Any)
         },
     )
 
+    assert new.of(Remark)[0]["key"] == "new 0"
     assert [remark["text"] for remark in made.of(Remark)] == ["great", "new"]
-
-
-def test_a_row_is_made_together_with_what_is_said_about_it(lab: Lab) -> None:
-    lab.admin(Album, inlines=[RemarkInline])
-
-    made = lab.same(
-        Album,
-        values={"name": "Revolver"},
-        rows={"remark": [{"text": "good"}]},
-        typed={"name": "Revolver", "lab-remark-kind-key-0-text": "good"},
-    )
-
-    assert made.of(Remark)[0]["key"] == "new 0"
 
 
 # Inlines that a project chooses: agents do not see them, and a browser sends them as they are.
@@ -275,38 +257,24 @@ class FilledIn(OrderAdmin):
         return found if request.method == "POST" else {**found, "initial": [{"what": "fork"}]}
 
 
-@pytest.fixture
-def redeclared(lab: Lab, order: Order) -> None:
-    lab.site.admin_sites[0].unregister(Order)
-
-
-@pytest.mark.parametrize("admin_class", [ByObject, FilledIn])
-def test_rows_of_inlines_that_a_project_chooses_stay(
-    lab: Lab, order: Order, redeclared: None, admin_class: Any
+def test_rows_of_inlines_that_a_project_chooses_stay_and_are_not_changed(
+    lab: Lab, order: Order, lines: dict[str, int]
 ) -> None:
-    lab.admin(Order, admin_class)
-    if admin_class is FilledIn:
-        # The line that a page begins with is sent too.
-        order.lines.all().delete()
+    lab.admin(Order, ByObject)
+
+    made = lab.same(Order, order, values={"name": "second"})
+    new = lab.same(Order, values={"name": "third"})
+    refused = lab.refused(Order, order, rows={"lines": [{"pk": lines["cup"], "count": 2}]})
+
+    assert [note["text"] for note in made.of(Note)] == ["fragile"]
+    assert len(new.of(Line)) == 3
+    assert "no inline 'lines'" in str(refused)
+
+
+def test_the_row_that_a_page_of_the_project_begins_with_is_sent(lab: Lab, order: Order) -> None:
+    lab.admin(Order, FilledIn)
+    order.lines.all().delete()
 
     made = lab.same(Order, order, values={"name": "second"})
 
     assert [note["text"] for note in made.of(Note)] == ["fragile"]
-
-
-def test_a_new_row_is_made_with_the_inlines_that_a_project_chooses(lab: Lab) -> None:
-    lab.admin(Order, ByObject)
-
-    made = lab.same(Order, values={"name": "first"})
-
-    assert made.of(Line) == []
-
-
-def test_the_row_of_an_inline_that_a_project_chooses_cannot_be_changed(
-    lab: Lab, order: Order, lines: dict[str, int], redeclared: None
-) -> None:
-    lab.admin(Order, ByObject)
-
-    refused = lab.refused(Order, order, rows={"lines": [{"pk": lines["cup"], "count": 2}]})
-
-    assert "no inline 'lines'" in str(refused)
